@@ -1,0 +1,155 @@
+"""The place of this process among the others, and what it asks of them.
+
+torchrun tells every process its place in the environment; without torchrun there is one process.
+Every function here works without a process group too, where it has nobody to ask.
+"""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+class Refusal(Exception):  # noqa: N818 - the program works; it says no
+    """What was asked for cannot be done; the text is the one line that a person reads."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this process stands, in torchrun's words."""
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_world_size: int = 1
+    node_rank: int = 0
+
+    @classmethod
+    def from_environment(cls) -> "Place":
+        """Read what torchrun set; without it, the only process of a run."""
+        return cls(
+            rank=int(os.environ.get("RANK", "0")),
+            world_size=int(os.environ.get("WORLD_SIZE", "1")),
+            local_rank=int(os.environ.get("LOCAL_RANK", "0")),
+            local_world_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+            node_rank=int(os.environ.get("GROUP_RANK", "0")),
+        )
+
+
+def choose_device(wanted: str, place: Place) -> torch.device:
+    """Return the CPU or this process's own GPU, which is counted on its node (local rank)."""
+    if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    return torch.device("cuda", place.local_rank)
+
+
+def require_gpus(asked: int, device: torch.device) -> None:
+    """Refuse where a node has fewer GPUs than its processes ask for."""
+    seen = torch.cuda.device_count()
+    if device.type == "cuda" and asked > seen:
+        message = f"{asked} GPUs were asked for on this node and {seen} are seen"
+        raise Refusal(message)
+
+
+def choose_backend(wanted: str, device: torch.device) -> str:
+    """Return what carries the messages: NCCL between GPUs, Gloo between CPUs, unless named."""
+    if wanted == "auto":
+        return "nccl" if device.type == "cuda" else "gloo"
+    return wanted
+
+
+def join_process_group(backend: str, place: Place, device: torch.device) -> None:
+    """Meet the other processes; returns when all are there."""
+    if backend == "nccl" and device.type == "cpu":
+        message = "the nccl backend needs GPUs and this run is on the CPU: use --backend gloo"
+        raise Refusal(message)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if "MASTER_ADDR" in os.environ:
+        dist.init_process_group(backend, rank=place.rank, world_size=place.world_size)
+    else:
+        alone = dist.HashStore()  # type: ignore[attr-defined, no-untyped-call]
+        dist.init_process_group(backend, store=alone, rank=0, world_size=1)
+
+
+def barrier() -> None:
+    """Wait for all ranks."""
+    if not dist.is_initialized():
+        return
+    if dist.get_backend() == "nccl":
+        dist.barrier(device_ids=[torch.cuda.current_device()])
+    else:
+        dist.barrier()
+
+
+def total(*amounts: float | Tensor) -> list[float]:
+    """Return the sum of each amount over all ranks, in float64."""
+    values = torch.tensor([float(amount) for amount in amounts], dtype=torch.float64)
+    if dist.is_initialized():
+        values = values.to(_device_of_messages())
+        dist.all_reduce(values)
+    return [float(value) for value in values]
+
+
+def require_equal(what: str, sha256: str) -> None:
+    """Raise where the ranks do not all hold the same `what`, told by its SHA-256."""
+    if not dist.is_initialized():
+        return
+    mine = torch.tensor(list(bytes.fromhex(sha256)), dtype=torch.uint8)
+    mine = mine.to(_device_of_messages())
+    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(everyone, mine)
+    others = [rank for rank, theirs in enumerate(everyone) if not torch.equal(theirs, everyone[0])]
+    if others:
+        ranks = ", ".join(map(str, others))
+        message = f"{what} of rank {ranks} are not those of rank 0"
+        raise RuntimeError(message)
+
+
+def share_buffers(model: nn.Module) -> None:
+    """Give all ranks rank 0's buffers (BatchNorm's running statistics), as DDP does.
+
+    Without this every rank would test a model of its own.
+    """
+    if dist.is_initialized():
+        for buffer in model.buffers():
+            dist.broadcast(buffer, src=0)
+
+
+def fingerprint(tensors: Sequence[Tensor]) -> str:
+    """Return one SHA-256 over the bytes of all tensors, in their order."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def wait_for_neighbours(place: Place, seconds: float = 10) -> None:
+    """Wait until all processes of this node are about to leave, or until time is up.
+
+    torchrun ends a node's other processes as soon as one fails: what they had to say would be lost.
+    """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return  # nobody started us, so nobody will end us
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    try:
+        patience = timedelta(seconds=seconds)
+        store = dist.TCPStore(  # type: ignore[attr-defined]
+            host, port, is_master=False, timeout=patience
+        )
+        node = f"leaving/{place.node_rank}"
+        if store.add(node, 1) == place.local_world_size:
+            store.set(f"{node}/all", "")
+        store.wait([f"{node}/all"], patience)
+    except (RuntimeError, OSError):
+        return  # the others are busy or gone: this process has said what it had to
+
+
+def _device_of_messages() -> torch.device:
+    on_gpu = dist.get_backend() == "nccl"
+    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")

@@ -1,0 +1,1 @@
+"""MNIST in five programs; the difference between two of them is what one learns."""

@@ -1,0 +1,211 @@
+"""The images: read once, checked, held as tensors on the device, and dealt out in batches."""
+
+import gzip
+import math
+import zlib
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample, interpolate
+
+from experiments import distributed, shards
+from experiments.distributed import Refusal
+from experiments.run import Run
+
+DIGITS = Path(__file__).parent / "digits"
+SIDE = 28
+"""Pixels of an image's side as the models take it; smaller images are resized."""
+SIDES = {"mnist": 28, "digits": 8}
+COUNTS = {"mnist": (60_000, 10_000), "digits": (1_438, 359)}
+NORMALISE = {"mnist": (0.1307, 0.3081), "digits": (0.3053, 0.3248)}
+"""Mean and standard deviation of the training images' pixels, scaled to 0..1."""
+EVAL_BATCH = 1_000
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Images [N, 28, 28], uint8, with their labels [N], int64."""
+
+    pixels: Tensor
+    labels: Tensor
+    mean: float
+    std: float
+
+    def __len__(self) -> int:
+        """Return N."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A training set and a test set; `sha256` is over their raw tensors."""
+
+    train: Samples
+    test: Samples
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A rank's part of one global batch.
+
+    A rank whose part is empty holds one sample as a stand-in, so that it takes part in the step,
+    and `samples` is 0: only the first `samples` losses count.
+    """
+
+    images: Tensor
+    """[n, 1, 28, 28], normalised."""
+    labels: Tensor
+    """[n]"""
+    samples: int
+    global_samples: int
+
+
+def load(args: Namespace, run: Run) -> Data:
+    """Read the data set that `args` names onto the device; all ranks must read the same."""
+    folder = DIGITS if args.dataset == "digits" else Path(args.data_dir) / args.dataset
+    side, train_count, test_count = SIDES[args.dataset], *COUNTS[args.dataset]
+    try:
+        raw = [
+            read_idx(folder, "train-images-idx3-ubyte", train_count, side, side),
+            read_idx(folder, "train-labels-idx1-ubyte", train_count),
+            read_idx(folder, "t10k-images-idx3-ubyte", test_count, side, side),
+            read_idx(folder, "t10k-labels-idx1-ubyte", test_count),
+        ]
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        way_out = "run `runner prepare mnist`" if args.dataset == "mnist" else "restore its files"
+        message = f"no whole {args.dataset} data in {folder} ({error}): {way_out}"
+        raise Refusal(message) from error
+    sha256 = distributed.fingerprint(raw)
+    distributed.require_equal("the data", sha256)
+    device = torch.device("cpu") if args.loader == "torchvision" else run.device
+    mean, std = NORMALISE[args.dataset]
+    train, test = (
+        Samples(as_images(images).to(device), labels.long().to(device), mean, std)
+        for images, labels in (raw[:2], raw[2:])
+    )
+    return Data(train, test, sha256)
+
+
+def read_idx(folder: Path, name: str, *shape: int) -> Tensor:
+    """Read an IDX file of bytes, gzipped or not, as a uint8 tensor that must have this shape.
+
+    The format: two zeros, 8 for bytes, the number of dimensions; the dimensions, big-endian in
+    four bytes each; the values.
+    """
+    plain, zipped = folder / name, folder / f"{name}.gz"
+    if plain.exists():
+        content = plain.read_bytes()
+    elif zipped.exists():
+        content = gzip.decompress(zipped.read_bytes())
+    else:
+        message = f"{name} is not there"
+        raise ValueError(message)
+    header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
+    if not content.startswith(header) or len(content) != len(header) + math.prod(shape):
+        expected = " x ".join(map(str, shape))
+        message = f"{name} is torn or does not hold {expected} bytes"
+        raise ValueError(message)
+    values = bytearray(content[len(header) :])
+    flat: Tensor = torch.frombuffer(values, dtype=torch.uint8)
+    return flat.view(shape)
+
+
+def as_images(raw: Tensor) -> Tensor:
+    """Return images [N, 28, 28] of 0..255; the 8 x 8 digits, whose pixels are 0..16, resized."""
+    if raw.shape[1] == SIDE:
+        return raw
+    scaled = raw.float().div(16).unsqueeze(1)
+    resized = interpolate(scaled, size=(SIDE, SIDE), mode="bilinear", align_corners=False)
+    return resized.squeeze(1).mul(255).round().byte()
+
+
+class Batches:
+    """A rank's batches of an epoch, dealt out by `experiments.shards`."""
+
+    def __init__(self, samples: Samples, args: Namespace, run: Run, batch_size: int) -> None:
+        self.samples = samples
+        self.args = args
+        self.device = run.device
+        self.parts = list(shards.rank_slices(len(samples), batch_size, run.rank, run.world_size))
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of the epoch's own random order."""
+        seed, count = self.args.seed, len(self.samples)
+        order = shards.epoch_order(count, seed, epoch)
+        draws = None
+        if self.args.augment == "affine":
+            draws = torch.rand(count, 3, generator=shards.generator(seed, "augment", epoch))
+        for batch, chosen in self._dealt(order):
+            if draws is None:
+                yield batch
+                continue
+            # A sample's distortion hangs on its place in the order, not on the rank that gets it.
+            images = distort(batch.images, draws[chosen].to(self.device), self.background)
+            yield Batch(images, batch.labels, batch.samples, batch.global_samples)
+
+    def in_order(self) -> Iterator[Batch]:
+        """Yield the batches in the order of the files."""
+        for batch, _ in self._dealt(torch.arange(len(self.samples))):
+            yield batch
+
+    @property
+    def background(self) -> float:
+        """What a black pixel is once it is normalised."""
+        return -self.samples.mean / self.samples.std
+
+    def _dealt(self, order: Tensor) -> Iterator[tuple[Batch, slice]]:
+        # An empty part takes one sample as its stand-in.
+        chosen = [slice(part.start, max(part.stop, part.start + 1)) for part, _ in self.parts]
+        gather = by_sample if self.args.loader == "torchvision" else by_batch
+        loaded = gather(self.samples, order, chosen)
+        for (part, size), where, (images, labels) in zip(self.parts, chosen, loaded, strict=True):
+            here = images.to(self.device), labels.to(self.device)
+            yield Batch(*here, samples=len(part), global_samples=size), where
+
+
+def by_batch(
+    samples: Samples, order: Tensor, chosen: list[slice]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Gather and normalise a batch at a time, on the device that holds the samples."""
+    order = order.to(samples.pixels.device)
+    for where in chosen:
+        index = order[where]
+        images = samples.pixels[index].unsqueeze(1).float()
+        yield images.div_(255).sub_(samples.mean).div_(samples.std), samples.labels[index]
+
+
+def by_sample(
+    samples: Samples, order: Tensor, chosen: list[slice]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Gather a sample at a time through PIL and torchvision, as the published experiments do."""
+    from PIL import Image  # noqa: PLC0415 - only this loader needs them, and they load slowly
+    from torchvision import transforms  # noqa: PLC0415
+
+    transform = transforms.Compose(
+        [transforms.ToTensor(), transforms.Normalize((samples.mean,), (samples.std,))]
+    )
+
+    class Pictures(torch.utils.data.Dataset[tuple[Tensor, int]]):
+        def __getitem__(self, index: int) -> tuple[Tensor, int]:
+            picture = Image.fromarray(samples.pixels[index].numpy())
+            return transform(picture), int(samples.labels[index])
+
+    indices = [order[where].tolist() for where in chosen]
+    own = torch.Generator()  # or the loader would draw from the one that dropout draws from
+    yield from torch.utils.data.DataLoader(Pictures(), batch_sampler=indices, generator=own)
+
+
+def distort(images: Tensor, draws: Tensor, background: float) -> Tensor:
+    """Turn by up to 10 degrees and shift by up to a tenth of the side, by draws [n, 3] of 0..1."""
+    angle = torch.deg2rad((draws[:, 0] * 2 - 1) * 10)
+    shift = (draws[:, 1:] * 2 - 1) * 0.2  # the grid's sides are 2 long, so a tenth is 0.2
+    cosine, sine = angle.cos(), angle.sin()
+    across = torch.stack([cosine, -sine, shift[:, 0]], dim=1)
+    down = torch.stack([sine, cosine, shift[:, 1]], dim=1)
+    grid = affine_grid(torch.stack([across, down], dim=1), list(images.shape), align_corners=False)
+    return grid_sample(images - background, grid, align_corners=False) + background

@@ -1,0 +1,69 @@
+"""MNIST in one process on several GPUs: DataParallel cuts every batch among its threads.
+
+By hand:  python -m experiments.mnist.data_parallel --devices 2 --epochs 3
+"""
+
+from argparse import Namespace
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.elastic.multiprocessing.errors import record
+from torch.nn.functional import cross_entropy
+
+from experiments.mnist.arguments import global_batch_size, mnist_parser, parse
+from experiments.mnist.data import Batch, Batches, load
+from experiments.mnist.training import (
+    Report,
+    build_model,
+    build_optimizer,
+    set_learning_rate,
+    warm_up,
+)
+from experiments.run import Run, running
+
+
+@record
+def main() -> None:
+    """Read the arguments, then train."""
+    parser = mnist_parser(__doc__)
+    parser.add_argument("--devices", type=int, default=0, help="GPUs; 0: all that are seen")
+    args = parse(parser)
+    args.devices = args.devices or (torch.cuda.device_count() if args.device != "cpu" else 1) or 1
+    with running("mnist.data_parallel", args, devices=args.devices) as run:
+        train(run, args)
+
+
+def train(run: Run, args: Namespace) -> None:
+    """Train, and test after every epoch."""
+    batch_size = global_batch_size(args, run.devices)
+    with run.phase("data"):
+        data = load(args, run)
+        batches = Batches(data.train, args, run, batch_size)
+    with run.phase("setup"):
+        model = build_model(args, run)
+        # Without a GPU, DataParallel calls the model itself.
+        parallel = nn.DataParallel(model, device_ids=run.cuda_devices)
+        optimizer = build_optimizer(args, model)
+    report = Report(run, data, args, batch_size)
+
+    def step(batch: Batch) -> Tensor:
+        losses = cross_entropy(parallel(batch.images), batch.labels, reduction="none")
+        loss = losses.mean()  # on the first GPU, of all outputs: no GPU counts more than another
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return losses.detach()
+
+    with run.phase("warmup"):
+        warm_up(step, batches, run, model, optimizer)
+    for epoch in range(1, args.epochs + 1):
+        lr = set_learning_rate(optimizer, args, epoch, run.devices)
+        with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
+            for batch in batches.epoch(epoch):
+                totals.add(batch, step(batch))
+        report.evaluate(model, epoch)
+    report.finish(model)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""MNIST in several processes: the gradients averaged by hand, with one all_reduce a parameter.
+
+By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.mnist.manual --dataset digits
+"""
+
+from argparse import Namespace
+
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.elastic.multiprocessing.errors import record
+from torch.nn.functional import cross_entropy
+
+from experiments.mnist.arguments import global_batch_size, mnist_parser, parse
+from experiments.mnist.data import Batch, Batches, load
+from experiments.mnist.training import (
+    Report,
+    build_model,
+    build_optimizer,
+    set_learning_rate,
+    warm_up,
+)
+from experiments.run import Run, running
+
+
+@record
+def main() -> None:
+    """Read the arguments, then train."""
+    parser = mnist_parser(__doc__)
+    parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
+    args = parse(parser)
+    with running("mnist.manual", args) as run:
+        train(run, args)
+
+
+def train(run: Run, args: Namespace) -> None:
+    """Train, and test after every epoch."""
+    batch_size = global_batch_size(args, run.world_size)
+    run.join()
+    with run.phase("data"):
+        data = load(args, run)
+        batches = Batches(data.train, args, run, batch_size)
+    with run.phase("setup"):
+        model = build_model(args, run)
+        for tensor in model.state_dict().values():
+            dist.broadcast(tensor, src=0)  # all ranks start from rank 0's model
+        optimizer = build_optimizer(args, model)
+    report = Report(run, data, args, batch_size)
+
+    def step(batch: Batch) -> Tensor:
+        losses = cross_entropy(model(batch.images), batch.labels, reduction="none")
+        # This rank's share of the mean over the global batch: the shares' gradients add up to its.
+        loss = losses[: batch.samples].sum() / batch.global_samples
+        optimizer.zero_grad()
+        loss.backward()
+        add_gradients(model)  # after backward, one by one: DDP does it in buckets, meanwhile
+        optimizer.step()
+        return losses.detach()
+
+    with run.phase("warmup"):
+        warm_up(step, batches, run, model, optimizer)
+    for epoch in range(1, args.epochs + 1):
+        lr = set_learning_rate(optimizer, args, epoch, run.world_size)
+        with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
+            for batch in batches.epoch(epoch):
+                totals.add(batch, step(batch))
+        report.evaluate(model, epoch)
+    report.finish(model)
+
+
+def add_gradients(model: nn.Module) -> None:
+    """Replace every gradient by its sum over all ranks."""
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The models of the published experiments, by the number of their source.
+
+All take images [N, 1, 28, 28] and return raw logits [N, 10]; the loss is cross entropy of them,
+which equals the negative log likelihood of their log_softmax that some of the sources write out.
+"""
+
+from collections.abc import Callable
+
+from torch import nn
+
+
+def seed_0() -> nn.Module:
+    """Build two convolutions, two linear layers; trained with Adam 1e-3, 512 a process."""
+    return nn.Sequential(
+        nn.Conv2d(1, 10, kernel_size=5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(10, 20, kernel_size=3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(20 * 10 * 10, 500),
+        nn.ReLU(),
+        nn.Linear(500, 10),
+    )
+
+
+def seed_1() -> nn.Module:
+    """Build three convolutions with BatchNorm; SGD 0.01 momentum 0.9, a tenth every 5 epochs."""
+
+    def block(inputs: int, outputs: int, kernel_size: int, padding: int) -> list[nn.Module]:
+        convolution = nn.Conv2d(inputs, outputs, kernel_size, padding=padding)
+        return [convolution, nn.BatchNorm2d(outputs), nn.ReLU(), nn.MaxPool2d(2)]
+
+    return nn.Sequential(
+        *block(1, 32, kernel_size=5, padding=2),
+        *block(32, 64, kernel_size=5, padding=0),
+        *block(64, 128, kernel_size=3, padding=1),
+        nn.Flatten(),
+        nn.Linear(128 * 2 * 2, 1024),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(1024, 512),
+        nn.ReLU(),
+        nn.Linear(512, 10),
+    )
+
+
+def seed_2() -> nn.Module:
+    """Build LeNet's shape; SGD 0.1, batch 64. Its source puts a ReLU on the logits: not here."""
+    return nn.Sequential(
+        nn.Conv2d(1, 6, kernel_size=5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, kernel_size=3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * 5 * 5, 120),
+        nn.ReLU(),
+        nn.Linear(120, 60),
+        nn.ReLU(),
+        nn.Linear(60, 10),
+    )
+
+
+def seed_3() -> nn.Module:
+    """Build three linear layers; Adam 1e-3, batch 32 a process."""
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(28 * 28, 128),
+        nn.ReLU(),
+        nn.Linear(128, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
+    )
+
+
+def seed_4() -> nn.Module:
+    """Build the model of the hand-averaged gradients; SGD 0.01 momentum 0.5, 128 in all."""
+    return nn.Sequential(
+        nn.Conv2d(1, 10, kernel_size=5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(10, 20, kernel_size=5),
+        nn.Dropout2d(),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(20 * 4 * 4, 50),
+        nn.ReLU(),
+        nn.Dropout(),
+        nn.Linear(50, 10),
+    )
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "seed-0": seed_0,
+    "seed-1": seed_1,
+    "seed-2": seed_2,
+    "seed-3": seed_3,
+    "seed-4": seed_4,
+}

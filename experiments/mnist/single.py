@@ -1,0 +1,63 @@
+"""MNIST in one process on one device: what all others are measured against.
+
+By hand:  python -m experiments.mnist.single --dataset digits --epochs 3
+"""
+
+from argparse import Namespace
+
+from torch import Tensor
+from torch.distributed.elastic.multiprocessing.errors import record
+from torch.nn.functional import cross_entropy
+
+from experiments.mnist.arguments import global_batch_size, mnist_parser, parse
+from experiments.mnist.data import Batch, Batches, load
+from experiments.mnist.training import (
+    Report,
+    build_model,
+    build_optimizer,
+    set_learning_rate,
+    warm_up,
+)
+from experiments.run import Run, running
+
+
+@record
+def main() -> None:
+    """Read the arguments, then train."""
+    args = parse(mnist_parser(__doc__))
+    with running("mnist.single", args) as run:
+        train(run, args)
+
+
+def train(run: Run, args: Namespace) -> None:
+    """Train, and test after every epoch."""
+    batch_size = global_batch_size(args, run.world_size)
+    with run.phase("data"):
+        data = load(args, run)
+        batches = Batches(data.train, args, run, batch_size)
+    with run.phase("setup"):
+        model = build_model(args, run)
+        optimizer = build_optimizer(args, model)
+    report = Report(run, data, args, batch_size)
+
+    def step(batch: Batch) -> Tensor:
+        losses = cross_entropy(model(batch.images), batch.labels, reduction="none")
+        loss = losses.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return losses.detach()
+
+    with run.phase("warmup"):
+        warm_up(step, batches, run, model, optimizer)
+    for epoch in range(1, args.epochs + 1):
+        lr = set_learning_rate(optimizer, args, epoch, run.world_size)
+        with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
+            for batch in batches.epoch(epoch):
+                totals.add(batch, step(batch))
+        report.evaluate(model, epoch)
+    report.finish(model)
+
+
+if __name__ == "__main__":
+    main()

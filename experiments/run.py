@@ -1,0 +1,160 @@
+"""A run, seen from one process: its place, its clock, its event lines, and how it ends.
+
+A program's `main` opens it, and everything in the block is between `run_start` and `run_stop`::
+
+    with running("mnist.ddp", args) as run:
+        run.join()
+        with run.phase("data"):
+            ...
+"""
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from experiments import distributed, facts
+from experiments.distributed import Place, Refusal
+from experiments.events import EventLog, Phase
+
+REFUSED = 2
+
+
+class Run:
+    """What every program needs of the process that it runs in.
+
+    Args:
+        program: its name under `experiments`, as `mnist.ddp`.
+        args: its arguments; `device`, `threads` and, where it has one, `backend` are read here.
+        devices: how many devices this one process uses.
+    """
+
+    def __init__(self, program: str, args: Namespace, devices: int = 1) -> None:
+        self.program = program
+        self.args = args
+        self.devices = devices
+        self.place = Place.from_environment()
+        self.device = distributed.choose_device(args.device, self.place)
+        self.backend = None
+        if "backend" in args:
+            self.backend = distributed.choose_backend(args.backend, self.device)
+        self.log = EventLog(self.place.rank, synchronise=self.synchronise)
+        self.began = time.monotonic()
+
+    @property
+    def rank(self) -> int:
+        """The process's number among all of the run."""
+        return self.place.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many processes the run has."""
+        return self.place.world_size
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the one process that speaks for all."""
+        return self.place.rank == 0
+
+    @property
+    def cuda_devices(self) -> list[int]:
+        """The numbers of the GPUs that this process uses."""
+        if self.device.type == "cpu":
+            return []
+        return [self.device.index + number for number in range(self.devices)]
+
+    def phase(self, name: str, **metadata: object) -> AbstractContextManager[Phase]:
+        """Time a block: all ranks and devices meet at both ends of it."""
+        return self.log.phase(name, **metadata)
+
+    def synchronise(self) -> None:
+        """Wait for this process's devices, then for the other ranks."""
+        if torch.cuda.is_initialized():
+            for index in self.cuda_devices:
+                torch.cuda.synchronize(index)
+        distributed.barrier()
+
+    def join(self) -> None:
+        """Meet the other processes of the run (phase `init`)."""
+        with self.phase("init"):
+            backend = self.backend or distributed.choose_backend("auto", self.device)
+            distributed.join_process_group(backend, self.place, self.device)
+
+    def require_equal_parameters(self, model: nn.Module) -> str:
+        """Return the SHA-256 of the model's parameters; raise where the ranks' differ."""
+        sha256 = distributed.fingerprint(list(model.parameters()))
+        distributed.require_equal("the parameters", sha256)
+        return sha256
+
+    def tell_start(self) -> None:
+        """Print `run_start`: what was asked for, and on what it runs."""
+        resolved: dict[str, Any] = {**vars(self.args), "device": self.device.type}
+        if self.backend:
+            resolved["backend"] = self.backend
+        self.log.start(
+            "run_start",
+            program=self.program,
+            args=resolved,
+            world_size=self.place.world_size,
+            local_rank=self.place.local_rank,
+            local_world_size=self.place.local_world_size,
+            node_rank=self.place.node_rank,
+            devices=self.devices,
+            backend=self.backend,
+            **facts.of_process(self.device),
+        )
+
+    def tell_stop(self, status: str, error: BaseException | None = None) -> None:
+        """Print `run_stop`, the last event of this process."""
+        why = {} if error is None else {"error": f"{type(error).__name__}: {error}"}
+        seconds = time.monotonic() - self.began
+        self.log.stop("run_stop", status=status, total_seconds=seconds, **why)
+
+
+@contextmanager
+def running(program: str, args: Namespace, devices: int = 1) -> Iterator[Run]:
+    """Open a run; whatever happens in the block, `run_stop` is this process's last event."""
+    run = Run(program, args, devices)
+    make_repeatable(run.device, args.threads)
+    run.tell_start()
+    try:
+        distributed.require_gpus(run.place.local_world_size * devices, run.device)
+        if run.backend is None and run.world_size > 1:
+            message = f"{program} is one process and {run.world_size} were started"
+            raise Refusal(message)
+        if devices > 1 and run.device.type == "cpu":
+            message = f"{devices} devices were asked for and the CPU is one"
+            raise Refusal(message)
+        yield run
+    except Refusal as refusal:
+        run.tell_stop("aborted", refusal)
+        if run.place.local_rank == 0:
+            print(f"error: {refusal}", file=sys.stderr, flush=True)
+        distributed.wait_for_neighbours(run.place)
+        raise SystemExit(REFUSED) from None
+    except BaseException as error:
+        run.tell_stop("aborted", error)
+        raise
+    # The last line comes before the last meeting: a launcher may end the others as soon as the
+    # first process is done.
+    run.tell_stop("success")
+    if dist.is_initialized():
+        distributed.barrier()
+        dist.destroy_process_group()
+
+
+def make_repeatable(device: torch.device, threads: int) -> None:
+    """Set up torch so that one seed gives one result, with as many CPU threads in every cell."""
+    torch.set_num_threads(threads)
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+    if device.type == "cpu":  # on GPUs some layers have no deterministic form
+        # ... and without the debugging aid that comes with it and costs time.
+        torch.use_deterministic_algorithms(mode=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

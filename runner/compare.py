@@ -1,0 +1,173 @@
+"""Digests + published rows -> Rows and Notes: what was measured, what may be claimed, and why not."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from runner.claims import refusal
+from runner.digest import Digest
+from runner.layout import Layout
+from runner.statistics import Estimate, karp_flatt, ratio, typical
+
+
+@dataclass
+class Row:
+    """One line of the summary: the complete runs of one cell, against the baseline of its block."""
+
+    runs: list[Digest]
+    complete: list[Digest]
+    seconds: Estimate | None
+    baseline: Row | None = None
+    speedup: Estimate | None = None
+    claimed: bool | str = "no complete run"
+    published: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def any(self) -> Digest:
+        """A run of this row, for what all of them share."""
+        return self.runs[0]
+
+    @property
+    def efficiency(self) -> Estimate | None:
+        """Speed-up over the number of processes."""
+        return self.speedup.over(self.any.processes) if self.speedup else None
+
+    @property
+    def serial_fraction(self) -> float | None:
+        """Karp and Flatt's metric of the speed-up."""
+        return karp_flatt(self.speedup.value, self.any.processes) if self.speedup else None
+
+    def mean(self, name: str) -> float | None:
+        """Average a field over the complete runs."""
+        values = [value for run in self.complete if (value := getattr(run, name)) is not None]
+        return sum(values) / len(values) if values else None
+
+
+@dataclass
+class Block:
+    """The rows that may be compared: one experiment on one target and one kind of hardware, with the same args."""
+
+    rows: list[Row]
+    definition: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def any(self) -> Digest:
+        """A run of this block, for what all of them share."""
+        return self.rows[0].any
+
+    @property
+    def newest(self) -> Digest:
+        """The run whose definition speaks for the block."""
+        return max((run for row in self.rows for run in row.runs), key=lambda run: run.started)
+
+
+def compare(digests: list[Digest]) -> list[Block]:
+    """Group runs into rows and blocks and compare each row with its block's baseline."""
+    groups: dict[tuple[str, ...], dict[str, list[Digest]]] = defaultdict(lambda: defaultdict(list))
+    for run in digests:
+        block = (run.experiment, run.target, run.hardware, run.scaling, run.measure, _text(run.args), _common_program(run))
+        groups[block][_text([run.layout, run.axes])].append(run)
+    blocks = [Block(sorted(map(_row, cells.values()), key=_order)) for _, cells in sorted(groups.items())]
+    for block in blocks:
+        block.rows.sort(key=_order)
+    return blocks
+
+
+def judge(block: Block, definition: dict[str, Any]) -> None:
+    """Find each row's baseline, compute its speed-up, and say whether it may be claimed."""
+    block.definition = definition
+    published = (definition.get("published") or {}).get("rows", [])
+    for row in block.rows:
+        row.baseline = _baseline(block, row, definition.get("baseline") or {})
+        base = row.baseline
+        if base is row and row.seconds:
+            row.speedup = Estimate(1.0)
+        elif base and base.seconds and row.seconds:
+            row.speedup = ratio(_per_sample(base, base), _per_sample(row, base))
+        row.claimed = refusal(row) or True
+        row.published = [line for line in published if _names(line, row.any)]
+    block.notes = _notes(block)
+
+
+def _row(runs: list[Digest]) -> Row:
+    runs = sorted(runs, key=lambda run: run.started)
+    complete = [run for run in runs if run.status == "completed" and run.seconds]
+    seconds = typical([run.seconds for run in complete if run.seconds]) if complete else None
+    return Row(runs, complete, seconds)
+
+
+def _per_sample(row: Row, base: Row) -> list[float]:
+    """Return the times, each divided by its work relative to the baseline's.
+
+    Where the work is the same (strong scaling, or epochs over one data set) these are the times. Where it grows with
+    the processes, the ratio of them is the scaled speed-up, and over p it is T1/Tp, the weak-scaling efficiency.
+    """
+    unit = base.complete[0].trained_samples
+    return [
+        run.seconds * (unit / run.trained_samples if unit and run.trained_samples else 1)
+        for run in row.complete
+        if run.seconds
+    ]
+
+
+def _baseline(block: Block, row: Row, declared: dict[str, Any]) -> Row | None:
+    """Find the one-process row with the same axes, or the cell that the definition declares."""
+    wanted = {**row.any.axes, "layout": "1x1", **declared}
+    for other in block.rows:
+        cell = {**other.any.axes, "layout": other.any.layout}
+        if all(cell.get(axis) == value for axis, value in wanted.items()):
+            return other
+    return None
+
+
+def _names(line: dict[str, Any], run: Digest) -> bool:
+    cell = {**run.axes, "layout": run.layout}
+    return all(cell[key] == value for key, value in line.items() if key in cell)
+
+
+def _notes(block: Block) -> list[str]:
+    """Say what a reader of the table has to know."""
+    notes = []
+    for row in block.rows:
+        name = cell_name(row.any)
+        for run in row.runs:
+            if run.status != "completed":
+                notes.append(f"{name}: {run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})")
+            elif not run.seconds:
+                notes.append(f"{name}: completed without {run.measure} ({run.path})")
+        if row.any.device == "cpu" and 0 < row.any.cores < row.any.processes:
+            notes.append(f"{name}: {row.any.processes} processes share {row.any.cores} cores")
+    if block.any.scaling == "weak" and len({row.any.global_batch_size for row in block.rows}) > 1:
+        notes.append(
+            "weak scaling: the batch per process is fixed, so the global batch grows with the processes; the speed-up"
+            " compares samples per second, not the same optimisation"
+        )
+    notes += [
+        f"left out: {_text({key: value for key, value in skip.items() if key not in ('why', 'when')})}: {skip['why']}"
+        for skip in block.definition.get("skip", [])
+        if skip.get("when") in (None, block.any.device)
+    ]
+    return notes
+
+
+def cell_name(run: Digest) -> str:
+    """Name a row within its block: its layout and axes."""
+    return " ".join([run.layout, *(str(value) for value in run.axes.values())])
+
+
+def _common_program(run: Digest) -> str:
+    """Name the program, unless it is one of the axes and so differs between the rows of a block."""
+    return "" if "program" in run.axes else run.program
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    run = row.any
+    return (run.processes, Layout.parse(run.layout).nodes, run.layout, [str(value) for value in run.axes.values()])
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)

@@ -1,0 +1,155 @@
+"""What a person sees; the only import of rich. Log text never goes through markup."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from runner.collect import describe_failure
+from runner.progress import Progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from rich.console import RenderableType
+
+    from runner.events import Event
+    from runner.plan import Plan, Run
+    from runner.report import Table
+    from runner.schema import Record
+
+_REFRESH = 4
+_PLAIN_SECONDS = 10.0
+
+
+class Screen:
+    """Live progress on a terminal; plain lines into a pipe or a log file."""
+
+    def __init__(self) -> None:
+        self._console = Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
+        self._live = Live(
+            console=self._console, refresh_per_second=_REFRESH, transient=True, get_renderable=self._render
+        )
+        self._progress: Progress | None = None
+        self._earlier_seconds: list[float] = []
+        self._said = 0.0
+
+    def __enter__(self) -> Screen:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def note(self, text: str) -> None:
+        """Say something about the whole."""
+        self._say(text)
+
+    def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
+        """Announce a run."""
+        self._progress = Progress(number, total, run, self._earlier_seconds)
+        self._said = time.monotonic()
+        if not self._console.is_terminal:
+            self._say(f"run {number}/{total}  {run.cell}  repeat {run.repeat}  {folder}")
+
+    def event(self, event: Event) -> None:
+        """Take in an event of the run in progress."""
+        if self._progress is None or not self._progress.take(event) or self._console.is_terminal:
+            return
+        if time.monotonic() - self._said >= _PLAIN_SECONDS:
+            self._said = time.monotonic()
+            self._say(f"  {self._progress.line()}")
+
+    def stopping(self, why: str) -> None:
+        """Say that a run is being ended, which may take some seconds."""
+        what = "interrupted" if why == "interrupted" else "time is up"
+        self._say(f"{what}: ending the processes and collecting what was printed ...", "yellow")
+
+    def end(self, run: Run, record: Record, folder: Path) -> None:
+        """Say how a run ended; a failed one with its last lines."""
+        name = f"{run.cell}  repeat {run.repeat}"
+        if self._progress:
+            self._earlier_seconds.append(self._progress.elapsed)
+            self._progress = None
+        if record.status == "completed":
+            self._say(f"✓ {name}  {_result(record)}", "green")
+            return
+        reason = describe_failure(record) if record.status == "failed" else record.reason
+        self._say(f"✗ {name}  {record.status.replace('_', ' ')}: {reason}", "red")
+        for line in record.failure.last_lines if record.failure else []:
+            self._say(f"    {line}")
+        self._say(f"  everything it printed is in {folder / 'raw'}")
+
+    def left_out(self, run: Run) -> None:
+        """Say that a further repeat of a failed cell is not run."""
+        self._say(f"- {run.cell}  repeat {run.repeat}  not run: this cell has failed", "yellow")
+
+    def _render(self) -> RenderableType:
+        """Draw the run in progress: which it is, how far, and what is left."""
+        if self._progress is None:
+            return Text("")
+        grid = RichTable.grid(padding=(0, 2))
+        bar = ProgressBar(total=1.0, completed=self._progress.done, width=20)
+        grid.add_row(Text(self._progress.name, "bold"), bar, Text(self._progress.line()))
+        return grid
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._console.print(Text(text, style))
+
+
+def print_table(table: Table) -> None:
+    """Print a table on the terminal, as wide as it is."""
+    console = Console(highlight=False, markup=False)
+    console.print(Text(table.title, "bold"))
+    for line in table.common:
+        console.print(Text(line, "dim"))
+    grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in table.head:
+        grid.add_column(Text(name), overflow="fold")
+    for line in table.lines:
+        style = "green" if line[-1] == "yes" else "dim" if line[-1].startswith("published") else ""
+        grid.add_row(*(Text(cell, style) for cell in line))
+    console.print(grid)
+    for note in table.notes:
+        console.print(Text(f"· {note}"))
+    console.print()
+
+
+def print_lines(lines: list[tuple[str, ...]]) -> None:
+    """Print rows of words in columns."""
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        for words in lines:
+            print("\t".join(words))
+        return
+    grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for words in lines:
+        grid.add_row(*(Text(word) for word in words))
+    console.print(grid)
+
+
+def print_error(message: str) -> None:
+    """Print an expected error in its one line."""
+    Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True).print(Text(f"error: {message}", "red"))
+
+
+def _result(record: Record) -> str:
+    metrics = record.metrics
+    words = [f"{record.launch.measure} {metrics[record.launch.measure]:.2f}"] if record.launch.measure in metrics else []
+    if "final_accuracy" in metrics:
+        words.append(f"accuracy {metrics['final_accuracy']:.2%}")
+    if "samples_per_second" in metrics:
+        words.append(f"{metrics['samples_per_second']:,.0f} samples/s")
+    return "  ".join(words)

@@ -1,0 +1,118 @@
+"""Record -> Digest: the few fields of a record that the table is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from runner.layout import Layout
+
+if TYPE_CHECKING:
+    from runner.schema import Launch, Record
+
+
+class Digest(msgspec.Struct, kw_only=True, array_like=True, gc=False):
+    """One run, as compared; `same` is what has to be the same in all runs of a claim, by name."""
+
+    path: str
+    experiment: str
+    target: str
+    status: str
+    reason: str | None
+    layout: str
+    axes: dict[str, Any]
+    program: str
+    args: dict[str, Any]
+    scaling: str
+    measure: str
+    device: str
+    started: str
+    repeat: int
+    definition_sha256: str
+    seconds: float | None
+    processes: int
+    hardware: str
+    unlike: bool
+    cores: int
+    accuracy: float | None
+    best_accuracy: float | None
+    eval_samples: int
+    trained_samples: int
+    steps: int
+    global_batch_size: int
+    torch: str
+    same: dict[str, str]
+    runner: dict[str, Any]
+
+
+def digest(record: Record, path: str) -> Digest:
+    """Reduce a record to what the table needs."""
+    launch = record.launch
+    facts = [rank.facts for rank in record.ranks if rank.facts]
+    first = facts[0] if facts else {}
+    models = _models(facts) or [_from_outside(launch)]
+    cores = int(launch.host.get("cores") or 0)
+    devices = first.get("devices")
+    axes = {axis for axis in launch.axes if axis != "program"}
+    return Digest(
+        path=path,
+        experiment=launch.experiment,
+        target=launch.target,
+        status=record.status,
+        reason=record.reason,
+        layout=launch.layout,
+        axes=launch.axes,
+        program=launch.program,
+        args={key: value for key, value in launch.args.items() if key not in axes},
+        scaling=launch.scaling,
+        measure=launch.measure,
+        device=launch.device,
+        started=launch.started,
+        repeat=launch.repeat,
+        definition_sha256=launch.definition_sha256,
+        seconds=_positive(record.metrics.get(launch.measure)),
+        processes=Layout.parse(launch.layout).world_size * (devices if isinstance(devices, int) else 1),
+        hardware=" + ".join(models) + (f", {cores} cores" if launch.device == "cpu" and cores else ""),
+        unlike=len(models) > 1,
+        cores=cores,
+        accuracy=record.metrics.get("final_accuracy"),
+        best_accuracy=record.metrics.get("best_accuracy"),
+        eval_samples=_count(record.facts.get("eval_samples")),
+        trained_samples=sum(_count(epoch.get("trained_samples")) for epoch in record.epochs),
+        steps=sum(_count(epoch.get("steps")) for epoch in record.epochs),
+        global_batch_size=_count(record.facts.get("global_batch_size")),
+        torch=str(first.get("torch", "")),
+        same={
+            "image": str((launch.image or {}).get("digest")),
+            "code": str(launch.code.get("sources_sha256")),
+            "data": str(record.facts.get("data_sha256")),
+            "torch": _values(facts, "torch"),
+            "NCCL": _values(facts, "nccl"),
+            "Python": _values(facts, "python"),
+            "threads per process": _values(facts, "threads"),
+        },
+        runner=launch.runner if record.status == "running" else {},
+    )
+
+
+def _models(facts: list[dict[str, Any]]) -> list[str]:
+    return sorted({str(fact["device_name"]) for fact in facts if fact.get("device_name")})
+
+
+def _from_outside(launch: Launch) -> str:
+    """Name the device of a run that died before it could: as the runner saw it."""
+    gpus = launch.host.get("gpus") or []
+    return str(gpus[0] if launch.device == "cuda" and gpus else launch.host.get("cpu", "unknown"))
+
+
+def _values(facts: list[dict[str, Any]], field: str) -> str:
+    return ", ".join(sorted({str(fact.get(field)) for fact in facts}))
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _positive(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and value > 0 else None

@@ -1,0 +1,154 @@
+"""Plan -> Records: one run after the other, each with its folder, its deadline and its end."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from runner import environment
+from runner.collect import collect
+from runner.errors import RequestError
+from runner.events import Event, parse_line
+from runner.record import begin, new_id
+from runner.schema import Launch, Outcome, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import FrameType
+
+    from runner.console import Screen
+    from runner.plan import Plan, Run
+    from runner.record import RunFolder
+    from runner.targets.base import Execution, Request, Target
+
+
+def execute(plan: Plan, name: str, target: Target, results: Path, options: dict[str, str], screen: Screen) -> list[Record]:
+    """Run everything in order; the further repeats of a cell that failed are left out, and said to be.
+
+    Raises KeyboardInterrupt after Ctrl-C (or SIGTERM), when what was started has ended and its record is written.
+    """
+    requests = {(run.cell, run.repeat): target.request(run, options) for run in plan.runs}
+    for request in requests.values():
+        target.check(request)
+    code, diff = environment.describe_code(plan.runs[0].experiment.root)
+    surroundings = {"runner": environment.describe_runner(), "host": environment.describe_host(), "code": code}
+    records: list[Record] = []
+    failed: set[str] = set()
+    for number, run in enumerate(plan.runs, 1):
+        if str(run.cell) in failed:
+            screen.left_out(run)
+            continue
+        request = requests[run.cell, run.repeat]
+        launch = _launch(run, name, request, surroundings)
+        folder = begin(results, launch, request.text(), diff)
+        screen.begin(number, len(plan.runs), run, folder.path)
+        record = _one(target, request, folder, launch, screen)
+        screen.end(run, record, folder.path)
+        records.append(record)
+        if record.status == "interrupted":
+            raise KeyboardInterrupt
+        if record.status != "completed":
+            failed.add(str(run.cell))
+    return records
+
+
+def _launch(run: Run, target: str, request: Request, surroundings: dict[str, Any]) -> Launch:
+    experiment, cell = run.experiment, run.cell
+    return Launch(
+        id=new_id(target),
+        experiment=experiment.name,
+        target=target,
+        layout=str(cell.layout),
+        axes=cell.axes,
+        repeat=run.repeat,
+        repeats=run.repeats,
+        program=cell.program.name,
+        args=cell.args,
+        scaling=experiment.scaling,
+        measure=experiment.measure,
+        device=run.device,
+        timeout_seconds=experiment.timeout_seconds,
+        definition=experiment.resolved(),
+        definition_sha256=experiment.sha256(),
+        argv=[node.argv for node in request.nodes],
+        started=_now(),
+        **surroundings,
+    )
+
+
+def _one(target: Target, request: Request, folder: RunFolder, launch: Launch, screen: Screen) -> Record:
+    """Start one run, follow it to its end or its deadline, and keep the record whatever happens."""
+    began = time.monotonic()
+    stopped_because = None
+    with _ctrl_c_raises():
+        execution = None
+        try:
+            execution = target.start(request, folder)
+            if not _follow(execution, began + launch.timeout_seconds, screen):
+                stopped_because = "timed_out"
+        except KeyboardInterrupt:
+            stopped_because = "interrupted"
+        with _ctrl_c_waits():
+            if execution is None:
+                msg = f"{folder.path}: interrupted before anything was started"
+                raise RequestError(msg)
+            if stopped_because:
+                screen.stopping(stopped_because)
+                execution.stop()
+            outcome = Outcome(
+                ended=_now(),
+                wall_seconds=time.monotonic() - began,
+                exits=execution.exits,
+                stopped_because=stopped_because,
+            )
+            folder.keep_outcome(outcome)
+            record = collect(folder, launch, outcome)
+            folder.finish(record)
+    return record
+
+
+def _follow(execution: Execution, deadline: float, screen: Screen) -> bool:
+    """Show what comes until all has ended; False if the deadline came first."""
+    for line in execution.lines():
+        if line is not None:
+            event = parse_line(line.text)
+            if isinstance(event, Event):
+                screen.event(event)
+        elif time.monotonic() > deadline:
+            return False
+    return True
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+@contextmanager
+def _ctrl_c_raises() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a run as Ctrl-C does: collected and recorded."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Hold further signals back while what was started is ended, which takes a bounded time."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

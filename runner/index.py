@@ -1,0 +1,112 @@
+"""`results/` -> Digests, by way of a disposable cache: deleting it loses nothing.
+
+The cache is one SQLite file in the user's cache folder, because a copied or mounted `results/` may be read-only. A
+run's line in it is good as long as the size and the time of its `run.json` are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from runner import environment
+from runner.digest import Digest, digest
+from runner.errors import RequestError, one_line
+from runner.record import read_record, run_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+VERSION = 1
+_decoder = msgspec.msgpack.Decoder(Digest)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Contents(NamedTuple):
+    """The runs below a folder, and a note for each file that is none."""
+
+    digests: list[Digest]
+    notes: list[str]
+
+
+def read_results(results: Path) -> Contents:
+    """Read every record below a folder; RequestError if there is no such folder."""
+    if not results.is_dir():
+        msg = f"{results}: there is no such folder; make a first run with: runner run quickstart"
+        raise RequestError(msg)
+    cached = _load(results)
+    digests: list[Digest] = []
+    notes: list[str] = []
+    fresh: list[tuple[str, int, int, bytes]] = []
+    base = len(str(results)) + 1
+    for entry in run_folders(results):
+        path, name = entry.path + "/run.json", entry.path[base:]
+        try:
+            stat = os.stat(path)  # noqa: PTH116 - a hundred thousand times
+        except OSError:
+            if (Path(entry.path) / "raw").is_dir():
+                notes.append(f"{entry.path}: no run.json; left out")
+            continue
+        known = cached.pop(name, None)
+        if known and known[:2] == (stat.st_mtime_ns, stat.st_size):
+            digests.append(_decoder.decode(known[2]))
+            continue
+        try:
+            one = digest(read_record(Path(path).read_bytes()), name)
+        except (ValueError, TypeError, OSError, AttributeError) as error:
+            notes.append(one_line(f"{path}: left out: {error}"))
+            continue
+        digests.append(one)
+        fresh.append((name, stat.st_mtime_ns, stat.st_size, _encode(one)))
+    _save(results, fresh, cached)
+    return Contents([_with_fate(one) for one in digests], notes)
+
+
+def _with_fate(one: Digest) -> Digest:
+    """A record that still says `running` is so only while its runner lives."""
+    if one.status == "running" and environment.is_alive(one.runner) is False:
+        return msgspec.structs.replace(one, status="killed", reason="the runner was killed before the run ended")
+    return one
+
+
+def _cache_file(results: Path) -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    name = hashlib.sha256(str(results.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return base / "distributed-experiment-kit" / f"{name}-v{VERSION}.sqlite"
+
+
+def _load(results: Path) -> dict[str, tuple[int, int, bytes]]:
+    path = _cache_file(results)
+    if not path.exists():
+        return {}
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            rows = database.execute("SELECT path, modified, size, digest FROM runs")
+            return {row[0]: row[1:] for row in rows}
+    except sqlite3.Error:
+        return {}
+
+
+def _save(results: Path, fresh: list[tuple[str, int, int, bytes]], gone: Iterable[str]) -> None:
+    """Bring the cache up to date; where it cannot be written, the next reading is slower, no more."""
+    path, gone = _cache_file(results), list(gone)
+    if not fresh and not gone:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("PRAGMA synchronous = OFF")
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS runs(path TEXT PRIMARY KEY, modified INTEGER, size INTEGER, digest BLOB)"
+            )
+            database.executemany("DELETE FROM runs WHERE path = ?", [(name,) for name in gone])
+            database.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", fresh)
+    except (sqlite3.Error, OSError, UnicodeEncodeError):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)

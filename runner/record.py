@@ -1,0 +1,171 @@
+"""Record <-> `results/`: the only writer there.
+
+A run's folder is `results/<experiment>/<UTC time>-<target>-<id>/`. `run.json` says `running` before anything is
+started and is replaced whole (written beside, flushed to the disk, renamed), so that a kill at any moment leaves one
+of the two. `raw/` is the truth: all else of a record is parsed from it, from `request/launch.json` and from
+`raw/outcome.json`, and can be parsed again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from runner.errors import RequestError
+from runner.layout import Layout
+from runner.schema import FINISHED, SCHEMA, Launch, Outcome, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_decoder = msgspec.json.Decoder(Record)
+_AGENT = "agent"
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def raw(self) -> Path:
+        """Where the processes' own output goes, byte for byte."""
+        return self.path / "raw"
+
+    def node(self, node: int) -> Path:
+        """Where a node's launcher puts the files of its processes while they run."""
+        return self.raw / f"node{node}"
+
+    def agent(self, node: int) -> Path:
+        """What a node's launcher itself prints."""
+        return self.raw / f"node{node}-{_AGENT}.log"
+
+    def rank(self, layout: Layout, node: int, local_rank: int, stream: str) -> Path:
+        """Return the file of one process's stdout or stderr: its own once the run has ended, else its launcher's."""
+        kept = self.raw / f"node{node}-rank{layout.first_rank(node) + local_rank}.{stream}"
+        if kept.exists():
+            return kept
+        attempts = sorted(self.node(node).glob(f"*/attempt_*/{local_rank}/{stream}.log"))
+        return attempts[-1] if attempts else kept
+
+    def read(self) -> Record:
+        """Read `run.json`; ValueError says what is wrong with it."""
+        return read_record((self.path / "run.json").read_bytes())
+
+    def finish(self, record: Record) -> None:
+        """Write the final state; a run that has one already is left alone."""
+        if self.read().status in FINISHED:
+            msg = f"{self.path}: the run has ended; its record is not written again"
+            raise RequestError(msg)
+        self.replace(record)
+
+    def replace(self, record: Record) -> None:
+        """Put a record that was parsed again in place of the one that is there."""
+        _write(self.path / "run.json", msgspec.json.format(msgspec.json.encode(record), indent=1))
+
+    def keep_outcome(self, outcome: Outcome) -> None:
+        """Keep what was seen from outside, and give each process's file its lasting name."""
+        layout = Layout.parse(self.read().launch.layout)
+        for node, processes in enumerate(layout.processes):
+            for local_rank in range(processes):
+                for stream in ("stdout", "stderr"):
+                    found = self.rank(layout, node, local_rank, stream)
+                    lasting = self.raw / f"node{node}-rank{layout.first_rank(node) + local_rank}.{stream}"
+                    if found.exists() and found != lasting:
+                        found.rename(lasting)
+            _remove_empty(self.node(node))
+        _write(self.raw / "outcome.json", msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+
+    def outcome(self) -> Outcome | None:
+        """Read what was seen from outside, if the runner lived to tell."""
+        path = self.raw / "outcome.json"
+        return msgspec.json.decode(path.read_bytes(), type=Outcome) if path.exists() else None
+
+
+def new_id(target: str) -> str:
+    """Make the name of a run: when, where, and four bytes of chance."""
+    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{target}-{secrets.token_hex(4)}"
+
+
+def begin(results: Path, launch: Launch, request: str, diff: str) -> RunFolder:
+    """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written."""
+    folder = RunFolder(results / launch.experiment / launch.id)
+    try:
+        folder.raw.mkdir(parents=True)
+        (folder.path / "request").mkdir()
+        (folder.path / "artifacts").mkdir()
+        _write(folder.path / "request" / "launch.json", msgspec.json.format(msgspec.json.encode(launch), indent=1))
+        _write(folder.path / "request" / "request.json", request.encode())
+        if diff:
+            _write(folder.path / "request" / "code.diff", diff.encode("utf-8", "surrogateescape"))
+        folder.replace(Record(launch=launch))
+    except OSError as error:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        msg = f"{folder.path}: cannot be written: {error.strerror}; name another folder with --results"
+        raise RequestError(msg) from None
+    return folder
+
+
+def run_folders(results: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield the folders of runs, `results/<experiment>/<run>/`, also where `results` names one experiment's folder."""
+    for outer in _folders(results):
+        if os.path.exists(os.path.join(outer.path, "run.json")):  # noqa: PTH110, PTH118 - a hundred thousand times
+            yield outer
+        else:
+            yield from _folders(outer.path)
+
+
+def read_record(data: bytes) -> Record:
+    """Decode `run.json`; ValueError says what is wrong: torn, foreign, or of a newer schema."""
+    if not data.strip():
+        msg = "empty"
+        raise ValueError(msg)
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(_why(data, error)) from None
+
+
+def _why(data: bytes, error: Exception) -> str:
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as torn:
+        return f"torn or no JSON: {torn}"
+    schema = value.get("launch", {}).get("schema") if isinstance(value, dict) and isinstance(value.get("launch"), dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        return f"of schema {schema}, newer than this runner's {SCHEMA}: update the runner"
+    return f"no record of this runner: {error}"
+
+
+def _folders(path: Path | str) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            yield from sorted((entry for entry in entries if entry.is_dir()), key=lambda entry: entry.name)
+    except OSError:
+        return
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with beside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove the folders that a launcher made, but nothing that it wrote."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
