@@ -26,10 +26,10 @@ def canonical_layout(document: Document, value: object, *path: str | int) -> str
 
 def check_axes(document: Document, matrix: dict[str, list[Any]], row: dict[str, Any], *path: str | int) -> None:
     """Refuse a row with a name that is no axis, or a value that the axis does not have; layouts become canonical."""
-    for key in row:
+    for key, value in row.items():
         if key not in matrix:
             document.fail(f"'{key}' is no axis of the matrix{did_you_mean(key, matrix)}", *path, key)
         if key == "layout":
-            row[key] = canonical_layout(document, row[key], *path, key)
+            row[key] = canonical_layout(document, value, *path, key)
         if row[key] not in matrix[key]:
             document.fail(f"{key} {row[key]!r} matches no cell{did_you_mean(row[key], matrix[key])}", *path, key)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import Annotated, NoReturn, Optional
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, Optional
 
 import typer
 
 from runner import __version__
-from runner.errors import EXIT_DEFECT, EXIT_INTERRUPTED, KitError, RequestError, RunError
+from runner.errors import EXIT_DEFECT, EXIT_INTERRUPTED, KitError, RequestError, RunError, one_line
+
+# typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
+_USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -28,7 +30,7 @@ Only = Annotated[
 Change = Annotated[
     Optional[list[str]], typer.Option("--set", metavar="ARG=VALUE", help="Another value for an arg of the program.")
 ]
-Repeat = Annotated[Optional[int], typer.Option(min=1, max=1000, help="Repeats of each cell, instead of the definition's.")]
+Repeat = Annotated[Optional[int], typer.Option(min=1, max=1000, help="Repeats of each cell.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="auto: cuda where there is a GPU.")]
 Results = Annotated[Path, typer.Option(metavar="FOLDER", help="Where the records are kept.")]
 
@@ -40,7 +42,8 @@ def list_() -> None:
     from runner.console import print_error, print_lines
 
     root = definition.project_root(_here())
-    lines, broken = [], []
+    lines: list[tuple[str, ...]] = []
+    broken: list[str] = []
     for path in definition.files(root):
         try:
             one = definition.load(path, root)
@@ -86,7 +89,7 @@ def run(
     repeat: Repeat = None,
     device: Device = "auto",
     results: Results = Path("results"),
-    recording: Annotated[Optional[Path], typer.Option(help="For replay: a recorded stdout, or a folder of them.")] = None,
+    recording: Annotated[Optional[Path], typer.Option(help="For replay: a stdout, or a folder of them.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the requests; start and write nothing.")] = False,
 ) -> None:
     """Run an experiment: every cell, every repeat, each with a record of its own."""
@@ -107,7 +110,8 @@ def run(
             screen.note(f"left out: {name}: {skip.why}")
         records = execute(made, on, target, results, options, screen)
         failed = [record for record in records if record.status != "completed"]
-        screen.note(f"{len(records) - len(failed)} of {len(made.runs)} runs completed; next: runner summarize {results}")
+        done = len(records) - len(failed)
+        screen.note(f"{done} of {len(made.runs)} runs completed; next: runner summarize {results}")
     if failed:
         raise typer.Exit(RunError.exit_code)
 
@@ -163,7 +167,8 @@ def prepare(
     if dataset != "mnist":
         msg = f"no data set '{dataset}'{did_you_mean(dataset, ['mnist', 'digits'])}"
         raise RequestError(msg)
-    prepare_mnist(data_dir or definition.project_root(_here()) / "data", source, lambda text: typer.echo(text, err=True))
+    data = data_dir or definition.project_root(_here()) / "data"
+    prepare_mnist(data, source, lambda text: typer.echo(text, err=True))
 
 
 @app.command()
@@ -178,9 +183,14 @@ def collect(
 
 
 @app.callback(invoke_without_command=True)
-def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _options(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
     if version:
         typer.echo(__version__)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
         raise typer.Exit
 
 
@@ -221,18 +231,16 @@ def main() -> NoReturn:
 
 def _explain(error: Exception) -> int:
     """Say an error in one line and choose the exit code; a defect of ours also leaves a log to send."""
-    import click
-
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    if isinstance(error, click.exceptions.Abort):
+    if isinstance(error, typer.Exit):
+        return error.exit_code
+    if isinstance(error, typer.Abort):
         typer.echo("interrupted", err=True)
         return EXIT_INTERRUPTED
-    if isinstance(error, click.exceptions.Exit):
-        return error.exit_code
-    if isinstance(error, click.ClickException):
-        typer.echo(f"error: {error.format_message()}", err=True)
+    if isinstance(error, _USAGE_ERROR):
+        typer.echo(f"error: {one_line(error.format_message())}; see runner --help", err=True)
         return RequestError.exit_code
     if isinstance(error, KitError):
         typer.echo(f"error: {error}", err=True)

@@ -41,9 +41,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     record.metrics = _metrics(by_rank, outcome)
     record.phases = _phases(flat)
     record.epochs = _epochs(flat)
-    record.evaluations = [
-        {"accuracy": event.value, **_fields(event)} for event in flat if event.key == "eval_accuracy"
-    ]
+    record.evaluations = [{"accuracy": event.value, **_fields(event)} for event in flat if event.key == "eval_accuracy"]
     record.facts = _facts(by_rank)
     record.malformed = broken[:MOST_MALFORMED_KEPT]
     seen = sum(facts.events_seen for facts in ranks)
@@ -161,7 +159,7 @@ def _facts(by_rank: dict[int, list[Event]]) -> dict[str, Any]:
     return facts
 
 
-def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
+def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:  # noqa: PLR0911 - the first that holds
     """Say how the run ended, and why where it is not completed."""
     outcome = record.outcome
     if outcome is None:
@@ -174,13 +172,14 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
         return "failed", describe_failure(record)
     silent = [facts.rank for facts in record.ranks if facts.status is None]
     if silent:
-        return "incomplete", f"no run_stop from rank {', '.join(map(str, silent))}: exit code 0, yet not all was printed"
+        return "incomplete", f"exit code 0, yet no run_stop from rank {', '.join(map(str, silent))}"
     aborted = [facts.rank for facts in record.ranks if facts.status != "success"]
     if aborted:
         return "failed", f"rank {', '.join(map(str, aborted))} says that it was aborted"
     missing = record.events["expected"] - record.events["seen"]
-    if missing or record.malformed:
-        return "incomplete", f"{missing} of {record.events['expected']} events missing, {len(record.malformed)} malformed"
+    broken = record.events["malformed"]
+    if missing or broken:
+        return "incomplete", f"{missing} of {record.events['expected']} events missing, {broken} malformed"
     return "completed", None
 
 

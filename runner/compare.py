@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runner.claims import refusal
-from runner.digest import Digest
 from runner.layout import Layout
 from runner.statistics import Estimate, karp_flatt, ratio, typical
+
+if TYPE_CHECKING:
+    from runner.digest import Digest
 
 
 @dataclass
@@ -69,12 +71,10 @@ def compare(digests: list[Digest]) -> list[Block]:
     """Group runs into rows and blocks and compare each row with its block's baseline."""
     groups: dict[tuple[str, ...], dict[str, list[Digest]]] = defaultdict(lambda: defaultdict(list))
     for run in digests:
-        block = (run.experiment, run.target, run.hardware, run.scaling, run.measure, _text(run.args), _common_program(run))
-        groups[block][_text([run.layout, run.axes])].append(run)
-    blocks = [Block(sorted(map(_row, cells.values()), key=_order)) for _, cells in sorted(groups.items())]
-    for block in blocks:
-        block.rows.sort(key=_order)
-    return blocks
+        place = (run.experiment, run.target, run.hardware)
+        work = (run.scaling, run.measure, _text(run.args), _common_program(run))
+        groups[place + work][_text([run.layout, run.axes])].append(run)
+    return [Block(sorted(map(_row, cells.values()), key=_order)) for _, cells in sorted(groups.items())]
 
 
 def judge(block: Block, definition: dict[str, Any]) -> None:
@@ -146,11 +146,13 @@ def _notes(block: Block) -> list[str]:
             "weak scaling: the batch per process is fixed, so the global batch grows with the processes; the speed-up"
             " compares samples per second, not the same optimisation"
         )
-    notes += [
-        f"left out: {_text({key: value for key, value in skip.items() if key not in ('why', 'when')})}: {skip['why']}"
-        for skip in block.definition.get("skip", [])
-        if skip.get("when") in (None, block.any.device)
-    ]
+    for skip in block.definition.get("skip", []):
+        if skip.get("when") in (None, block.any.device):
+            cells = ", ".join(f"{key} {value}" for key, value in skip.items() if key not in ("why", "when"))
+            notes.append(f"left out: {cells}: {skip['why']}")
+    if published := block.definition.get("published"):
+        notes.append(f"published rows: {published['source']}")
+        notes += [f"published: {row['hardware']}: {row['note']}" for row in published["rows"] if row.get("note")]
     return notes
 
 

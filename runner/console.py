@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from runner.events import Event
-    from runner.plan import Plan, Run
+    from runner.plan import Run
     from runner.report import Table
     from runner.schema import Record
 
@@ -36,14 +36,14 @@ class Screen:
 
     def __init__(self) -> None:
         self._console = Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
-        self._live = Live(
-            console=self._console, refresh_per_second=_REFRESH, transient=True, get_renderable=self._render
-        )
         self._progress: Progress | None = None
         self._earlier_seconds: list[float] = []
         self._said = 0.0
+        self._live = Live(
+            console=self._console, refresh_per_second=_REFRESH, transient=True, get_renderable=self._render
+        )
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> Screen:  # noqa: PYI034 - Self is Python 3.11's
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -88,8 +88,8 @@ class Screen:
             return
         reason = describe_failure(record) if record.status == "failed" else record.reason
         self._say(f"✗ {name}  {record.status.replace('_', ' ')}: {reason}", "red")
-        for line in record.failure.last_lines if record.failure else []:
-            self._say(f"    {line}")
+        for printed in record.failure.last_lines if record.failure else ():
+            self._say(f"    {printed}")
         self._say(f"  everything it printed is in {folder / 'raw'}")
 
     def left_out(self, run: Run) -> None:
@@ -113,8 +113,8 @@ def print_table(table: Table) -> None:
     """Print a table on the terminal, as wide as it is."""
     console = Console(highlight=False, markup=False)
     console.print(Text(table.title, "bold"))
-    for line in table.common:
-        console.print(Text(line, "dim"))
+    for common in table.common:
+        console.print(Text(common, "dim"))
     grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in table.head:
         grid.add_column(Text(name), overflow="fold")
@@ -131,12 +131,12 @@ def print_lines(lines: list[tuple[str, ...]]) -> None:
     """Print rows of words in columns."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
-        for words in lines:
-            print("\t".join(words))
+        for row in lines:
+            sys.stdout.write("\t".join(row).rstrip() + "\n")
         return
     grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for words in lines:
-        grid.add_row(*(Text(word) for word in words))
+    for row in lines:
+        grid.add_row(*(Text(word) for word in row))
     console.print(grid)
 
 
@@ -147,7 +147,8 @@ def print_error(message: str) -> None:
 
 def _result(record: Record) -> str:
     metrics = record.metrics
-    words = [f"{record.launch.measure} {metrics[record.launch.measure]:.2f}"] if record.launch.measure in metrics else []
+    measure = record.launch.measure
+    words = [f"{measure} {metrics[measure]:.2f}"] if measure in metrics else []
     if "final_accuracy" in metrics:
         words.append(f"accuracy {metrics['final_accuracy']:.2%}")
     if "samples_per_second" in metrics:

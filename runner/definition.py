@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner import program, yamlfile
+from runner import program as programs
+from runner import yamlfile
 from runner.axes import agrees, canonical_layout, check_axes
 from runner.errors import RequestError, did_you_mean
 from runner.published import read_published
@@ -21,6 +22,7 @@ KEYS = (
     "summary",
     "program",
     "args",
+    "program_args",
     "scaling",
     "matrix",
     "skip",
@@ -51,6 +53,10 @@ class Skip:
     when: str | None
     why: str
 
+    def plain(self) -> dict[str, Any]:
+        """Return it as the definition has it."""
+        return {**self.match, **({"when": self.when} if self.when else {}), "why": self.why}
+
     def covers(self, cell: dict[str, Any], device: str | None) -> bool:
         """Tell whether a cell is left out on a device."""
         return self.when in (None, device) and agrees(cell, self.match)
@@ -64,6 +70,7 @@ class Experiment:
     summary: str
     program: str
     args: dict[str, Any]
+    program_args: dict[str, dict[str, Any]]
     scaling: str
     matrix: dict[str, list[Any]]
     skip: tuple[Skip, ...]
@@ -82,9 +89,10 @@ class Experiment:
             "summary": self.summary,
             "program": self.program,
             "args": self.args,
+            "program_args": self.program_args,
             "scaling": self.scaling,
             "matrix": self.matrix,
-            "skip": [{**skip.match, **({"when": skip.when} if skip.when else {}), "why": skip.why} for skip in self.skip],
+            "skip": [skip.plain() for skip in self.skip],
             "baseline": self.baseline,
             "measure": self.measure,
             "repeat": self.repeat,
@@ -94,9 +102,7 @@ class Experiment:
 
     def cells(self, device: str | None = None) -> list[tuple[dict[str, Any], Skip | None]]:
         """Return every point of the matrix, and the skip that leaves it out, if one does on this device."""
-        points = [
-            dict(zip(self.matrix, values, strict=True)) for values in itertools.product(*self.matrix.values())
-        ]
+        points = [dict(zip(self.matrix, values, strict=True)) for values in itertools.product(*self.matrix.values())]
         return [(point, next((skip for skip in self.skip if skip.covers(point, device)), None)) for point in points]
 
     def sha256(self) -> str:
@@ -104,16 +110,16 @@ class Experiment:
         text = json.dumps(self.resolved(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def programs(self) -> dict[str, program.Program]:
+    def programs(self) -> dict[str, programs.Program]:
         """Find the program of every cell, by name."""
         names = [self.program, *self.matrix.get("program", [])]
-        return {name: program.find(self.root, name) for name in names}
+        return {name: programs.find(self.root, name) for name in names}
 
 
 def project_root(start: Path) -> Path:
     """Return the nearest folder, from `start` upwards, that holds `experiments/`; else the one this package is in."""
     for folder in (start, *start.parents):
-        if (folder / program.PACKAGE).is_dir():
+        if (folder / programs.PACKAGE).is_dir():
             return folder
     return Path(__file__).resolve().parent.parent
 
@@ -123,17 +129,17 @@ def find(name: str, root: Path) -> Path:
     as_path = Path(name)
     if as_path.suffix in (".yaml", ".yml") or as_path.is_file():
         return as_path
-    path = root / program.PACKAGE / f"{name}.yaml"
+    path = root / programs.PACKAGE / f"{name}.yaml"
     if not path.is_file():
         known = [file.stem for file in files(root)]
-        msg = f"no experiment '{name}' in {root / program.PACKAGE}{did_you_mean(name, known)}"
+        msg = f"no experiment '{name}' in {root / programs.PACKAGE}{did_you_mean(name, known)}"
         raise RequestError(msg)
     return path
 
 
 def files(root: Path) -> list[Path]:
     """List the definitions of a project."""
-    return sorted((root / program.PACKAGE).glob("*.yaml"))
+    return sorted((root / programs.PACKAGE).glob("*.yaml"))
 
 
 def load(path: Path, root: Path) -> Experiment:
@@ -149,6 +155,7 @@ def load(path: Path, root: Path) -> Experiment:
         summary=_text(document, "summary", None, ""),
         program=_text(document, "program", _PROGRAM, "<family>.<program>, as mnist.ddp"),
         args=_args(document, matrix),
+        program_args=_program_args(document, matrix),
         scaling=_choice(document, "scaling", SCALINGS),
         matrix=matrix,
         skip=_skips(document, matrix),
@@ -219,6 +226,22 @@ def _args(document: yamlfile.Document, matrix: dict[str, list[Any]]) -> dict[str
         if key in matrix:
             document.fail(f"'{key}' stands in args and in the matrix; keep one of them", "args", key)
     return dict(args)
+
+
+def _program_args(document: yamlfile.Document, matrix: dict[str, list[Any]]) -> dict[str, dict[str, Any]]:
+    """Read the args that only one program of the matrix is given, on top of `args`."""
+    by_program = _mapping(document, "program_args")
+    for name, args in by_program.items():
+        if name not in matrix.get("program", []):
+            known = did_you_mean(name, matrix.get("program", []))
+            document.fail(f"'{name}' is no program of the matrix{known}", "program_args", name)
+        if not isinstance(args, dict):
+            document.fail(f"'{name}' has to be a mapping of args to values, not {args!r}", "program_args", name)
+        for key, value in args.items():
+            _check_arg(document, key, value, "program_args", name, key)
+            if key in matrix:
+                document.fail(f"'{key}' stands here and in the matrix; keep one of them", "program_args", name, key)
+    return by_program
 
 
 def _check_arg(document: yamlfile.Document, key: str, value: object, *path: str | int) -> None:
@@ -297,7 +320,7 @@ def _check_programs(document: yamlfile.Document, experiment: Experiment) -> None
     for name in dict.fromkeys([experiment.program, *in_matrix]):
         place = ("matrix", "program", in_matrix.index(name)) if name in in_matrix else ("program",)
         try:
-            found = program.find(experiment.root, name)
+            found = programs.find(experiment.root, name)
         except RequestError as error:
             document.fail(str(error), *place)
         for key in (*experiment.args, *(axis for axis in experiment.matrix if axis not in ("layout", "program"))):
@@ -305,3 +328,8 @@ def _check_programs(document: yamlfile.Document, experiment: Experiment) -> None
                 found.check(key)
             except RequestError as error:
                 document.fail(str(error), *(("args", key) if key in experiment.args else ("matrix", key)))
+        for key in experiment.program_args.get(name, {}):
+            try:
+                found.check(key)
+            except RequestError as error:
+                document.fail(str(error), "program_args", name, key)

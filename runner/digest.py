@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from runner.schema import Launch, Record
 
 
+# Where the data lies differs between machines and says nothing of the work; what it holds is compared by its hash.
+PLACES = ("data_dir",)
+
+
 class Digest(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     """One run, as compared; `same` is what has to be the same in all runs of a claim, by name."""
 
@@ -54,7 +58,8 @@ def digest(record: Record, path: str) -> Digest:
     models = _models(facts) or [_from_outside(launch)]
     cores = int(launch.host.get("cores") or 0)
     devices = first.get("devices")
-    axes = {axis for axis in launch.axes if axis != "program"}
+    by_program = launch.definition.get("program_args", {}).values()
+    told_apart = {*PLACES, *launch.axes, *(key for own in by_program for key in own)}
     return Digest(
         path=path,
         experiment=launch.experiment,
@@ -64,7 +69,7 @@ def digest(record: Record, path: str) -> Digest:
         layout=launch.layout,
         axes=launch.axes,
         program=launch.program,
-        args={key: value for key, value in launch.args.items() if key not in axes},
+        args={key: value for key, value in launch.args.items() if key not in told_apart},
         scaling=launch.scaling,
         measure=launch.measure,
         device=launch.device,

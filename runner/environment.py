@@ -114,12 +114,10 @@ def _cpu_model() -> str:
 def _git(root: Path, *words: str) -> str | None:
     command = ["git", "-c", "core.quotepath=off", *words]
     try:
-        done = subprocess.run(
-            command, cwd=root, capture_output=True, text=True, errors="surrogateescape", timeout=_GIT_SECONDS, check=False
-        )
+        done = subprocess.run(command, cwd=root, capture_output=True, timeout=_GIT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
 
 
 def _hash_files(root: Path, paths: list[Path]) -> str:

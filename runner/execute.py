@@ -26,23 +26,24 @@ if TYPE_CHECKING:
     from runner.targets.base import Execution, Request, Target
 
 
-def execute(plan: Plan, name: str, target: Target, results: Path, options: dict[str, str], screen: Screen) -> list[Record]:
+def execute(
+    plan: Plan, name: str, target: Target, results: Path, options: dict[str, str], screen: Screen
+) -> list[Record]:
     """Run everything in order; the further repeats of a cell that failed are left out, and said to be.
 
     Raises KeyboardInterrupt after Ctrl-C (or SIGTERM), when what was started has ended and its record is written.
     """
-    requests = {(run.cell, run.repeat): target.request(run, options) for run in plan.runs}
-    for request in requests.values():
+    requests = [target.request(run, options) for run in plan.runs]
+    for request in requests:
         target.check(request)
     code, diff = environment.describe_code(plan.runs[0].experiment.root)
     surroundings = {"runner": environment.describe_runner(), "host": environment.describe_host(), "code": code}
     records: list[Record] = []
     failed: set[str] = set()
-    for number, run in enumerate(plan.runs, 1):
+    for number, (run, request) in enumerate(zip(plan.runs, requests, strict=True), 1):
         if str(run.cell) in failed:
             screen.left_out(run)
             continue
-        request = requests[run.cell, run.repeat]
         launch = _launch(run, name, request, surroundings)
         folder = begin(results, launch, request.text(), diff)
         screen.begin(number, len(plan.runs), run, folder.path)
@@ -131,7 +132,7 @@ def _now() -> str:
 def _ctrl_c_raises() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end a run as Ctrl-C does: collected and recorded."""
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}

@@ -41,9 +41,7 @@ class _Child:
     time: str
 
 
-def first_failure(
-    folder: RunFolder, layout: Layout, outcome: Outcome | None, ranks: list[RankFacts]
-) -> Failure | None:
+def first_failure(folder: RunFolder, layout: Layout, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
     """Return the first failing rank, or the node whose launcher failed, or None where all ended well."""
     failed = [node for node in outcome.exits if node.code != 0 or node.signal] if outcome else []
     if not failed:
@@ -66,7 +64,7 @@ def _of_launcher(folder: RunFolder, node: NodeExit) -> Failure:
 
 
 def _is_victim(child: _Child, words: list[str], aborted: set[int]) -> bool:
-    """A rank that only tells of a lost peer; one that died by a signal or in silence is none."""
+    """Tell whether a rank only speaks of a lost peer; one that died by a signal or in silence is no victim."""
     return child.code > 0 and bool(words) and child.rank in aborted and bool(_VICTIM.search("\n".join(words)))
 
 

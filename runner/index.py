@@ -69,7 +69,7 @@ def read_results(results: Path) -> Contents:
 
 
 def _with_fate(one: Digest) -> Digest:
-    """A record that still says `running` is so only while its runner lives."""
+    """Call a record that still says `running` killed, if its runner lives no more."""
     if one.status == "running" and environment.is_alive(one.runner) is False:
         return msgspec.structs.replace(one, status="killed", reason="the runner was killed before the run ended")
     return one

@@ -154,8 +154,8 @@ def _cell(
     """Resolve a point of the matrix; what the definition declares is told to a program that wants to know it."""
     program = programs[point.get("program", experiment.program)]
     axes = {axis: value for axis, value in point.items() if axis != "layout"}
-    args = {**experiment.args, **{axis: value for axis, value in axes.items() if axis != "program"}, **changed}
-    for key, value in (("scaling", experiment.scaling), ("device", device)):
-        if key in program.options:
-            args[key] = value
+    own = experiment.program_args.get(program.name, {})
+    args = {**experiment.args, **own, **{axis: value for axis, value in axes.items() if axis != "program"}, **changed}
+    declared = {"scaling": experiment.scaling, "device": device}
+    args |= {key: value for key, value in declared.items() if key in program.options}
     return Cell(Layout.parse(point["layout"]), program, axes, args)

@@ -33,10 +33,14 @@ class IdxFile(NamedTuple):
 
 # The hashes of the original files from LeCun, Cortes and Burges.
 MNIST = (
-    IdxFile("train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db", (60000, 28, 28)),
-    IdxFile("train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5", (60000,)),
-    IdxFile("t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7", (10000, 28, 28)),
-    IdxFile("t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2", (10000,)),
+    IdxFile(
+        "train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db", (60_000, 28, 28)
+    ),
+    IdxFile("train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5", (60_000,)),
+    IdxFile(
+        "t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7", (10_000, 28, 28)
+    ),
+    IdxFile("t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2", (10_000,)),
 )
 
 
@@ -70,10 +74,10 @@ def _download(data: Path, say: Callable[[str], None]) -> Path:
     """Fetch the files through torchvision, which knows several mirrors."""
     say("fetching MNIST through torchvision (about 12 MB) ...")
     try:
-        from torchvision.datasets import MNIST as Torchvision  # noqa: PLC0415 - takes seconds, needed only here
+        from torchvision import datasets  # noqa: PLC0415 - takes seconds, needed only here
 
         for train in (True, False):
-            Torchvision(str(data / "download"), train=train, download=True)
+            datasets.MNIST(str(data / "download"), train=train, download=True)
     except ImportError:
         msg = "torchvision is not installed: install the project's requirements.lock, or name a folder with --from"
         raise RequestError(msg) from None

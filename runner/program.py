@@ -61,11 +61,12 @@ def find(root: Path, name: str) -> Program:
 def names(root: Path) -> list[str]:
     """List every program below the project's folder: the modules that can be run."""
     folder = root / PACKAGE
-    found = []
-    for path in sorted(folder.rglob("*.py")):
-        if not path.name.startswith("_") and "__main__" in path.read_text("utf-8", errors="replace"):
-            found.append(".".join(path.relative_to(folder).with_suffix("").parts))
-    return found
+    runnable = (
+        path
+        for path in sorted(folder.rglob("*.py"))
+        if not path.name.startswith("_") and "__main__" in path.read_text("utf-8", errors="replace")
+    )
+    return [".".join(path.relative_to(folder).with_suffix("").parts) for path in runnable]
 
 
 def _spell(value: object) -> str:

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from runner.events import Event
     from runner.plan import Run
 
-_WATCHED = ("init_start", "data_start", "setup_start", "warmup_start", "epoch_start", "epoch_stop", "progress", "eval_start")
+_BEFORE_TRAINING = ("init_start", "data_start", "setup_start", "warmup_start")
+_WATCHED = (*_BEFORE_TRAINING, "epoch_start", "epoch_stop", "progress", "eval_start")
 
 
 class Progress:

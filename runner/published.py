@@ -18,7 +18,7 @@ TEXTS = ("hardware", "where", "note")
 
 
 def read_published(document: Document, matrix: dict[str, list[Any]]) -> dict[str, Any] | None:
-    """Check `published: {source, rows}`; each row names the cell it belongs to, its hardware and its figures."""
+    """Check `published: {source, rows}` and return it with its cells in canonical form."""
     published = document.values.get("published")
     if published is None:
         return None
@@ -30,24 +30,24 @@ def read_published(document: Document, matrix: dict[str, list[Any]]) -> dict[str
     rows = published.get("rows")
     if not isinstance(rows, list) or not rows:
         document.fail("'published' needs 'rows': a list of mappings", "published", "rows")
-    checked = []
-    for index, row in enumerate(rows):
-        place = ("published", "rows", index)
-        if not isinstance(row, dict):
-            document.fail("a published row is a mapping of axes and figures", *place)
-        cell = {}
-        for key, value in row.items():
-            if key in matrix:
-                cell[key] = value
-            else:
-                _check_figure(document, key, value, (*matrix, *TEXTS, *NUMBERS, *CURVES), *place, key)
-        check_axes(document, matrix, cell, *place)
-        if not any(key in row for key in (*NUMBERS, *CURVES)):
-            document.fail(f"the row has no figure{did_you_mean('', (*NUMBERS, *CURVES))}", *place)
-        if not isinstance(row.get("hardware"), str):
-            document.fail("the row needs its 'hardware', as 1x A100", *place)
-        checked.append({**row, **cell})
+    checked = [_row(document, matrix, row, "published", "rows", index) for index, row in enumerate(rows)]
     return {"source": published["source"], "rows": checked}
+
+
+def _row(document: Document, matrix: dict[str, list[Any]], row: object, *place: str | int) -> dict[str, Any]:
+    """Check a row: it names the cell it belongs to, its hardware and its figures."""
+    if not isinstance(row, dict):
+        document.fail("a published row is a mapping of axes and figures", *place)
+    cell = {key: value for key, value in row.items() if key in matrix}
+    for key, value in row.items():
+        if key not in matrix:
+            _check_figure(document, key, value, (*matrix, *TEXTS, *NUMBERS, *CURVES), *place, key)
+    check_axes(document, matrix, cell, *place)
+    if not any(key in row for key in (*NUMBERS, *CURVES)):
+        document.fail(f"the row has no figure: give it {', '.join((*NUMBERS, *CURVES))}", *place)
+    if not isinstance(row.get("hardware"), str):
+        document.fail("the row needs its 'hardware', as 1x A100", *place)
+    return {**row, **cell}
 
 
 def _check_figure(document: Document, key: str, value: object, known: tuple[str, ...], *path: str | int) -> None:

@@ -12,7 +12,6 @@ import os
 import secrets
 import shutil
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +22,7 @@ from runner.schema import FINISHED, SCHEMA, Launch, Outcome, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _decoder = msgspec.json.Decoder(Record)
 _AGENT = "agent"
@@ -44,7 +44,7 @@ class RunFolder:
         return self.raw / f"node{node}"
 
     def agent(self, node: int) -> Path:
-        """What a node's launcher itself prints."""
+        """Return the file of what a node's launcher itself prints."""
         return self.raw / f"node{node}-{_AGENT}.log"
 
     def rank(self, layout: Layout, node: int, local_rank: int, stream: str) -> Path:
@@ -138,7 +138,8 @@ def _why(data: bytes, error: Exception) -> str:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as torn:
         return f"torn or no JSON: {torn}"
-    schema = value.get("launch", {}).get("schema") if isinstance(value, dict) and isinstance(value.get("launch"), dict) else None
+    launch = value.get("launch") if isinstance(value, dict) else None
+    schema = launch.get("schema") if isinstance(launch, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         return f"of schema {schema}, newer than this runner's {SCHEMA}: update the runner"
     return f"no record of this runner: {error}"

@@ -186,7 +186,7 @@ def _pipe(cells: list[str]) -> str:
 
 
 def _used(head: list[str], lines: list[list[str]]) -> list[int]:
-    """A column in which nothing stands is left out."""
+    """Return the columns in which anything stands."""
     return [column for column in range(len(head)) if any(line[column] for line in lines)]
 
 

@@ -108,9 +108,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
         return min(max(x, 0.0), 1.0)
     if x > (a + 1) / (a + b + 2):
         return 1 - _incomplete_beta(1 - x, b, a)
-    front = math.exp(
-        a * math.log(x) + b * math.log1p(-x) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    )
+    front = math.exp(a * math.log(x) + b * math.log1p(-x) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b))
     d = 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
     c, fraction = 1.0, d
     for m in range(1, _MOST_TERMS):

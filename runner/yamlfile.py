@@ -119,10 +119,11 @@ def _build(node: Node, path: _Path, lines: dict[_Path, int], file: str) -> Any:
             key, line = key_node.value, key_node.start_mark.line + 1
             if not isinstance(key_node, ScalarNode) or not isinstance(key, str):
                 Document(file, None, {(): line}).fail("a key has to be a word")
+            place = (*path, key)
             if key in mapping:
-                Document(file, None, {(): line}).fail(f"duplicate key '{key}', first in line {lines[*path, key]}")
-            lines[*path, key] = line
-            mapping[key] = _build(value_node, (*path, key), lines, file)
+                Document(file, None, {(): line}).fail(f"duplicate key '{key}', first in line {lines[place]}")
+            lines[place] = line
+            mapping[key] = _build(value_node, place, lines, file)
         return mapping
     if isinstance(node, SequenceNode):
         return [_build(item, (*path, index), lines, file) for index, item in enumerate(node.value)]
