@@ -17,6 +17,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from experiments.distributed import Refusal
 from experiments.mnist import data
 from experiments.mnist.arguments import DATA, mnist_parser
 from experiments.mnist.training import build_model, build_optimizer
@@ -54,7 +55,7 @@ def load(args: Namespace, run: Run) -> data.Samples:
     """Return MNIST's training set or, where it is not there, noise of the same shapes."""
     try:
         return data.load(args, run).train
-    except data.Refusal as refusal:
+    except Refusal as refusal:
         print(f"synthetic images of MNIST's shapes are used: {refusal}")
         count, side = data.COUNTS["mnist"][0], data.SIDE
         pixels = torch.randint(256, (count, side, side), dtype=torch.uint8)

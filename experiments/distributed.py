@@ -6,6 +6,7 @@ Every function here works without a process group too, where it has nobody to as
 
 import hashlib
 import os
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +14,11 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+SENT: deque[Tensor] = deque(maxlen=1024)
+"""The tensors that were exchanged last. Gloo's threads drop theirs a moment after an exchange ends;
+were that the last reference, the thread would need Python's lock, which `destroy_process_group`
+holds while it waits for the thread: the process would never end (torch 2.3)."""
 
 
 class Refusal(Exception):  # noqa: N818 - the program works; it says no
@@ -92,6 +98,7 @@ def total(*amounts: float | Tensor) -> list[float]:
     values = torch.tensor([float(amount) for amount in amounts], dtype=torch.float64)
     if dist.is_initialized():
         values = values.to(_device_of_messages())
+        SENT.append(values)
         dist.all_reduce(values)
     return [float(value) for value in values]
 
@@ -103,6 +110,7 @@ def require_equal(what: str, sha256: str) -> None:
     mine = torch.tensor(list(bytes.fromhex(sha256)), dtype=torch.uint8)
     mine = mine.to(_device_of_messages())
     everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    SENT.extend([mine, *everyone])
     dist.all_gather(everyone, mine)
     others = [rank for rank, theirs in enumerate(everyone) if not torch.equal(theirs, everyone[0])]
     if others:

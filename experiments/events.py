@@ -59,9 +59,7 @@ class EventLog:
         synchronise: called at both ends of every phase, before its clock is read.
     """
 
-    def __init__(
-        self, rank: int = 0, *, fd: int = 1, synchronise: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, rank: int = 0, *, fd: int = 1, synchronise: Callable[[], None] = lambda: None) -> None:
         self.rank = rank
         self._fd = fd
         self._seq = 0
@@ -123,7 +121,7 @@ def _encoded(event: dict[str, Any]) -> bytes:
     return f"\n{MARK}{text}\n".encode(errors="backslashreplace")
 
 
-def _strict(value: Any) -> Any:  # noqa: ANN401 - any value becomes its JSON kind
+def _strict(value: Any) -> Any:
     """Return `value` in JSON's own types; a float that JSON lacks (NaN, infinity) is null."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -153,7 +151,7 @@ def _shorten(event: dict[str, Any]) -> None:
         event["value"] = None
 
 
-def _strings(value: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - walks any JSON value
+def _strings(value: Any) -> Iterator[tuple[Any, Any]]:
     items: Any = ()
     if isinstance(value, dict):
         items = value.items()

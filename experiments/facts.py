@@ -27,11 +27,7 @@ def of_process(device: torch.device) -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "nccl": nccl_version(),
         "threads": torch.get_num_threads(),
-        "env": {
-            name: value
-            for name, value in sorted(os.environ.items())
-            if name.startswith(ENVIRONMENT)
-        },
+        "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT)},
     }
 
 

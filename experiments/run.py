@@ -124,13 +124,7 @@ def running(program: str, args: Namespace, devices: int = 1) -> Iterator[Run]:
     make_repeatable(run.device, args.threads)
     run.tell_start()
     try:
-        distributed.require_gpus(run.place.local_world_size * devices, run.device)
-        if run.backend is None and run.world_size > 1:
-            message = f"{program} is one process and {run.world_size} were started"
-            raise Refusal(message)
-        if devices > 1 and run.device.type == "cpu":
-            message = f"{devices} devices were asked for and the CPU is one"
-            raise Refusal(message)
+        require_layout(run)
         yield run
     except Refusal as refusal:
         run.tell_stop("aborted", refusal)
@@ -147,6 +141,17 @@ def running(program: str, args: Namespace, devices: int = 1) -> Iterator[Run]:
     if dist.is_initialized():
         distributed.barrier()
         dist.destroy_process_group()
+
+
+def require_layout(run: Run) -> None:
+    """Refuse processes and devices that the program or the node cannot have."""
+    distributed.require_gpus(run.place.local_world_size * run.devices, run.device)
+    if run.backend is None and run.world_size > 1:
+        message = f"{run.program} is one process and {run.world_size} were started"
+        raise Refusal(message)
+    if run.devices > 1 and run.device.type == "cpu":
+        message = f"{run.devices} devices were asked for and the CPU is one"
+        raise Refusal(message)
 
 
 def make_repeatable(device: torch.device, threads: int) -> None:

@@ -25,9 +25,7 @@ def global_batches(count: int, batch_size: int) -> Iterator[range]:
         yield range(start, min(start + batch_size, count))
 
 
-def rank_slices(
-    count: int, batch_size: int, rank: int, world_size: int
-) -> Iterator[tuple[range, int]]:
+def rank_slices(count: int, batch_size: int, rank: int, world_size: int) -> Iterator[tuple[range, int]]:
     """Yield this rank's positions in each global batch, and that batch's size.
 
     A slice is empty where a short last batch has fewer samples than there are ranks.

@@ -39,11 +39,12 @@ def _too_few(row: Row, base: Row) -> str | None:
 def _not_the_same(row: Row, base: Row) -> str | None:
     """Look for anything but the layout and the axes that differs between any two of the runs."""
     runs = [*row.complete, *base.complete]
-    for name in runs[0].same:
-        if name == "NCCL" and row.any.device == "cpu":
-            continue
-        if len({run.same.get(name) for run in runs}) > 1:
-            return f"{name} differs between the runs"
+    first = runs[0].same
+    if any(run.same != first for run in runs):
+        ignored = {"NCCL"} if row.any.device == "cpu" else set()
+        differing = [name for name in first if len({run.same.get(name) for run in runs}) > 1 and name not in ignored]
+        if differing:
+            return f"{' and '.join(differing)} differ{'s' if len(differing) == 1 else ''} between the runs"
     if len({_work(run) for run in runs}) > 1:
         return "total work differs between the runs"
     return None

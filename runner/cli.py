@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Optional
@@ -66,7 +67,10 @@ def list_() -> None:
 def plan(
     experiment: Name, only: Only = None, change: Change = None, repeat: Repeat = None, device: Device = "auto"
 ) -> None:
-    """Show what would be run, and what is left out and why; nothing is started."""
+    """Show what would be run; start nothing.
+
+    Every cell with its command, and what is left out and why.
+    """
     from runner.console import print_lines
 
     made = _plan(experiment, only, change, repeat, device)
@@ -92,7 +96,10 @@ def run(
     recording: Annotated[Optional[Path], typer.Option(help="For replay: a stdout, or a folder of them.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the requests; start and write nothing.")] = False,
 ) -> None:
-    """Run an experiment: every cell, every repeat, each with a record of its own."""
+    """Run an experiment and keep a record of it.
+
+    Every cell, every repeat, interleaved; each run has a folder of its own below the results folder.
+    """
     from runner import targets
 
     target = targets.load(on)
@@ -111,7 +118,7 @@ def run(
         records = execute(made, on, target, results, options, screen)
         failed = [record for record in records if record.status != "completed"]
         done = len(records) - len(failed)
-        screen.note(f"{done} of {len(made.runs)} runs completed; next: runner summarize {results}")
+        screen.note(f"{done} of {len(made.runs)} runs completed; next: runner summarize {shlex.quote(str(results))}")
     if failed:
         raise typer.Exit(RunError.exit_code)
 
@@ -124,10 +131,16 @@ def summarize(
     ] = "",
     experiment: Annotated[Optional[str], typer.Option(help="Only this experiment.")] = None,
 ) -> None:
-    """Make the table: time, speed-up, efficiency, accuracy, what may be claimed, and the published figures."""
+    """Make the table of the records.
+
+    Time, speed-up and efficiency with their intervals, accuracy, what may be claimed, and the published figures.
+    """
+    import gc
+
     from runner import report
     from runner.summary import summarize as make
 
+    gc.disable()  # no record is dropped before the end, and looking for dropped ones takes a fifth of the time
     chosen = format_ or ("table" if sys.stdout.isatty() else "markdown")
     if chosen not in report.FORMATS:
         msg = f"--format {chosen}: there is {', '.join(report.FORMATS)}"
@@ -156,7 +169,10 @@ def prepare(
     ] = None,
     data_dir: Annotated[Optional[Path], typer.Option(help="The data folder; data/ of the project by default.")] = None,
 ) -> None:
-    """Bring a data set here, once; no run ever downloads anything."""
+    """Bring a data set here, once.
+
+    It is checked to the last byte. No run ever downloads anything.
+    """
     from runner import definition
     from runner.errors import did_you_mean
     from runner.prepare import prepare_mnist
@@ -175,7 +191,10 @@ def prepare(
 def collect(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, results/<experiment>/<run>.")],
 ) -> None:
-    """Parse a run's raw files again, and write its record anew; the way for a run whose runner was killed."""
+    """Parse a run's raw files again.
+
+    The record is written anew; for a run whose runner was killed, it is the first one.
+    """
     from runner.summary import reparse
 
     record = reparse(folder)
@@ -240,7 +259,7 @@ def _explain(error: Exception) -> int:
         typer.echo("interrupted", err=True)
         return EXIT_INTERRUPTED
     if isinstance(error, _USAGE_ERROR):
-        typer.echo(f"error: {one_line(error.format_message())}; see runner --help", err=True)
+        typer.echo(f"error: {one_line(error.format_message()).rstrip('.')}; see runner --help", err=True)
         return RequestError.exit_code
     if isinstance(error, KitError):
         typer.echo(f"error: {error}", err=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runner.record import RunFolder
 
 MOST_MALFORMED_KEPT = 20
-_PHASES = ("setup", "data", "init", "warmup", "eval")
+_PHASES = ("setup", "data", "init", "warmup", "train", "eval")
 _PLACE = {"rank", "seq", "node_rank"}
 
 
@@ -36,7 +36,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
                 by_rank[_whole(event.metadata.get("rank"), own)].append(event)
             broken += [_describe(path.name, line) for line in malformed]
     ranks = _ranks(layout, by_rank)
-    record = Record(launch=launch, outcome=outcome, ranks=ranks)
+    record = Record(launch=launch, status="running", outcome=outcome, ranks=ranks)
     flat = sorted((event for events in by_rank.values() for event in events), key=lambda event: event.time_ms)
     record.metrics = _metrics(by_rank, outcome)
     record.phases = _phases(flat)
@@ -73,8 +73,6 @@ def _ranks(layout: Layout, by_rank: dict[int, list[Event]]) -> list[RankFacts]:
         numbers = {_whole(event.metadata.get("seq"), -1) for event in events} - {-1}
         start = next((event for event in events if event.key == "run_start"), None)
         stop = next((event for event in reversed(events) if event.key == "run_stop"), None)
-        last = _whole(stop.metadata.get("seq"), -1) if stop else -1
-        expected = last + 1 if last >= 0 else (max(numbers) + 1 if numbers else None)
         ranks.append(
             RankFacts(
                 rank=rank,
@@ -82,7 +80,7 @@ def _ranks(layout: Layout, by_rank: dict[int, list[Event]]) -> list[RankFacts]:
                 facts=_fields(start) if start else {},
                 status=str(stop.metadata.get("status")) if stop else None,
                 events_seen=len(numbers) if numbers else len(events),
-                events_expected=expected,
+                events_expected=max(numbers) + 1 if numbers else None,
             )
         )
     return ranks
@@ -168,6 +166,8 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:  # noqa:
         return "interrupted", "stopped by Ctrl-C or a signal to the runner"
     if outcome.stopped_because == "timed_out":
         return "timed_out", f"not done after timeout_seconds: {launch.timeout_seconds:g}"
+    if outcome.stopped_because:
+        return "failed", outcome.stopped_because
     if record.failure:
         return "failed", describe_failure(record)
     silent = [facts.rank for facts in record.ranks if facts.status is None]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from runner.claims import refusal
 from runner.layout import Layout
@@ -13,6 +14,8 @@ from runner.statistics import Estimate, karp_flatt, ratio, typical
 
 if TYPE_CHECKING:
     from runner.digest import Digest
+
+_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass
@@ -69,11 +72,11 @@ class Block:
 
 def compare(digests: list[Digest]) -> list[Block]:
     """Group runs into rows and blocks and compare each row with its block's baseline."""
-    groups: dict[tuple[str, ...], dict[str, list[Digest]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[str | bytes, ...], dict[bytes, list[Digest]]] = defaultdict(lambda: defaultdict(list))
     for run in digests:
         place = (run.experiment, run.target, run.hardware)
-        work = (run.scaling, run.measure, _text(run.args), _common_program(run))
-        groups[place + work][_text([run.layout, run.axes])].append(run)
+        work = (run.scaling, run.measure, _key(run.args), _common_program(run))
+        groups[place + work][_key([run.layout, run.axes])].append(run)
     return [Block(sorted(map(_row, cells.values()), key=_order)) for _, cells in sorted(groups.items())]
 
 
@@ -81,8 +84,11 @@ def judge(block: Block, definition: dict[str, Any]) -> None:
     """Find each row's baseline, compute its speed-up, and say whether it may be claimed."""
     block.definition = definition
     published = (definition.get("published") or {}).get("rows", [])
+    declared = definition.get("baseline") or {}
+    by_cell = {_key({**row.any.axes, "layout": row.any.layout}): row for row in block.rows}
     for row in block.rows:
-        row.baseline = _baseline(block, row, definition.get("baseline") or {})
+        # The one-process row with the same axes, or the cell that the definition declares.
+        row.baseline = by_cell.get(_key({**row.any.axes, "layout": "1x1", **declared}))
         base = row.baseline
         if base is row and row.seconds:
             row.speedup = Estimate(1.0)
@@ -112,16 +118,6 @@ def _per_sample(row: Row, base: Row) -> list[float]:
         for run in row.complete
         if run.seconds
     ]
-
-
-def _baseline(block: Block, row: Row, declared: dict[str, Any]) -> Row | None:
-    """Find the one-process row with the same axes, or the cell that the definition declares."""
-    wanted = {**row.any.axes, "layout": "1x1", **declared}
-    for other in block.rows:
-        cell = {**other.any.axes, "layout": other.any.layout}
-        if all(cell.get(axis) == value for axis, value in wanted.items()):
-            return other
-    return None
 
 
 def _names(line: dict[str, Any], run: Digest) -> bool:
@@ -171,5 +167,6 @@ def _order(row: Row) -> tuple[object, ...]:
     return (run.processes, Layout.parse(run.layout).nodes, run.layout, [str(value) for value in run.axes.values()])
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+def _key(value: object) -> bytes:
+    """Encode a value so that equal means equal."""
+    return _encoder.encode(value)

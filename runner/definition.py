@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ RESERVED = {
     "scaling": "the scaling is declared by the definition's own key 'scaling'",
     "device": "the device is chosen on the command line, by --device",
 }
+LARGEST_WHOLE = 2**63 - 1
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 _ARG = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _PROGRAM = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)+", re.IGNORECASE)
@@ -127,10 +129,10 @@ def project_root(start: Path) -> Path:
 def find(name: str, root: Path) -> Path:
     """Find a definition by its name, `mnist`, or by the path of its file."""
     as_path = Path(name)
-    if as_path.suffix in (".yaml", ".yml") or as_path.is_file():
+    if as_path.suffix in (".yaml", ".yml") or os.path.isfile(as_path):  # noqa: PTH113 - a long name is no error
         return as_path
     path = root / programs.PACKAGE / f"{name}.yaml"
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 - as above
         known = [file.stem for file in files(root)]
         msg = f"no experiment '{name}' in {root / programs.PACKAGE}{did_you_mean(name, known)}"
         raise RequestError(msg)
@@ -207,7 +209,7 @@ def _timeout(document: yamlfile.Document) -> float:
     value = document.values.get("timeout_seconds", 1800)
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
         document.fail(f"'timeout_seconds' has to be a number of seconds above 0, not {value!r}", "timeout_seconds")
-    return value
+    return float(value)
 
 
 def _mapping(document: yamlfile.Document, key: str) -> dict[str, Any]:
@@ -251,6 +253,8 @@ def _check_arg(document: yamlfile.Document, key: str, value: object, *path: str 
         document.fail(RESERVED[key], *path)
     if value is not None and not isinstance(value, str | int | float):
         document.fail(f"arg '{key}' has to be a number, a text, true or false, not {value!r}", *path)
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+        document.fail(f"arg '{key}': a whole number has 63 bits at most; quote it to pass it on as text", *path)
 
 
 def _matrix(document: yamlfile.Document) -> dict[str, list[Any]]:
@@ -323,11 +327,14 @@ def _check_programs(document: yamlfile.Document, experiment: Experiment) -> None
             found = programs.find(experiment.root, name)
         except RequestError as error:
             document.fail(str(error), *place)
-        for key in (*experiment.args, *(axis for axis in experiment.matrix if axis not in ("layout", "program"))):
+        axes = {axis: values for axis, values in experiment.matrix.items() if axis not in ("layout", "program")}
+        passed = [(("args", key), value) for key, value in experiment.args.items()]
+        passed += [(("matrix", key, index), value) for key in axes for index, value in enumerate(axes[key])]
+        for where, value in passed:
             try:
-                found.check(key)
+                found.check(where[1], value)
             except RequestError as error:
-                document.fail(str(error), *(("args", key) if key in experiment.args else ("matrix", key)))
+                document.fail(str(error), *where)
         for key in experiment.program_args.get(name, {}):
             try:
                 found.check(key)

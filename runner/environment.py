@@ -8,6 +8,7 @@ import platform
 import shutil
 import socket
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import psutil
 import runner
 
 LARGEST_DIFF = 1_000_000
-_GIT_SECONDS = 10
+_TOOL_SECONDS = 10
 
 
 def describe_code(root: Path) -> tuple[dict[str, Any], str]:
@@ -87,19 +88,24 @@ def usable_cores() -> int:
 
 def gpus() -> list[str]:
     """Name the NVIDIA GPUs that may be used here, in order; `CUDA_VISIBLE_DEVICES` narrows them."""
-    if shutil.which("nvidia-smi") is None:
-        return []
-    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    names = done.stdout.strip().splitlines() if done.returncode == 0 else []
+    names = _all_gpus()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return names
     chosen = [word for word in visible.split(",") if word.strip() and word.strip() != "-1"]
     return [names[int(word)] if word.isdigit() and int(word) < len(names) else word for word in chosen]
+
+
+@cache
+def _all_gpus() -> list[str]:
+    if shutil.which("nvidia-smi") is None:
+        return []
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []
 
 
 def _cpu_model() -> str:
@@ -114,7 +120,7 @@ def _cpu_model() -> str:
 def _git(root: Path, *words: str) -> str | None:
     command = ["git", "-c", "core.quotepath=off", *words]
     try:
-        done = subprocess.run(command, cwd=root, capture_output=True, timeout=_GIT_SECONDS, check=False)
+        done = subprocess.run(command, cwd=root, capture_output=True, timeout=_TOOL_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None

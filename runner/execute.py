@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from runner import environment
 from runner.collect import collect
-from runner.errors import RequestError
 from runner.events import Event, parse_line
 from runner.record import begin, new_id
-from runner.schema import Launch, Outcome, Record
+from runner.schema import SCHEMA, Launch, Outcome, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +59,7 @@ def execute(
 def _launch(run: Run, target: str, request: Request, surroundings: dict[str, Any]) -> Launch:
     experiment, cell = run.experiment, run.cell
     return Launch(
+        schema=SCHEMA,
         id=new_id(target),
         experiment=experiment.name,
         target=target,
@@ -93,17 +93,16 @@ def _one(target: Target, request: Request, folder: RunFolder, launch: Launch, sc
                 stopped_because = "timed_out"
         except KeyboardInterrupt:
             stopped_because = "interrupted"
+        except OSError as error:
+            stopped_because = f"could not be started or followed: {error}"
         with _ctrl_c_waits():
-            if execution is None:
-                msg = f"{folder.path}: interrupted before anything was started"
-                raise RequestError(msg)
-            if stopped_because:
+            if stopped_because and execution:
                 screen.stopping(stopped_because)
                 execution.stop()
             outcome = Outcome(
                 ended=_now(),
                 wall_seconds=time.monotonic() - began,
-                exits=execution.exits,
+                exits=execution.exits if execution else [],
                 stopped_because=stopped_because,
             )
             folder.keep_outcome(outcome)

@@ -49,13 +49,16 @@ def first_failure(folder: RunFolder, layout: Layout, outcome: Outcome | None, ra
     children = [child for node in failed for child in _children(folder.agent(node.node))]
     words = {child.rank: _last_lines(folder, layout, child.rank) for child in children}
     aborted = {facts.rank for facts in ranks if facts.status not in (None, "success")}
+    own = [node for node in failed if not node.stopped] or failed
+    lost = [node for node in own if node.signal]
     if children:
-        first = min(children, key=lambda child: (_is_victim(child, words[child.rank], aborted), child.time, child.rank))
+        first = min(children, key=lambda child: (_innocence(child, words[child.rank], aborted), child.time, child.rank))
+        if lost and _innocence(first, words[first.rank], aborted):
+            return _of_launcher(folder, lost[0])
         node = _node_of(layout, first.rank)
         name = _signal_name(-first.code) if first.code < 0 else None
         code = first.code if first.code >= 0 else None
         return Failure(first.rank, node, code, name, words[first.rank])
-    own = [node for node in failed if not node.stopped] or failed
     return _of_launcher(folder, own[0])
 
 
@@ -63,9 +66,13 @@ def _of_launcher(folder: RunFolder, node: NodeExit) -> Failure:
     return Failure(None, node.node, node.code, node.signal, _tail(folder.agent(node.node)))
 
 
-def _is_victim(child: _Child, words: list[str], aborted: set[int]) -> bool:
-    """Tell whether a rank only speaks of a lost peer; one that died by a signal or in silence is no victim."""
-    return child.code > 0 and bool(words) and child.rank in aborted and bool(_VICTIM.search("\n".join(words)))
+def _innocence(child: _Child, words: list[str], aborted: set[int]) -> int:
+    """Tell how likely a rank is only a victim: 1 if its last words are of a lost peer, 2 if it also ended in order.
+
+    One that died by a signal or in silence is none.
+    """
+    speaks_of_a_peer = child.code > 0 and bool(_VICTIM.search("\n".join(words)))
+    return speaks_of_a_peer + (speaks_of_a_peer and child.rank in aborted)
 
 
 def _children(agent: Path) -> list[_Child]:

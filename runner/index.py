@@ -1,7 +1,8 @@
 """`results/` -> Digests, by way of a disposable cache: deleting it loses nothing.
 
 The cache is one SQLite file in the user's cache folder, because a copied or mounted `results/` may be read-only. A
-run's line in it is good as long as the size and the time of its `run.json` are the same.
+run's line in it is good as long as its `run.json` is the same file (inode), of the same size, unchanged since (ctime,
+which nothing can set back).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from runner.record import read_record, run_folders
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VERSION = 1
+VERSION = 2
 _decoder = msgspec.msgpack.Decoder(Digest)
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -43,7 +44,7 @@ def read_results(results: Path) -> Contents:
     cached = _load(results)
     digests: list[Digest] = []
     notes: list[str] = []
-    fresh: list[tuple[str, int, int, bytes]] = []
+    fresh: list[tuple[str, int, int, int, bytes]] = []
     base = len(str(results)) + 1
     for entry in run_folders(results):
         path, name = entry.path + "/run.json", entry.path[base:]
@@ -53,17 +54,19 @@ def read_results(results: Path) -> Contents:
             if (Path(entry.path) / "raw").is_dir():
                 notes.append(f"{entry.path}: no run.json; left out")
             continue
+        state = (stat.st_ctime_ns, stat.st_ino, stat.st_size)
         known = cached.pop(name, None)
-        if known and known[:2] == (stat.st_mtime_ns, stat.st_size):
-            digests.append(_decoder.decode(known[2]))
-            continue
+        if known and known[:3] == state:
+            with suppress(msgspec.DecodeError, TypeError):
+                digests.append(_decoder.decode(known[3]))
+                continue
         try:
             one = digest(read_record(Path(path).read_bytes()), name)
-        except (ValueError, TypeError, OSError, AttributeError) as error:
+        except (ValueError, TypeError, OSError, AttributeError, LookupError, ArithmeticError) as error:
             notes.append(one_line(f"{path}: left out: {error}"))
             continue
         digests.append(one)
-        fresh.append((name, stat.st_mtime_ns, stat.st_size, _encode(one)))
+        fresh.append((name, *state, _encode(one)))
     _save(results, fresh, cached)
     return Contents([_with_fate(one) for one in digests], notes)
 
@@ -76,24 +79,21 @@ def _with_fate(one: Digest) -> Digest:
 
 
 def _cache_file(results: Path) -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")).absolute()  # noqa: PTH111 - never raises
     name = hashlib.sha256(str(results.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return base / "distributed-experiment-kit" / f"{name}-v{VERSION}.sqlite"
 
 
-def _load(results: Path) -> dict[str, tuple[int, int, bytes]]:
-    path = _cache_file(results)
-    if not path.exists():
-        return {}
+def _load(results: Path) -> dict[str, tuple[int, int, int, bytes]]:
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
-            rows = database.execute("SELECT path, modified, size, digest FROM runs")
+        with closing(sqlite3.connect(f"{_cache_file(results).as_uri()}?mode=ro", uri=True)) as database:
+            rows = database.execute("SELECT path, changed, inode, size, digest FROM runs")
             return {row[0]: row[1:] for row in rows}
-    except sqlite3.Error:
+    except sqlite3.Error:  # none yet, or not to be read: then every record is
         return {}
 
 
-def _save(results: Path, fresh: list[tuple[str, int, int, bytes]], gone: Iterable[str]) -> None:
+def _save(results: Path, fresh: list[tuple[str, int, int, int, bytes]], gone: Iterable[str]) -> None:
     """Bring the cache up to date; where it cannot be written, the next reading is slower, no more."""
     path, gone = _cache_file(results), list(gone)
     if not fresh and not gone:
@@ -103,10 +103,11 @@ def _save(results: Path, fresh: list[tuple[str, int, int, bytes]], gone: Iterabl
         with closing(sqlite3.connect(path)) as database, database:
             database.execute("PRAGMA synchronous = OFF")
             database.execute(
-                "CREATE TABLE IF NOT EXISTS runs(path TEXT PRIMARY KEY, modified INTEGER, size INTEGER, digest BLOB)"
+                "CREATE TABLE IF NOT EXISTS"
+                " runs(path TEXT PRIMARY KEY, changed INTEGER, inode INTEGER, size INTEGER, digest BLOB)"
             )
             database.executemany("DELETE FROM runs WHERE path = ?", [(name,) for name in gone])
-            database.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", fresh)
-    except (sqlite3.Error, OSError, UnicodeEncodeError):
+            database.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", fresh)
+    except (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError):
         with suppress(OSError):
             path.unlink(missing_ok=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runner import yamlfile
-from runner.definition import RESERVED
-from runner.errors import RequestError, did_you_mean
+from runner.definition import LARGEST_WHOLE, RESERVED
+from runner.errors import RequestError, did_you_mean, one_line
 from runner.layout import Layout
 
 if TYPE_CHECKING:
@@ -130,18 +130,29 @@ def _changes(experiment: Experiment, words: list[str], programs: dict[str, Progr
         if key in RESERVED:
             msg = f"--set {word}: {RESERVED[key]}"
             raise RequestError(msg)
+        value = _value(word, text)
         for program in programs.values():
             if not program.options and key not in experiment.args:
                 msg = f"--set {word}: {experiment.path} has no arg '{key}'{did_you_mean(key, experiment.args)}"
                 raise RequestError(msg)
             try:
-                program.check(key)
+                program.check(key, value)
             except RequestError as error:
                 msg = f"--set {word}: {error}"
                 raise RequestError(msg) from None
-        value = yamlfile.scalar(text)
-        changed[key] = value if value is None or isinstance(value, str | int | float) else text
+        changed[key] = value
     return changed
+
+
+def _value(word: str, text: str) -> str | float | None:
+    if not text.isprintable():
+        msg = f"--set {one_line(word)}: the value has letters that cannot be printed"
+        raise RequestError(msg)
+    value = yamlfile.scalar(text)
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+        msg = f"--set {word}: a whole number has 63 bits at most"
+        raise RequestError(msg)
+    return value if value is None or isinstance(value, str | int | float) else text
 
 
 def _cell(

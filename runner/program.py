@@ -12,41 +12,57 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGE = "experiments"
-_FLAGS = ("store_true", "store_false", "BooleanOptionalAction")
+_FLAGS = ("store_true", "store_false")
+_SWITCH = "BooleanOptionalAction"
 
 
 @dataclass(frozen=True)
 class Program:
     """A training script, `experiments/<family>/<program>.py`.
 
-    `options` maps an argument's key (`batch_size`) to its spelling (`--batch-size`) and whether it is a flag. It is
-    empty where the source declares none that can be read, and then every argument is passed on as `--key value`.
+    `options` maps an argument's key (`batch_size`) to its spelling (`--batch-size`) and its kind: `value`, `flag` (it
+    stands there or it does not) or `switch` (`--amp`, `--no-amp`). It is empty where the source declares none that can
+    be read, and then every argument is passed on as `--key value`.
     """
 
     name: str
     path: Path
-    options: dict[str, tuple[str, bool]]
+    options: dict[str, tuple[str, str]]
 
     @property
     def module(self) -> str:
         """Name for `torchrun -m`."""
         return f"{PACKAGE}.{self.name}"
 
-    def check(self, key: str) -> None:
-        """Raise RequestError for an argument that the program does not declare."""
+    def check(self, key: str, value: object = None) -> None:
+        """Raise RequestError for an argument that the program does not declare, or a flag that is not true or false."""
         if self.options and key not in self.options:
             msg = f"program {self.name} takes no arg '{key}'{did_you_mean(key, sorted(self.options))}"
+            raise RequestError(msg)
+        option, kind = self._option(key)
+        if kind != "value" and value is not None and not isinstance(value, bool):
+            msg = f"{option} of program {self.name} is true or false, not {value!r}"
             raise RequestError(msg)
 
     def argv(self, args: dict[str, object]) -> list[str]:
         """Spell args as the program's command line; a null is left to the program's own default."""
         words: list[str] = []
         for key, value in args.items():
-            option, is_flag = self.options.get(key, (f"--{key}", False))
-            if value is None or (is_flag and value is False):
+            option, kind = self._option(key)
+            if value is None:
                 continue
-            words += [option] if is_flag else [option, _spell(value)]
+            if kind == "value":
+                text = _spell(value)
+                # argparse takes a word that begins with a hyphen, as -1e-3, for an option of its own.
+                words += [f"{option}={text}"] if text.startswith("-") else [option, text]
+            elif value:
+                words.append(option)
+            elif kind == "switch":
+                words.append(f"--no-{option[2:]}")
         return words
+
+    def _option(self, key: str) -> tuple[str, str]:
+        return self.options.get(key, (f"--{key}", "value"))
 
 
 def find(root: Path, name: str) -> Program:
@@ -64,7 +80,7 @@ def names(root: Path) -> list[str]:
     runnable = (
         path
         for path in sorted(folder.rglob("*.py"))
-        if not path.name.startswith("_") and "__main__" in path.read_text("utf-8", errors="replace")
+        if path.is_file() and not path.name.startswith("_") and "__main__" in path.read_text("utf-8", errors="replace")
     )
     return [".".join(path.relative_to(folder).with_suffix("").parts) for path in runnable]
 
@@ -73,9 +89,9 @@ def _spell(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _options(root: Path, path: Path) -> dict[str, tuple[str, bool]]:
+def _options(root: Path, path: Path) -> dict[str, tuple[str, str]]:
     """Collect `add_argument("--key", ...)` from a source file and from the modules of the kit that it imports."""
-    options: dict[str, tuple[str, bool]] = {}
+    options: dict[str, tuple[str, str]] = {}
     waiting, seen = [path], set()
     while waiting:
         source = waiting.pop()
@@ -85,7 +101,7 @@ def _options(root: Path, path: Path) -> dict[str, tuple[str, bool]]:
         try:
             tree = ast.parse(source.read_text("utf-8"), str(source))
         except (SyntaxError, UnicodeDecodeError, ValueError) as error:
-            msg = f"{source}:{getattr(error, 'lineno', 1)}: the program cannot be read as Python: {error}"
+            msg = f"{source}:{getattr(error, 'lineno', None) or 1}: the program cannot be read as Python: {error}"
             raise RequestError(msg) from None
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
@@ -95,7 +111,7 @@ def _options(root: Path, path: Path) -> dict[str, tuple[str, bool]]:
     return options
 
 
-def _declared(call: ast.Call) -> dict[str, tuple[str, bool]]:
+def _declared(call: ast.Call) -> dict[str, tuple[str, str]]:
     if not (isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"):
         return {}
     spellings = [word.value for word in call.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
@@ -103,8 +119,9 @@ def _declared(call: ast.Call) -> dict[str, tuple[str, bool]]:
     if not long:
         return {}
     actions = [ast.unparse(word.value).strip("'\"") for word in call.keywords if word.arg == "action"]
-    is_flag = any(action.endswith(_FLAGS) for action in actions)
-    return {long[0][2:].replace("-", "_"): (long[0], is_flag)}
+    kind = "flag" if any(action.endswith(_FLAGS) for action in actions) else "value"
+    kind = "switch" if any(action.endswith(_SWITCH) for action in actions) else kind
+    return {long[0][2:].replace("-", "_"): (long[0], kind)}
 
 
 def _imported(root: Path, source: Path, node: ast.Import | ast.ImportFrom) -> list[Path]:
@@ -112,6 +129,8 @@ def _imported(root: Path, source: Path, node: ast.Import | ast.ImportFrom) -> li
     if isinstance(node, ast.Import):
         modules = [alias.name for alias in node.names]
     elif node.level:
+        if not source.parents[node.level - 1 :] or not source.parents[node.level - 1].is_relative_to(root):
+            return []
         base = source.parents[node.level - 1].relative_to(root).parts
         stem = ".".join((*base, *(node.module or "").split("."))).rstrip(".")
         modules = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]

@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
@@ -46,6 +46,17 @@ class RunFolder:
     def agent(self, node: int) -> Path:
         """Return the file of what a node's launcher itself prints."""
         return self.raw / f"node{node}-{_AGENT}.log"
+
+    def open_agent(self, node: int) -> BinaryIO:
+        """Make a node's folder, and open the file that takes what its launcher itself prints."""
+        self.node(node).mkdir()
+        return self.agent(node).open("wb")
+
+    def keep_recording(self, recording: Path) -> Path:
+        """Copy a recorded stdout to where rank 0's output goes."""
+        kept = self.raw / "node0-rank0.stdout"
+        shutil.copyfile(recording, kept)
+        return kept
 
     def rank(self, layout: Layout, node: int, local_rank: int, stream: str) -> Path:
         """Return the file of one process's stdout or stderr: its own once the run has ended, else its launcher's."""
@@ -105,7 +116,7 @@ def begin(results: Path, launch: Launch, request: str, diff: str) -> RunFolder:
         _write(folder.path / "request" / "request.json", request.encode())
         if diff:
             _write(folder.path / "request" / "code.diff", diff.encode("utf-8", "surrogateescape"))
-        folder.replace(Record(launch=launch))
+        folder.replace(Record(launch=launch, status="running"))
     except OSError as error:
         shutil.rmtree(folder.path, ignore_errors=True)
         msg = f"{folder.path}: cannot be written: {error.strerror}; name another folder with --results"
@@ -128,9 +139,12 @@ def read_record(data: bytes) -> Record:
         msg = "empty"
         raise ValueError(msg)
     try:
-        return _decoder.decode(data)
+        record = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(_why(data, error)) from None
+    if record.launch.schema > SCHEMA:
+        raise ValueError(_newer(record.launch.schema))
+    return record
 
 
 def _why(data: bytes, error: Exception) -> str:
@@ -141,8 +155,12 @@ def _why(data: bytes, error: Exception) -> str:
     launch = value.get("launch") if isinstance(value, dict) else None
     schema = launch.get("schema") if isinstance(launch, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
-        return f"of schema {schema}, newer than this runner's {SCHEMA}: update the runner"
+        return _newer(schema)
     return f"no record of this runner: {error}"
+
+
+def _newer(schema: int) -> str:
+    return f"of schema {schema}, newer than this runner's {SCHEMA}: update the runner"
 
 
 def _folders(path: Path | str) -> Iterator[os.DirEntry[str]]:

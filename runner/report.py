@@ -7,8 +7,9 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from runner.compare import Block, Row, cell_name
-from runner.manifest import to_json
 from runner.published import figures
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
 
 def as_json(blocks: list[Block]) -> str:
     """Write the rows as a JSON list."""
-    return to_json(to_rows(blocks))
+    return msgspec.json.format(msgspec.json.encode(to_rows(blocks)), indent=1).decode() + "\n"
 
 
 def as_csv(blocks: list[Block]) -> str:
@@ -110,7 +111,7 @@ def _plain(row: Row) -> dict[str, Any]:
 
 def _flat(value: object) -> object:
     if isinstance(value, dict | list):
-        return to_json(value).replace("\n", "").strip()
+        return msgspec.json.encode(value).decode()
     return str(value).lower() if isinstance(value, bool) else value
 
 

@@ -13,7 +13,7 @@ FINISHED = ("completed", "failed", "timed_out", "interrupted", "killed", "incomp
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was known before the run was started; it is written once, before the launch, and never changes."""
 
-    schema: int = SCHEMA
+    schema: int
     id: str
     experiment: str
     target: str
@@ -81,7 +81,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`run.json`: the launch, and once the run has ended, everything that its raw files tell."""
 
     launch: Launch
-    status: str = "running"
+    status: str
     reason: str | None = None
     outcome: Outcome | None = None
     failure: Failure | None = None

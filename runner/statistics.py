@@ -43,7 +43,7 @@ def typical(seconds: list[float]) -> Estimate:
     mean = statistics.fmean(logs)
     if len(logs) == 1:
         return Estimate(seconds[0])
-    half = t_quantile(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    half = t_quantile(len(logs) - 1) * math.sqrt(_variance(logs)) / math.sqrt(len(logs))
     return Estimate(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
@@ -56,7 +56,7 @@ def ratio(base: list[float], other: list[float]) -> Estimate:
     difference = statistics.fmean(logs[0]) - statistics.fmean(logs[1])
     if min(map(len, logs)) < 2:  # noqa: PLR2004 - a variance needs two values
         return Estimate(math.exp(difference))
-    shares = [statistics.variance(values) / len(values) for values in logs]
+    shares = [_variance(values) / len(values) for values in logs]
     error = sum(shares)
     if error == 0:
         return Estimate(math.exp(difference), math.exp(difference), math.exp(difference))
@@ -81,6 +81,12 @@ def accuracies_agree(first: float, first_samples: int, second: float, second_sam
     error = math.sqrt(max(pooled * (1 - pooled), 0) * (1 / first_samples + 1 / second_samples))
     one_sample = 1 / min(first_samples, second_samples)
     return abs(first - second) <= max(statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * error, one_sample) + 1e-12
+
+
+def _variance(values: list[float]) -> float:
+    """Return the sample variance; the standard library's exact one takes twenty times as long."""
+    mean = statistics.fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 @lru_cache(maxsize=4096)

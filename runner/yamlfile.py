@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from runner.errors import RequestError, did_you_mean, one_line
@@ -74,8 +74,12 @@ def read(path: Path) -> Document:
 def parse(text: str, file: str) -> Document:
     """Parse YAML text; `file` is only for the messages."""
     lines: dict[_Path, int] = {}
+    depth = 0
     try:
         for event in _reader().parse(text):
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > DEEPEST:
+                Document(file, None, {(): event.start_mark.line + 1}).fail("nested too deep")
             if getattr(event, "version", None) not in (None, (1, 2)):
                 Document(file, None, {}).fail("another version of YAML; definitions follow YAML 1.2")
             if isinstance(event, AliasEvent):
@@ -109,8 +113,6 @@ def _build(node: Node, path: _Path, lines: dict[_Path, int], file: str) -> Any:
     here = Document(file, None, {(): node.start_mark.line + 1})
     lines.setdefault(path, node.start_mark.line + 1)
     kind = str(node.tag).rpartition(":")[2]
-    if len(path) > DEEPEST:
-        here.fail("nested too deep")
     if kind not in _PLAIN_TAGS:
         here.fail(f"{node.tag} is no plain value" + ("; quote it" if kind == "timestamp" else ""))
     if isinstance(node, MappingNode):
@@ -127,4 +129,11 @@ def _build(node: Node, path: _Path, lines: dict[_Path, int], file: str) -> Any:
         return mapping
     if isinstance(node, SequenceNode):
         return [_build(item, (*path, index), lines, file) for index, item in enumerate(node.value)]
-    return _reader().constructor.construct_object(node) if kind != "str" else node.value
+    if kind == "str":
+        if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in node.value):
+            here.fail(f"{node.value!r} is no text that a command line can carry")
+        return node.value
+    try:
+        return _reader().constructor.construct_object(node)
+    except (ValueError, LookupError) as error:
+        here.fail(f"not YAML: {node.value[:40]!r} is no {kind}: {str(error)[:80]}")

@@ -11,9 +11,7 @@ DATA = Path(__file__).parents[2] / "data"
 
 def mnist_parser(description: str | None) -> ArgumentParser:
     """Return a parser with the shared arguments; a program adds its own, if any."""
-    parser = ArgumentParser(
-        description=description, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("--dataset", choices=["mnist", "digits"], default="mnist")
     parser.add_argument("--data-dir", default=str(DATA), help="MNIST lies in its folder mnist/")
     parser.add_argument("--model", choices=list(MODELS), default="seed-0")
@@ -54,12 +52,9 @@ def mnist_parser(description: str | None) -> ArgumentParser:
         "--loader",
         choices=["resident", "torchvision"],
         default="resident",
-        help="resident: normalised by the batch on the device; "
-        "torchvision: by the sample, from PIL images",
+        help="resident: normalised by the batch on the device; torchvision: by the sample, from PIL images",
     )
-    parser.add_argument(
-        "--warmup-steps", type=int, default=2, help="steps before the clock starts; they are undone"
-    )
+    parser.add_argument("--warmup-steps", type=int, default=2, help="steps before the clock starts; they are undone")
     return parser
 
 

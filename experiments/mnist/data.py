@@ -111,8 +111,7 @@ def read_idx(folder: Path, name: str, *shape: int) -> Tensor:
         message = f"{name} is torn or does not hold {expected} bytes"
         raise ValueError(message)
     values = bytearray(content[len(header) :])
-    flat: Tensor = torch.frombuffer(values, dtype=torch.uint8)
-    return flat.view(shape)
+    return torch.frombuffer(values, dtype=torch.uint8).view(shape)
 
 
 def as_images(raw: Tensor) -> Tensor:
@@ -120,7 +119,7 @@ def as_images(raw: Tensor) -> Tensor:
     if raw.shape[1] == SIDE:
         return raw
     scaled = raw.float().div(16).unsqueeze(1)
-    resized = interpolate(scaled, size=(SIDE, SIDE), mode="bilinear", align_corners=False)
+    resized: Tensor = interpolate(scaled, size=(SIDE, SIDE), mode="bilinear", align_corners=False)
     return resized.squeeze(1).mul(255).round().byte()
 
 
@@ -168,9 +167,7 @@ class Batches:
             yield Batch(*here, samples=len(part), global_samples=size), where
 
 
-def by_batch(
-    samples: Samples, order: Tensor, chosen: list[slice]
-) -> Iterator[tuple[Tensor, Tensor]]:
+def by_batch(samples: Samples, order: Tensor, chosen: list[slice]) -> Iterator[tuple[Tensor, Tensor]]:
     """Gather and normalise a batch at a time, on the device that holds the samples."""
     order = order.to(samples.pixels.device)
     for where in chosen:
@@ -179,16 +176,12 @@ def by_batch(
         yield images.div_(255).sub_(samples.mean).div_(samples.std), samples.labels[index]
 
 
-def by_sample(
-    samples: Samples, order: Tensor, chosen: list[slice]
-) -> Iterator[tuple[Tensor, Tensor]]:
+def by_sample(samples: Samples, order: Tensor, chosen: list[slice]) -> Iterator[tuple[Tensor, Tensor]]:
     """Gather a sample at a time through PIL and torchvision, as the published experiments do."""
     from PIL import Image  # noqa: PLC0415 - only this loader needs them, and they load slowly
     from torchvision import transforms  # noqa: PLC0415
 
-    transform = transforms.Compose(
-        [transforms.ToTensor(), transforms.Normalize((samples.mean,), (samples.std,))]
-    )
+    transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((samples.mean,), (samples.std,))])
 
     class Pictures(torch.utils.data.Dataset[tuple[Tensor, int]]):
         def __getitem__(self, index: int) -> tuple[Tensor, int]:

@@ -2,6 +2,8 @@
 
 All take images [N, 1, 28, 28] and return raw logits [N, 10]; the loss is cross entropy of them,
 which equals the negative log likelihood of their log_softmax that some of the sources write out.
+ReLU comes after max pooling, where some of them have it before: the values are the same, since
+ReLU keeps the order of its inputs, and it has a quarter of the work.
 """
 
 from collections.abc import Callable
@@ -13,8 +15,8 @@ def seed_0() -> nn.Module:
     """Build two convolutions, two linear layers; trained with Adam 1e-3, 512 a process."""
     return nn.Sequential(
         nn.Conv2d(1, 10, kernel_size=5),
-        nn.ReLU(),
         nn.MaxPool2d(2),
+        nn.ReLU(),
         nn.Conv2d(10, 20, kernel_size=3),
         nn.ReLU(),
         nn.Flatten(),
@@ -29,7 +31,7 @@ def seed_1() -> nn.Module:
 
     def block(inputs: int, outputs: int, kernel_size: int, padding: int) -> list[nn.Module]:
         convolution = nn.Conv2d(inputs, outputs, kernel_size, padding=padding)
-        return [convolution, nn.BatchNorm2d(outputs), nn.ReLU(), nn.MaxPool2d(2)]
+        return [convolution, nn.BatchNorm2d(outputs), nn.MaxPool2d(2), nn.ReLU()]
 
     return nn.Sequential(
         *block(1, 32, kernel_size=5, padding=2),
@@ -49,11 +51,11 @@ def seed_2() -> nn.Module:
     """Build LeNet's shape; SGD 0.1, batch 64. Its source puts a ReLU on the logits: not here."""
     return nn.Sequential(
         nn.Conv2d(1, 6, kernel_size=5),
-        nn.ReLU(),
         nn.MaxPool2d(2),
+        nn.ReLU(),
         nn.Conv2d(6, 16, kernel_size=3),
-        nn.ReLU(),
         nn.MaxPool2d(2),
+        nn.ReLU(),
         nn.Flatten(),
         nn.Linear(16 * 5 * 5, 120),
         nn.ReLU(),

@@ -109,9 +109,7 @@ class Report:
             log.point("global_batch_size", self.batch_size)
             log.point("train_samples", len(self.data.train))
             log.point("eval_samples", len(self.data.test))
-            log.point(
-                "dataset", self.args.dataset, data_sha256=self.data.sha256, loader=self.args.loader
-            )
+            log.point("dataset", self.args.dataset, data_sha256=self.data.sha256, loader=self.args.loader)
 
     @contextmanager
     def epoch(self, epoch: int, lr: float) -> Iterator[Totals]:

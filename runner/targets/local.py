@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import socket
@@ -9,7 +10,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -32,6 +32,8 @@ POLL_SECONDS = 0.1
 QUIET_POLLS = 5
 GRACE_SECONDS = 10.0
 RENDEZVOUS_SECONDS = 120
+# What the command torchrun is, for the Python that the runner itself runs on.
+_TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 
 
 def request(run: Run, options: dict[str, str]) -> Request:
@@ -62,8 +64,8 @@ def request(run: Run, options: dict[str, str]) -> Request:
 
 def check(request: Request) -> None:
     """Look for torchrun, the project's folder and, on cuda, enough GPUs."""
-    if _torchrun() is None:
-        msg = "torchrun is not installed beside this Python: install the project's requirements.lock"
+    if importlib.util.find_spec("torch") is None:
+        msg = f"torch is not installed for {sys.executable}: install the project's requirements.lock"
         raise RequestError(msg)
     if request.options["device"] == "cuda":
         wanted = sum(len(node.env["CUDA_VISIBLE_DEVICES"].split(",")) for node in request.nodes)
@@ -84,7 +86,7 @@ class LocalExecution:
     def __init__(self, request: Request, folder: RunFolder) -> None:
         self._id = folder.path.name
         self._agents: list[subprocess.Popen[bytes]] = []
-        self._stopped = False
+        self._stopped: set[int] = set()
         self._tails = [
             Tail(folder.node(node), node, local_rank)
             for node, wanted in enumerate(request.nodes)
@@ -92,12 +94,11 @@ class LocalExecution:
         ]
         port = str(_free_port())
         for node, wanted in enumerate(request.nodes):
-            own = {MARK: self._id, "PET_MASTER_PORT": port, "PET_LOG_DIR": str(folder.node(node))}
-            folder.node(node).mkdir()
-            with folder.agent(node).open("wb") as output:
+            own = {MARK: self._id, "PET_MASTER_PORT": port, "PET_LOG_DIR": str(folder.node(node).resolve())}
+            with folder.open_agent(node) as output:
                 self._agents.append(
                     subprocess.Popen(
-                        [str(_torchrun()), *wanted.argv[1:]],
+                        [*_TORCHRUN, *wanted.argv[1:]],
                         cwd=request.cwd,
                         env={**_inherited(), **_visible(wanted.env), **own},
                         stdin=subprocess.DEVNULL,
@@ -112,7 +113,7 @@ class LocalExecution:
         """Follow the workers' files until every agent has ended; where one fails, the others get a grace."""
         deadline = None
         polls = 0
-        while any(agent.poll() is None for agent in self._agents):
+        while self._running():
             found = [line for tail in self._tails for line in tail.read()] if polls % QUIET_POLLS == 0 else []
             yield from found or (None,)
             polls += 1
@@ -131,25 +132,26 @@ class LocalExecution:
 
     def stop(self) -> None:
         """Ask the agents to end, which end their workers; kill whatever is still there after the grace."""
-        self._stopped = True
-        for agent in self._agents:
-            if agent.poll() is None:
-                agent.terminate()
+        for agent in self._running():
+            self._stopped.add(agent.pid)
+            agent.terminate()
         deadline = time.monotonic() + GRACE_SECONDS
-        while time.monotonic() < deadline and any(agent.poll() is None for agent in self._agents):
+        while time.monotonic() < deadline and self._running():
             self._wait()
-        for agent in self._agents:
-            if agent.poll() is None:
-                agent.kill()
+        for agent in self._running():
+            agent.kill()
             agent.wait()
         self._kill_workers()
 
+    def _running(self) -> list[subprocess.Popen[bytes]]:
+        """Ask every agent (not only the first that still runs), so that each one's end is seen when it comes."""
+        return [agent for agent in self._agents if agent.poll() is None]
+
     def _wait(self) -> None:
         """Sleep until something may have changed: an agent that ends is noticed at once."""
-        running = next((agent for agent in self._agents if agent.poll() is None), None)
-        if running is not None:
+        if running := self._running():
             with suppress(subprocess.TimeoutExpired):
-                running.wait(POLL_SECONDS)
+                running[0].wait(POLL_SECONDS)
 
     def _kill_workers(self) -> None:
         """Kill workers that outlived their agent; they carry the run's id in their environment."""
@@ -161,7 +163,7 @@ class LocalExecution:
     def _exit(self, node: int, agent: subprocess.Popen[bytes]) -> NodeExit:
         code = agent.wait()
         name = signal.Signals(-code).name if code < 0 else None
-        return NodeExit(node, code if code >= 0 else None, name, stopped=self._stopped)
+        return NodeExit(node, code if code >= 0 else None, name, stopped=agent.pid in self._stopped)
 
 
 def _devices(run: Run) -> int:
@@ -187,11 +189,6 @@ def _visible(env: dict[str, str]) -> dict[str, str]:
         return env
     chosen = [allowed[int(word)] for word in env["CUDA_VISIBLE_DEVICES"].split(",")]
     return {**env, "CUDA_VISIBLE_DEVICES": ",".join(chosen)}
-
-
-def _torchrun() -> Path | None:
-    path = Path(sys.executable).with_name("torchrun")
-    return path if path.is_file() else None
 
 
 def _free_port() -> int:

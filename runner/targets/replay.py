@@ -6,7 +6,6 @@ cell written as in `runner plan` with spaces as underscores, as `1x2_backend=glo
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,10 +40,7 @@ def check(request: Request) -> None:
 
 def start(request: Request, folder: RunFolder) -> ReplayExecution:
     """Copy the recording to where rank 0's output goes, and read it."""
-    folder.node(0).mkdir()
-    kept = folder.raw / "node0-rank0.stdout"
-    shutil.copyfile(_recording(request), kept)
-    return ReplayExecution(kept, len(request.nodes))
+    return ReplayExecution(folder.keep_recording(_recording(request)), len(request.nodes))
 
 
 class ReplayExecution:

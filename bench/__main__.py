@@ -1,0 +1,30 @@
+"""`make bench`: the figures that are promised, measured in pairs within one run."""
+
+from __future__ import annotations
+
+import argparse
+
+from bench import loader, overhead, parsing, startup, summary
+
+PARTS = {
+    "startup": startup,
+    "parsing": parsing,
+    "summary": summary,
+    "loader": loader,
+    "overhead": overhead,
+}
+
+
+def main() -> None:
+    """Run the parts that are named, or all."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"any of: {', '.join(PARTS)}")
+    names = parser.parse_args().parts or list(PARTS)
+    for name in names:
+        if name not in PARTS:
+            parser.error(f"no part '{name}'; there are {', '.join(PARTS)}")
+        PARTS[name].main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""How fast event lines are parsed on one core, with other people's lines between them."""
+
+from __future__ import annotations
+
+import time
+
+from experiments.events import line
+from runner.events import parse
+
+LINES = 200_000
+ROUNDS = 5
+GOAL = 100
+
+
+def main() -> None:
+    """Print megabytes a second: clean, with foreign lines, and with a broken line in every block."""
+    events = [_event(number) for number in range(LINES)]
+    clean = b"".join(events)
+    mixed = b"".join(one + b"step %d: loss 0.123\n" % number for number, one in enumerate(events))
+    broken = b"".join(one + (b":::MLLOG {torn\n" if number % 150 == 0 else b"") for number, one in enumerate(events))
+    rates = ", ".join(f"{name} {_rate(data):.0f} MB/s" for name, data in _named(clean, mixed, broken).items())
+    print(f"parsing: {rates} (goal: {GOAL} and more), best of {ROUNDS}")
+
+
+def _named(clean: bytes, mixed: bytes, broken: bytes) -> dict[str, bytes]:
+    return {"events alone": clean, "with foreign lines": mixed, "with broken lines": broken}
+
+
+def _rate(data: bytes) -> float:
+    best = 0.0
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        found, _ = parse(data)
+        best = max(best, len(data) / (time.perf_counter() - began) / 1e6)
+        if len(found) != LINES:
+            raise SystemExit(f"parsing: {len(found)} of {LINES} events were found")
+    return best
+
+
+def _event(number: int) -> bytes:
+    return line(
+        {
+            "namespace": "",
+            "time_ms": 1_700_000_000_000 + number,
+            "event_type": "INTERVAL_END",
+            "key": "epoch_stop",
+            "value": None,
+            "metadata": {
+                "rank": number % 8,
+                "seq": number // 8,
+                "epoch_num": 3,
+                "train_seconds": 1.2345,
+                "samples": 512,
+                "steps": 12,
+                "trained_samples": 1024,
+                "loss": 0.123456789,
+                "loss_hex": "0x1.f9add3739635fp-4",
+                "lr": 0.001,
+                "global_batch_size": 512,
+            },
+        }
+    )

@@ -1,0 +1,131 @@
+"""`runner summarize` of 10,000 and 100,000 records: warm, which is with its cache, and cold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from runner.schema import SCHEMA, Launch, NodeExit, Outcome, RankFacts, Record
+
+GOALS = {10_000: "under 0.5 s warm and 200 MB", 100_000: "under 5 s"}
+WARM_ROUNDS = 5
+# The command, which in the end tells its own peak: what wait4 reports has this process's in it.
+_COMMAND = """
+import atexit, sys
+from pathlib import Path
+peak = lambda: next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
+atexit.register(lambda: print(peak(), file=sys.stderr))
+from runner.cli import main
+main()
+"""
+
+
+def main() -> None:
+    """Print seconds and memory of the command, for each size."""
+    for count, goal in GOALS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            results = Path(folder, "results")
+            _write(results, count)
+            environment = {**os.environ, "XDG_CACHE_HOME": str(Path(folder, "cache"))}
+            cold, _ = _time(results, environment)
+            warm, megabytes = min(_time(results, environment) for _ in range(WARM_ROUNDS))
+        print(
+            f"summary: {count:,} records: {warm:.2f} s warm, {cold:.2f} s cold, {megabytes:.0f} MB (goal: {goal}), "
+            f"best of {WARM_ROUNDS}"
+        )
+
+
+def _time(results: Path, environment: dict[str, str]) -> tuple[float, float]:
+    """Return the wall seconds of the command and its peak memory in MB."""
+    command = [sys.executable, "-c", _COMMAND, "summarize", str(results), "--format", "json"]
+    began = time.perf_counter()
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    seconds = time.perf_counter() - began
+    return seconds, int(done.stderr.split()[-2]) / 1024
+
+
+def _write(results: Path, count: int) -> None:
+    """Make records as a lab would have them: cells of three repeats, some hundred experiments, real sizes."""
+    for number in range(count):
+        layout = ("1x1", "1x2", "1x4", "2x4")[number // 3 % 4]
+        name = f"bench-{number // 120}"
+        record = _record(name, layout, number)
+        folder = results / name / record.launch.id
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_bytes(msgspec.json.encode(record))
+
+
+def _record(name: str, layout: str, number: int) -> Record:
+    processes = int(layout[0]) * int(layout[2])
+    seconds = 100 / processes * (1 + number % 7 / 100)
+    facts = {
+        "device_name": "A GPU",
+        "torch": "2.3.1",
+        "python": "3.11.7",
+        "nccl": "2.20.5",
+        "threads": 1,
+        "devices": 1,
+    }
+    axes = {"backend": "nccl", "variant": number // 12 % 10}
+    launch = Launch(
+        schema=SCHEMA,
+        id=f"20261121T000000Z-local-{number:08x}",
+        experiment=name,
+        target="local",
+        layout=layout,
+        axes=axes,
+        repeat=number % 3 + 1,
+        repeats=3,
+        program="mnist.ddp",
+        args={"epochs": 15, "batch_size": 512, "seed": 1, **axes},
+        scaling="strong",
+        measure="train_seconds",
+        device="cuda",
+        timeout_seconds=1800,
+        definition={
+            "name": name,
+            "summary": "A question",
+            "matrix": {"layout": ["1x1", "1x2", "1x4", "2x4"]},
+        },
+        definition_sha256=f"{name:0>64}",
+        argv=[["torchrun", "-m", "experiments.mnist.ddp", "--epochs", "15"]],
+        started=f"2026-11-21T00:00:{number % 60:02}+00:00",
+        runner={"version": "0.1.0", "host": "bench", "pid": 1, "pid_started": 0.0},
+        host={"name": "bench", "cpu": "A CPU", "cores": 64, "gpus": ["A GPU"] * 8},
+        code={"sources_sha256": "0" * 64, "commit": "0" * 40, "dirty": False},
+    )
+    return Record(
+        launch=launch,
+        status="completed",
+        outcome=Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=seconds + 5, exits=[NodeExit(0, 0)]),
+        ranks=[
+            RankFacts(rank=rank, facts=facts, status="success", events_seen=60, events_expected=60)
+            for rank in range(processes)
+        ],
+        metrics={"train_seconds": seconds, "final_accuracy": 0.99, "best_accuracy": 0.991},
+        facts={"eval_samples": 10_000, "global_batch_size": 512, "data_sha256": "0" * 64},
+        epochs=[
+            {
+                "epoch_num": epoch,
+                "train_seconds": seconds / 15,
+                "trained_samples": 60_000,
+                "steps": 118,
+                "loss": 0.1,
+            }
+            for epoch in range(1, 16)
+        ],
+        events={"seen": 60 * processes, "expected": 60 * processes, "malformed": 0},
+    )

@@ -1,0 +1,97 @@
+"""Programs started as people start them, once for all tests that look at the same run."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+MARK = b":::MLLOG "
+KEEP = str(Path(__file__).parent / "keep_parameters.py")
+
+
+@dataclass
+class Ended:
+    """A program that has ended."""
+
+    code: int
+    stdout: bytes
+    stderr: str
+    parameters: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """All events, in the order of the lines."""
+        lines = self.stdout.split(b"\n")
+        return [json.loads(line[len(MARK) :]) for line in lines if line.startswith(MARK)]
+
+    def all(self, key: str) -> list[dict[str, Any]]:
+        """The events with this key, by rank."""
+        found = [event for event in self.events if event["key"] == key]
+        return sorted(found, key=lambda event: event["metadata"]["rank"])
+
+    def first(self, key: str) -> dict[str, Any]:
+        """The first event with this key, of the lowest rank."""
+        return self.all(key)[0]
+
+    @property
+    def losses(self) -> list[str]:
+        """Every loss told, to the last bit."""
+        metadata = [event["metadata"] for event in self.events]
+        return [data["loss_hex"] for data in metadata if "loss_hex" in data]
+
+
+def start(program: list[str], processes: int | None, extra: dict[str, str]) -> Ended:
+    """Run a module or file; `processes` of it under torchrun, or None for plain Python."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        **extra,
+    }
+    launcher = [sys.executable]
+    if processes is not None:
+        launcher += ["-m", "torch.distributed.run", "--standalone", "--monitor-interval", "0.1"]
+        launcher += ["--nproc-per-node", str(processes)]
+    ended = subprocess.run(launcher + program, cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
+    return Ended(ended.returncode, ended.stdout, ended.stderr.decode())
+
+
+@pytest.fixture(scope="session")
+def launch() -> Callable[..., Ended]:
+    """Start `experiments.<program>` with these arguments on the digits; equal calls share a run."""
+
+    @cache
+    def once(program: str, processes: int | None, *args: str) -> Ended:
+        whole = ["-m", f"experiments.{program}", "--dataset", "digits", *args]
+        return start(whole, processes, {})
+
+    return once
+
+
+@pytest.fixture(scope="session")
+def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
+    """Start a program as `launch` does, and keep the parameters that its rank 0 ended with.
+
+    `sabotage` names a function of the program's module that is to do nothing.
+    """
+
+    @cache
+    def once(program: str, processes: int | None, *args: str, sabotage: str = "") -> Ended:
+        path = tmp_path_factory.mktemp("kept") / "parameters.pt"
+        extra = {"KEEP": str(path), "PROGRAM": program, "SABOTAGE": sabotage}
+        ended = start([KEEP, "--dataset", "digits", *args], processes, extra)
+        if path.exists():
+            ended.parameters = torch.load(path, weights_only=True)
+        return ended
+
+    return once

@@ -1,0 +1,130 @@
+"""The data: real, whole, and the same for every loader."""
+
+import gzip
+import re
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from experiments.distributed import Refusal
+from experiments.mnist import data
+from experiments.mnist.arguments import mnist_parser
+from experiments.mnist.digits import make_digits
+from experiments.run import Run
+
+NAMES = sorted(path.name for path in data.DIGITS.glob("*.gz"))
+
+
+def arguments(*words: str) -> Namespace:
+    return mnist_parser(None).parse_args(["--dataset", "digits", "--device", "cpu", *words])
+
+
+def batches(*words: str, batch_size: int = 100) -> list[data.Batch]:
+    args = arguments(*words)
+    run = Run("test", args)
+    return list(data.Batches(data.load(args, run).train, args, run, batch_size).epoch(1))
+
+
+def test_the_digits_are_those_of_scikit_learn_byte_for_byte() -> None:
+    made = make_digits.idx_files()
+    assert [f"{name}.gz" for name in sorted(made)] == NAMES
+    for name, content in made.items():
+        assert gzip.decompress((data.DIGITS / f"{name}.gz").read_bytes()) == content
+
+
+def test_the_digits_counts_divide_by_no_usual_number_of_processes() -> None:
+    args = arguments()
+    digits = data.load(args, Run("test", args))
+    train, test = len(digits.train), len(digits.test)
+    assert (train, test, train + test) == (1438, 359, 1797)
+    assert all(test % world for world in (2, 3, 4, 5, 7, 8))
+    assert torch.bincount(digits.train.labels).min() > 130
+    assert digits.train.pixels.shape == (1438, 28, 28)
+    pixels = digits.train.pixels.float() / 255
+    assert (pixels.mean().item(), pixels.std().item()) == pytest.approx(data.NORMALISE["digits"], abs=1e-3)
+
+
+def test_both_loaders_give_the_same_batches_to_the_last_bit() -> None:
+    pairs = list(zip(batches(), batches("--loader", "torchvision"), strict=True))
+    assert len(pairs) == 15
+    for resident, torchvision in pairs:
+        assert torch.equal(resident.images, torchvision.images)
+        assert torch.equal(resident.labels, torchvision.labels)
+
+
+def test_no_loader_draws_from_the_generator_that_dropout_draws_from() -> None:
+    before = torch.get_rng_state()
+    batches("--loader", "torchvision", "--augment", "affine")
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_distortion_is_seeded_and_leaves_the_edge_black() -> None:
+    first, again, plain = batches("--augment", "affine"), batches("--augment", "affine"), batches()
+    background = plain[0].images.min()
+    for one, two, three in zip(first, again, plain, strict=True):
+        assert torch.equal(one.images, two.images)
+        assert not torch.equal(one.images, three.images)
+        assert one.images.min() >= background - 1e-5
+        assert one.images.mean() == pytest.approx(three.images.mean().item(), abs=0.1)
+
+
+def test_a_sample_is_distorted_alike_at_any_number_of_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = batches("--augment", "affine")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    parts = []
+    for rank in range(3):
+        monkeypatch.setenv("RANK", str(rank))
+        parts.append(batches("--augment", "affine"))
+    for batch, *shares in zip(whole, *parts, strict=True):
+        joined = torch.cat([share.images for share in shares])
+        torch.testing.assert_close(joined, batch.images, rtol=0, atol=1e-6)
+
+
+def broken(tmp_path: Path, how: str) -> Path:
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    for name in NAMES:
+        (folder / name).write_bytes((data.DIGITS / name).read_bytes())
+    victim = folder / NAMES[2]
+    if how == "absent":
+        victim.unlink()
+    elif how == "torn gzip":
+        victim.write_bytes(victim.read_bytes()[:-100])
+    elif how == "not gzip":
+        victim.write_bytes(b"<html>not found</html>")
+    elif how == "torn":
+        (folder / victim.stem).write_bytes(gzip.decompress(victim.read_bytes())[:-1])
+    return folder
+
+
+@pytest.mark.parametrize("how", ["absent", "torn gzip", "not gzip", "torn", "wrong count"])
+def test_data_that_is_not_whole_is_one_line_with_the_folder_and_the_way_out(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = broken(tmp_path, how)
+    monkeypatch.setitem(data.SIDES, "mnist", 8)
+    if how != "wrong count":
+        monkeypatch.setitem(data.COUNTS, "mnist", (1438, 359))
+    args = arguments("--dataset", "mnist", "--data-dir", str(tmp_path))
+    with pytest.raises(Refusal) as refusal:
+        data.load(args, Run("test", args))
+    text = str(refusal.value)
+    assert str(folder) in text
+    assert "`runner prepare mnist`" in text
+    assert "images-idx3-ubyte" in text or "gzip" in text.lower() or "end-of-stream" in text
+    assert not re.search(r"\n", text)
+
+
+def test_files_that_are_not_gzipped_are_read_too(tmp_path: Path, monkeypatch: Any) -> None:
+    for name in NAMES:
+        content = gzip.decompress((data.DIGITS / name).read_bytes())
+        (tmp_path / name.removesuffix(".gz")).write_bytes(content)
+    args = arguments()
+    shipped = data.load(args, Run("test", args))
+    monkeypatch.setattr(data, "DIGITS", tmp_path)
+    assert data.load(args, Run("test", args)).sha256 == shipped.sha256

@@ -1,0 +1,213 @@
+"""The five programs, started as people start them, on real digits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+Launch = Callable[..., Any]
+ODD = ("--epochs", "1", "--batch-size", "479", "--model", "seed-2")
+"""1,438 = 3 x 479 + 1: the last batch has one sample, and all ranks but one have none of it."""
+ALIKE = ("--epochs", "2", "--batch-size", "479", "--model", "seed-2", "--optimizer", "sgd",
+         "--lr", "0.1", "--momentum", "0.9", "--augment", "affine")  # fmt: skip
+RANDOM = ("--epochs", "1", "--batch-size", "180", "--model", "seed-1", "--optimizer", "sgd",
+          "--lr", "0.02", "--lr-rule", "linear", "--scaling", "weak")  # fmt: skip
+
+
+def check_stream(ended: Any, world: int) -> None:
+    """Every rank tells its whole story, in order, and ends it."""
+    assert ended.code == 0, ended.stderr
+    for rank in range(world):
+        own = [event for event in ended.events if event["metadata"]["rank"] == rank]
+        assert [event["metadata"]["seq"] for event in own] == list(range(len(own)))
+        keys = [event["key"] for event in own]
+        assert (keys[0], keys[-1]) == ("run_start", "run_stop")
+        assert own[-1]["metadata"]["status"] == "success"
+        once = ["data_start", "data_stop", "setup_start", "setup_stop", "warmup_start",
+                "warmup_stop", "epoch_start", "epoch_stop", "eval_start", "eval_stop",
+                "parameters", "tracked_stats"]  # fmt: skip
+        assert [key for key in dict.fromkeys(keys) if key in once] == once
+        assert ("seed" in keys) == ("eval_accuracy" in keys) == (rank == 0)
+    times = [event["time_ms"] for event in ended.all("run_stop")]
+    assert len(times) == world
+
+
+@pytest.mark.parametrize("world", [None, 2, 3, 5])
+def test_every_sample_counts_once_at_any_number_of_processes(launch: Launch, world: int | None) -> None:
+    ended = launch("mnist.ddp", world, *ODD)
+    check_stream(ended, world or 1)
+    trained = sum(event["metadata"]["samples"] for event in ended.all("epoch_stop"))
+    tested = sum(event["metadata"]["samples"] for event in ended.all("eval_stop"))
+    assert (trained, tested, trained + tested) == (1438, 359, 1797)
+    assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 1438
+    assert {event["metadata"]["steps"] for event in ended.all("epoch_stop")} == {4}
+    accuracy = ended.first("eval_accuracy")
+    assert accuracy["metadata"]["samples"] == 359
+    assert accuracy["value"] == accuracy["metadata"]["correct"] / 359
+
+
+@pytest.mark.parametrize("world", [2, 3, 5])
+def test_the_loss_is_that_of_one_process(launch: Launch, world: int) -> None:
+    one, several = launch("mnist.single", None, *ODD), launch("mnist.ddp", world, *ODD)
+    for key in ("epoch_stop", "eval_accuracy"):
+        expected = one.first(key)["metadata"]["loss"]
+        assert several.first(key)["metadata"]["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("program", "world"),
+    [("mnist.ddp", 2), ("mnist.ddp", 3), ("mnist.manual", 3), ("mnist.spawn", None),
+     ("mnist.data_parallel", None)],
+)  # fmt: skip
+def test_the_parameters_are_those_of_one_process(train: Launch, program: str, world: int | None) -> None:
+    one, several = train("mnist.single", None, *ALIKE), train(program, world, *ALIKE)
+    check_stream(several, world or (2 if program == "mnist.spawn" else 1))
+    assert len(one.parameters) == 10
+    for name, expected in one.parameters.items():
+        torch.testing.assert_close(several.parameters[name], expected, rtol=1e-3, atol=1e-5)
+    told = several.all("parameters")
+    assert len({event["value"] for event in told}) == 1
+    assert all(event["metadata"]["equal_on_all_ranks"] for event in told)
+
+
+def test_gradients_that_are_not_averaged_end_the_run(train: Launch) -> None:
+    ended = train("mnist.manual", 2, *ALIKE, sabotage="add_gradients")
+    assert ended.code != 0
+    assert "the parameters of rank 1 are not those of rank 0" in ended.stderr
+    stops = ended.all("run_stop")
+    assert {event["metadata"]["status"] for event in stops} == {"aborted"}
+    assert all(event["metadata"]["error"].startswith("RuntimeError: the par") for event in stops)
+    assert not ended.all("warmup_stop")
+
+
+def test_one_seed_makes_two_runs_alike_to_the_last_bit(train: Launch, launch: Launch) -> None:
+    # BatchNorm, dropout, and two ways to start the same program.
+    one, two = launch("mnist.ddp", 2, *RANDOM), train("mnist.ddp", 2, *RANDOM)
+    assert one.losses == two.losses
+    assert len(one.losses) == 2
+    assert one.first("parameters")["value"] == two.first("parameters")["value"]
+
+
+def test_weak_scaling_and_the_linear_rule_are_told(launch: Launch) -> None:
+    ended = launch("mnist.ddp", 2, *RANDOM)
+    assert ended.first("global_batch_size")["value"] == 360
+    told = ended.first("epoch_stop")["metadata"]
+    assert (told["global_batch_size"], told["lr"], told["steps"]) == (360, 0.04, 4)
+    assert ended.first("run_start")["metadata"]["args"]["lr_rule"] == "linear"
+
+
+def test_the_seed_decides(launch: Launch) -> None:
+    one, other = (
+        launch("mnist.single", None, *ODD),
+        launch("mnist.single", None, *ODD, "--seed", "2"),
+    )
+    assert one.losses != other.losses
+
+
+def test_the_warm_up_leaves_nothing_behind(launch: Launch) -> None:
+    # Dropout, BatchNorm and momentum: random numbers, buffers and the optimizer's state.
+    words = ("--epochs", "1", "--batch-size", "719", "--model", "seed-1", "--optimizer", "sgd",
+             "--momentum", "0.9")  # fmt: skip
+    cold = launch("mnist.single", None, *words, "--warmup-steps", "0")
+    warm = launch("mnist.single", None, *words, "--warmup-steps", "1")
+    assert cold.losses == warm.losses
+    assert cold.first("parameters")["value"] == warm.first("parameters")["value"]
+
+
+def test_final_and_best_accuracy_are_both_told(train: Launch) -> None:
+    ended = train("mnist.single", None, *ALIKE)
+    stats = ended.first("tracked_stats")["value"]
+    accuracies = [event["value"] for event in ended.all("eval_accuracy")]
+    assert stats["final_accuracy"] == accuracies[-1]
+    assert stats["best_accuracy"] == max(accuracies) == accuracies[stats["best_epoch"] - 1]
+    assert stats["final_loss"] == ended.all("epoch_stop")[-1]["metadata"]["loss"]
+    assert stats["peak_bytes"] > 10**8
+
+
+def test_the_clock_of_training_holds_no_tests_and_no_loading(train: Launch) -> None:
+    ended = train("mnist.single", None, *ALIKE)
+    stats = ended.first("tracked_stats")["value"]
+    epochs = sum(event["metadata"]["train_seconds"] for event in ended.all("epoch_stop"))
+    tests = sum(event["metadata"]["seconds"] for event in ended.all("eval_stop"))
+    others = sum(ended.first(f"{name}_stop")["metadata"]["seconds"] for name in ("data", "setup", "warmup"))
+    total = ended.first("run_stop")["metadata"]["total_seconds"]
+    assert stats["train_seconds"] == pytest.approx(epochs)
+    assert stats["eval_seconds"] == pytest.approx(tests)
+    assert epochs + tests + others <= total
+    assert stats["samples_per_second"] == pytest.approx(2 * 1438 / epochs)
+
+
+@pytest.mark.parametrize("world", [None, 2, 3, 5])
+def test_every_process_has_one_thread(launch: Launch, world: int | None) -> None:
+    starts = launch("mnist.ddp", world, *ODD).all("run_start")
+    assert [event["metadata"]["threads"] for event in starts] == [1] * (world or 1)
+
+
+def test_a_start_tells_what_only_the_inside_knows(launch: Launch) -> None:
+    told = launch("mnist.ddp", 2, *ODD).all("run_start")[1]["metadata"]
+    assert told["program"] == "mnist.ddp"
+    assert (told["rank"], told["local_rank"], told["world_size"], told["local_world_size"]) == (
+        1,
+        1,
+        2,
+        2,
+    )
+    assert (told["device"], told["devices"], told["backend"]) == ("cpu", 1, "gloo")
+    assert told["args"]["batch_size"] == 479
+    assert told["args"]["backend"] == "gloo"
+    assert told["env"]["OMP_NUM_THREADS"] == "1"
+    assert "PATH" not in told["env"]
+    assert told["torch"] == torch.__version__
+    assert told["device_name"]
+
+
+REFUSALS = {
+    ("--device", "cuda"): "2 GPUs were asked for on this node and 0 are seen",
+    ("--batch-size", "1"): "a global batch of 1 cannot be shared by 2 processes",
+    ("--backend", "nccl"): "the nccl backend needs GPUs",
+    ("--dataset", "mnist", "--data-dir", "/nowhere"): "`runner prepare mnist`",
+}
+
+
+@pytest.mark.parametrize("words", REFUSALS)
+def test_a_refusal_is_one_line_and_every_rank_ends_its_story(launch: Launch, words: tuple[str, ...]) -> None:
+    ended = launch("mnist.ddp", 2, *words)
+    assert ended.code != 0
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert REFUSALS[words] in lines[0]
+    assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 2
+    assert not ended.all("epoch_start")
+
+
+@pytest.mark.parametrize(
+    ("program", "world", "words", "text"),
+    [
+        ("mnist.data_parallel", None, ["--devices", "2"], "2 devices were asked for and the CPU is one"),
+        ("mnist.spawn", None, ["--batch-size", "1"], "a global batch of 1 cannot be shared by 2"),
+        ("mnist.single", 2, [], "mnist.single is one process and 2 were started"),
+        ("mnist.spawn", 2, [], "mnist.spawn starts its own processes"),
+    ],
+)  # fmt: skip
+def test_a_layout_that_a_program_cannot_have_is_refused(
+    launch: Launch, program: str, world: int | None, words: list[str], text: str
+) -> None:
+    ended = launch(program, world, *words)
+    assert ended.code != 0
+    assert ended.stderr.count(f"error: {text}") == 1
+    assert "Traceback (most recent call last)" not in ended.stderr.partition("torch/distributed")[0]
+
+
+def test_data_parallel_without_gpus_is_the_model_alone(train: Launch) -> None:
+    ended = train("mnist.data_parallel", None, *ALIKE)
+    told = ended.first("run_start")["metadata"]
+    assert (told["devices"], told["backend"], told["args"]["devices"]) == (1, None, 1)
+    assert ended.losses == train("mnist.single", None, *ALIKE).losses
+
+
+def test_the_published_loader_trains_the_same_model(launch: Launch) -> None:
+    resident = launch("mnist.single", None, *ODD)
+    torchvision = launch("mnist.single", None, *ODD, "--loader", "torchvision")
+    assert torchvision.first("dataset")["metadata"]["loader"] == "torchvision"
+    assert torchvision.losses == resident.losses

@@ -1,0 +1,97 @@
+"""What the published scripts got wrong, in small: their way fails, ours does not."""
+
+import math
+from argparse import Namespace
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy, log_softmax, nll_loss
+from torch.optim import SGD
+from torch.optim.lr_scheduler import StepLR
+
+from experiments import distributed, shards
+from experiments.distributed import Place, Refusal
+from experiments.mnist.arguments import global_batch_size
+from experiments.mnist.model import MODELS
+from experiments.mnist.training import set_learning_rate
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("seed-0", 1_007_590),
+        ("seed-1", 1_181_642),
+        ("seed-2", 57_026),
+        ("seed-3", 109_386),
+        ("seed-4", 21_840),
+    ],
+)
+def test_a_model_has_its_source_s_size_and_returns_raw_logits(name: str, parameters: int) -> None:
+    torch.manual_seed(1)
+    model = MODELS[name]()
+    logits = model(torch.randn(4, 1, 28, 28))
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+    assert logits.shape == (4, 10)
+    assert (logits < 0).any()  # no ReLU on them, as seed-2 has
+    assert not torch.allclose(logits.exp().sum(dim=1), torch.ones(4))  # and no softmax
+
+
+def test_cross_entropy_of_logits_is_the_published_loss() -> None:
+    logits, labels = torch.randn(64, 10), torch.randint(10, (64,))
+    published = nll_loss(log_softmax(logits, dim=1), labels)
+    torch.testing.assert_close(cross_entropy(logits, labels), published)
+
+
+@pytest.mark.parametrize("world", [2, 3, 5])
+def test_a_mean_of_means_is_not_the_mean_and_our_weights_make_it_so(world: int) -> None:
+    losses = torch.arange(38, dtype=torch.float64) ** 2
+    parts = [shards.shard(38, rank, world) for rank in range(world)]
+    of_parts = [losses[part.start : part.stop] for part in parts]
+    theirs = torch.stack([part.mean() for part in of_parts]).mean()
+    ours = torch.stack([part.sum() * world / 38 for part in of_parts]).mean()
+    if 38 % world:
+        assert not math.isclose(theirs, losses.mean(), rel_tol=1e-6)
+    assert math.isclose(ours, losses.mean(), rel_tol=1e-12)
+
+
+def test_an_empty_part_gives_gradients_of_zero() -> None:
+    model = MODELS["seed-2"]()
+    losses = cross_entropy(model(torch.randn(1, 1, 28, 28)), torch.tensor([3]), reduction="none")
+    losses[:0].sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert all(not parameter.grad.any() for parameter in model.parameters())  # type: ignore[union-attr]
+
+
+def test_the_device_is_counted_on_the_node_not_over_all() -> None:
+    second_node = Place(rank=3, world_size=4, local_rank=1, local_world_size=2, node_rank=1)
+    assert str(distributed.choose_device("cuda", second_node)) == "cuda:1"
+    assert str(distributed.choose_device("cpu", second_node)) == "cpu"
+
+
+def test_strong_and_weak_scaling_mean_different_global_batches() -> None:
+    assert global_batch_size(Namespace(batch_size=64, scaling="strong"), 4) == 64
+    assert global_batch_size(Namespace(batch_size=64, scaling="weak"), 4) == 256
+    assert global_batch_size(Namespace(batch_size=1, scaling="weak"), 4) == 4
+    with pytest.raises(Refusal, match="3 cannot be shared by 4 processes"):
+        global_batch_size(Namespace(batch_size=3, scaling="strong"), 4)
+
+
+def test_the_learning_rate_follows_a_named_rule_only() -> None:
+    model = MODELS["seed-3"]()
+    optimizer = SGD(model.parameters(), lr=0.01)
+    fixed = Namespace(lr=0.01, lr_rule="none", lr_step_epochs=0, lr_gamma=0.1)
+    assert set_learning_rate(optimizer, fixed, epoch=9, workers=8) == 0.01
+    linear = Namespace(lr=0.01, lr_rule="linear", lr_step_epochs=0, lr_gamma=0.1)
+    assert set_learning_rate(optimizer, linear, epoch=9, workers=8) == 0.08
+    assert optimizer.param_groups[0]["lr"] == 0.08
+
+
+def test_the_steps_of_the_learning_rate_are_those_of_step_lr() -> None:
+    optimizer = SGD(MODELS["seed-3"]().parameters(), lr=0.01)
+    schedule = StepLR(SGD(MODELS["seed-3"]().parameters(), lr=0.01), step_size=5, gamma=0.1)
+    stepped = Namespace(lr=0.01, lr_rule="none", lr_step_epochs=5, lr_gamma=0.1)
+    for epoch in range(1, 12):
+        ours = set_learning_rate(optimizer, stepped, epoch, workers=1)
+        assert ours == pytest.approx(schedule.get_last_lr()[0])
+        schedule.optimizer.step()
+        schedule.step()

@@ -1,0 +1,475 @@
+"""Runs from end to end: real torchrun, tiny programs of the tests' own, in a path with spaces, quotes and non-ASCII."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    from tests.runner.conftest import Project
+
+BEGINNING = """
+import os
+import signal
+import sys
+import time
+
+from experiments.events import EventLog
+
+RANK = int(os.environ["RANK"])
+log = EventLog(RANK)
+log.start("run_start", host="here")
+"""
+END = """
+log.point("tracked_stats", {"train_seconds": 1.0})
+log.stop("run_stop", status="success")
+"""
+WAIT = """
+print(f"rank {RANK} waits", flush=True)
+log.point("progress", 1)
+time.sleep(120)
+"""
+GLOO = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+values = torch.ones(4)
+dist.all_reduce(values)
+print(f"rank {RANK} has met the others", flush=True)
+if RANK == 1:
+    time.sleep(0.3)
+    print("these are the last words of rank 1", file=sys.stderr, flush=True)
+    DIE
+dist.all_reduce(values)
+"""
+GLOO_TOLD = """
+try:
+    GLOO
+except BaseException as error:
+    log.stop("run_stop", status="aborted", error=str(error))
+    raise
+"""
+
+
+def indented(text: str) -> str:
+    return text.strip().replace("\n", "\n    ")
+
+
+def processes_of(run: str) -> list[psutil.Process]:
+    """Every process that carries the run's id in its environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("KIT_RUN_ID") == run and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def nothing_is_left_of(run: Path) -> bool:
+    return processes_of(run.name) == []
+
+
+def until(true: Callable[[], Any], seconds: float = 40) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if value := true():
+            return value
+        time.sleep(0.1)
+    pytest.fail(f"not so after {seconds} s")
+
+
+def words_are_printed(project: Project, words: str, count: int = 1) -> Callable[[], bool]:
+    def look() -> bool:
+        files = [*project.results.rglob("stdout.log"), *project.results.rglob("*.stdout")]
+        return sum(words in path.read_text(errors="replace") for path in files) >= count
+
+    return look
+
+
+def one_run(project: Project, source: str, layout: str, **changes: Any) -> Project:
+    project.program("toys.ok", source)
+    project.define(matrix={"layout": [layout]}, **changes)
+    return project
+
+
+def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str]:
+    stdout, stderr = process.communicate(timeout=seconds)
+    assert stdout == ""
+    return process.returncode, stderr
+
+
+@pytest.mark.parametrize(
+    ("layout", "ranks"), [("1x1", [(0, 0)]), ("1x2", [(0, 0), (0, 1)]), ("2+1", [(0, 0), (0, 1), (1, 2)])]
+)
+def test_a_completed_run_keeps_every_rank_s_output_byte_for_byte(
+    project: Project, layout: str, ranks: list[tuple[int, int]]
+) -> None:
+    raw = """
+    sys.stdout.buffer.write(b"\\xff\\x00 no text, rank %d, r\\xc3\\xa9sum\\xc3\\xa9\\r\\n[rank0] [bold]x[/bold]" % RANK)
+    sys.stdout.flush()
+    sys.stderr.write(f"on stderr {RANK}\\n")
+    log.point("place", [os.environ[name] for name in ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")])
+    """
+    one_run(project, BEGINNING + raw.replace("\n    ", "\n") + END, layout)
+    done = project.runner("run", "tiny")
+    assert done.code == 0, done.snapshot
+    assert done.stdout == ""
+    (run,) = project.runs()
+    assert {path.name for path in (run / "raw").iterdir()} == {
+        *(f"node{node}-rank{rank}.{stream}" for node, rank in ranks for stream in ("stdout", "stderr")),
+        *(f"node{node}-agent.log" for node, _ in ranks),
+        "outcome.json",
+    }
+    world = len(ranks)
+    for node, rank in ranks:
+        kept = (run / "raw" / f"node{node}-rank{rank}.stdout").read_bytes()
+        assert b"\xff\x00 no text, rank %d, r\xc3\xa9sum\xc3\xa9\r\n[rank0] [bold]x[/bold]\n:::MLLOG" % rank in kept
+        local = rank if node == 0 else rank - 2
+        per_node = sum(other == node for other, _ in ranks)
+        assert f'"value": ["{rank}", "{local}", "{node}", "{world}", "{per_node}"]'.encode() in kept
+        assert (run / "raw" / f"node{node}-rank{rank}.stderr").read_text() == f"on stderr {rank}\n"
+    record = project.record()
+    assert record["status"] == "completed"
+    assert "reason" not in record
+    assert record["events"] == {"seen": 4 * world, "expected": 4 * world, "malformed": 0}
+    assert [(facts.get("node", 0), facts["rank"]) for facts in record["ranks"]] == ranks
+    assert [one.get("code") for one in record["outcome"]["exits"]] == [0] * len({node for node, _ in ranks})
+    assert nothing_is_left_of(run)
+
+    before = (run / "run.json").read_bytes()
+    (run / "run.json").write_bytes(before.replace(b'"completed"', b'"incomplete"'))
+    again = project.runner("collect", run)
+    assert (again.code, again.stdout) == (0, f"{run}: completed\n")
+    assert (run / "run.json").read_bytes() == before
+
+
+DEATHS = [
+    pytest.param("sys.exit(3)", 3, None, False, id="exits"),
+    pytest.param("raise ValueError('no such [rank0] thing')", 1, None, True, id="raises, and says so"),
+    pytest.param("os.kill(os.getpid(), signal.SIGKILL)", None, "SIGKILL", True, id="killed"),
+]
+
+
+@pytest.mark.parametrize(("death", "code", "signal_name", "told"), DEATHS)
+def test_the_rank_that_failed_first_is_named_while_another_waits_for_it(
+    project: Project,
+    death: str,
+    code: int | None,
+    signal_name: str | None,
+    told: bool,  # noqa: FBT001
+) -> None:
+    body = GLOO.replace("DIE", death)
+    if told:
+        body = GLOO_TOLD.replace("GLOO", indented(body))
+    one_run(project, BEGINNING + body + END, "1x2", repeat=2)
+    done = project.runner("run", "tiny")
+    assert done.code == 1
+    record = project.record()
+    assert record["status"] == "failed"
+    failure = record["failure"]
+    assert (failure["rank"], failure["node"]) == (1, 0)
+    assert (failure.get("exit_code"), failure.get("signal")) == (code, signal_name)
+    assert "these are the last words of rank 1" in failure["last_lines"]
+    how = f"was killed by {signal_name}" if signal_name else f"exited with {code}"
+    assert f"✗ 1x2  repeat 1  failed: rank 1 (node 0) {how}\n" in done.stderr
+    assert "    these are the last words of rank 1\n" in done.stderr
+    if "ValueError" in death:
+        assert "ValueError: no such [rank0] thing\n" in done.stderr
+    for rank in (0, 1):
+        kept = (project.runs()[0] / "raw" / f"node0-rank{rank}.stdout").read_text()
+        assert f"rank {rank} has met the others" in kept
+    assert record["events"]["seen"] >= 2
+    # The further repeat of a cell that has failed is not run, and that is said.
+    assert "- 1x2  repeat 2  not run: this cell has failed\n" in done.stderr
+    assert "0 of 2 runs completed" in done.stderr
+    assert nothing_is_left_of(project.runs()[0])
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_the_first_failing_rank_is_right_each_time(project: Project, attempt: int) -> None:
+    last = "os._exit(7)" if attempt % 2 else "raise RuntimeError('the cause')"
+    one_run(project, BEGINNING + GLOO.replace("DIE", last).replace("time.sleep(0.3)", "pass") + END, "1x2")
+    assert project.runner("run", "tiny").code == 1
+    assert project.record()["failure"]["rank"] == 1
+
+
+def test_a_failing_cell_does_not_keep_the_others_from_being_run(project: Project) -> None:
+    dies_alone = "if os.environ['WORLD_SIZE'] == '1':\n    sys.exit(5)\n"
+    project.program("toys.ok", BEGINNING + dies_alone + END)
+    project.define(matrix={"layout": ["1x1", "1x2"]}, repeat=2)
+    done = project.runner("run", "tiny")
+    assert done.code == 1
+    assert sorted(project.record(run)["status"] for run in project.runs()) == ["completed", "completed", "failed"]
+    assert "2 of 4 runs completed" in done.stderr
+
+
+def test_a_program_that_ends_well_without_its_last_event_is_incomplete(project: Project) -> None:
+    one_run(project, BEGINNING, "1x2")
+    done = project.runner("run", "tiny")
+    assert done.code == 1
+    record = project.record()
+    assert record["status"] == "incomplete"
+    assert "no run_stop from rank 0, 1" in record["reason"]
+    assert f"incomplete: {record['reason']}\n" in done.stderr
+
+
+def test_malformed_and_missing_events_are_counted(project: Project) -> None:
+    losses = """
+print(':::MLLOG {"time_ms": 1, "key": "torn"')
+log._seq += 2
+"""
+    one_run(project, BEGINNING + losses + END, "1x1")
+    assert project.runner("run", "tiny").code == 1
+    record = project.record()
+    assert record["status"] == "incomplete"
+    assert record["events"] == {"seen": 3, "expected": 5, "malformed": 1}
+    assert record["reason"] == "2 of 5 events missing, 1 malformed"
+    assert record["malformed"][0].startswith("raw/node0-rank0.stdout:")
+
+
+@pytest.mark.parametrize("polite", [True, False], ids=["ends when asked", "ignores SIGTERM"])
+def test_a_run_that_overruns_its_time_is_ended(project: Project, polite: bool) -> None:  # noqa: FBT001
+    ignore = "" if polite else "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    child = "import subprocess\nsubprocess.Popen(['sleep', '119'])\n"  # a data loader's worker, say
+    one_run(project, BEGINNING + ignore + child + WAIT, "1x2", timeout_seconds=5)
+    began = time.monotonic()
+    done = project.runner("run", "tiny")
+    assert done.code == 1
+    assert time.monotonic() - began < (14 if polite else 25)
+    record = project.record()
+    assert (record["status"], record["reason"]) == ("timed_out", "not done after timeout_seconds: 5")
+    assert record["events"]["seen"] == 4
+    assert "time is up" in done.stderr
+    assert nothing_is_left_of(project.runs()[0])
+
+
+def test_a_program_that_prints_without_a_pause_overruns_too(project: Project) -> None:
+    one_run(
+        project,
+        BEGINNING + "while True:\n    log.point('progress', 1)\n    time.sleep(0.0005)\n",
+        "1x1",
+        timeout_seconds=3,
+    )
+    began = time.monotonic()
+    assert project.runner("run", "tiny").code == 1
+    assert time.monotonic() - began < 15
+    assert project.record()["status"] == "timed_out"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_interrupted_is_collected_and_leaves_nothing_behind(
+    project: Project, number: signal.Signals
+) -> None:
+    one_run(project, BEGINNING + WAIT, "1x2", repeat=3)
+    process = project.start("run", "tiny")
+    until(words_are_printed(project, "waits", 2))
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
+    time.sleep(0.2)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)  # impatience changes nothing
+    code, stderr = ended(process)
+    assert code == 130, stderr
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    record = project.record()
+    assert record["status"] == "interrupted"
+    assert record["events"]["seen"] == 4
+    (run,) = project.runs()
+    for rank in (0, 1):
+        assert f"rank {rank} waits" in (run / "raw" / f"node0-rank{rank}.stdout").read_text()
+    assert nothing_is_left_of(run)
+
+
+def test_ctrl_c_before_the_processes_print_anything_is_recorded_too(project: Project) -> None:
+    one_run(project, BEGINNING + WAIT, "1x1")
+    process = project.start("run", "tiny")
+    until(lambda: project.results.exists() and list(project.results.rglob("run.json")), 20)
+    time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    code, stderr = ended(process)
+    assert code == 130, stderr
+    assert project.record()["status"] == "interrupted"
+    assert nothing_is_left_of(project.runs()[0])
+
+
+def test_a_runner_that_is_killed_leaves_no_process_and_its_run_can_be_collected(project: Project) -> None:
+    one_run(project, BEGINNING + WAIT, "1x2")
+    process = project.start("run", "tiny")
+    until(words_are_printed(project, "waits", 2))
+    (run,) = project.runs()
+    assert project.record()["status"] == "running"
+    running = project.runner("summarize")
+    assert "running" in running.stdout
+    refused = project.runner("collect", run)
+    assert refused.code == 2
+    assert "its runner still lives" in refused.stderr
+    process.kill()
+    process.communicate()
+    until(lambda: nothing_is_left_of(run), 40)
+    assert project.record()["status"] == "running"
+    summary = project.runner("summarize")
+    assert summary.code == 0
+    assert "killed: the runner was killed before the run ended" in summary.stdout
+    collected = project.runner("collect", run)
+    assert (collected.code, collected.stdout) == (0, f"{run}: killed: the runner was killed before the run ended\n")
+    record = project.record()
+    assert record["status"] == "killed"
+    assert record["events"]["seen"] == 4
+    assert project.runner("collect", run).code == 0
+    assert project.record() == record
+
+
+def test_a_node_whose_agent_dies_is_named(project: Project) -> None:
+    kill = "if RANK == 1:\n    time.sleep(1)\n    os.kill(os.getppid(), signal.SIGKILL)\n"
+    one_run(project, BEGINNING + kill + WAIT, "2x1")
+    done = project.runner("run", "tiny")
+    assert done.code == 1
+    record = project.record()
+    assert record["status"] == "failed"
+    assert (record["failure"]["node"], record["failure"].get("signal")) == (1, "SIGKILL")
+    assert "failed: node 1 was killed by SIGKILL" in done.stderr
+    assert record["events"]["seen"] == 4
+    assert nothing_is_left_of(project.runs()[0])
+
+
+@pytest.mark.parametrize("place", ["file", "/proc/nowhere"])
+def test_results_that_cannot_be_written_are_refused_before_anything_starts(project: Project, place: str) -> None:
+    (project.root / "file").write_text("in the way")
+    one_run(project, "open('started', 'w')\n" + BEGINNING + END, "1x1")
+    before = project.written()
+    done = project.runner("run", "tiny", "--results", place)
+    assert done.code == 2
+    assert done.stderr.startswith(f"error: {place}/tiny/")
+    assert "cannot be written" in done.stderr
+    assert "--results" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert project.written() == before
+
+
+def test_a_bare_environment_is_enough(project: Project) -> None:
+    bare = {"PATH": "/usr/bin:/bin"}
+    done = project.runner("run", "tiny", "--only", "layout=1x2", only_env=bare)
+    assert done.code == 0, done.snapshot
+    assert project.record()["status"] == "completed"
+    summary = project.runner("summarize", "--format", "csv", only_env={**bare, "HOME": str(project.root / "home")})
+    assert summary.code == 0
+
+
+def test_what_another_launcher_left_in_the_environment_changes_nothing(project: Project) -> None:
+    stale = {
+        "WORLD_SIZE": "9",
+        "RANK": "5",
+        "PET_NNODES": "3",
+        "PET_STANDALONE": "",
+        "MASTER_PORT": "1",
+        "OMP_NUM_THREADS": "64",
+    }
+    one_run(project, BEGINNING + "log.point('omp', os.environ['OMP_NUM_THREADS'])\n" + END, "1x2")
+    done = project.runner("run", "tiny", env=stale)
+    assert done.code == 0, done.snapshot
+    assert '"value": "1"' in (project.runs()[0] / "raw" / "node0-rank0.stdout").read_text()
+
+
+def test_no_event_of_eight_busy_processes_is_lost(project: Project) -> None:
+    busy = """
+for number in range(1_500):
+    print(f"a foreign line {number} of {RANK}")
+    log.point("progress", number, filling="x" * (number % 300))
+    print("half a line", end=" ")
+"""
+    one_run(project, BEGINNING + busy + END, "1x8")
+    done = project.runner("run", "tiny")
+    assert done.code == 0, done.snapshot
+    record = project.record()
+    assert record["events"] == {"seen": 8 * 1_503, "expected": 8 * 1_503, "malformed": 0}
+    assert [facts["events_seen"] for facts in record["ranks"]] == [1_503] * 8
+
+
+def test_no_secret_of_the_environment_is_kept(project: Project) -> None:
+    secrets = {"AWS_SECRET_ACCESS_KEY": "s3cr3t-one", "HF_TOKEN": "s3cr3t-two", "NCCL_DEBUG": "public-value"}
+    source = Path(__file__).parents[2] / "experiments" / "facts.py"
+    project.program("facts", source.read_text("utf-8"))
+    tell = """
+import torch
+from experiments import facts
+log.point("facts", **facts.of_process(torch.device("cpu")))
+"""
+    one_run(project, BEGINNING + tell + END, "1x1")
+    done = project.runner("run", "tiny", env=secrets)
+    assert done.code == 0, done.snapshot
+    (run,) = project.runs()
+    kept = [path.read_bytes() for path in run.rglob("*") if path.is_file()]
+    assert any(b"public-value" in data for data in kept)  # what may be told is: the test can fail
+    assert not [data for data in kept if b"s3cr3t" in data]
+    assert b"s3cr3t" not in done.stderr.encode()
+
+
+def test_a_request_is_kept_and_is_what_a_dry_run_shows(project: Project) -> None:
+    shown = project.runner("run", "tiny", "--only", "layout=1x1", "--set", "seed=7", "--dry-run")
+    assert (shown.code, shown.stderr) == (0, "")
+    assert not project.results.exists()
+    assert project.runner("run", "tiny", "--only", "layout=1x1", "--set", "seed=7").code == 0
+    (run,) = project.runs()
+    assert (run / "request" / "request.json").read_text("utf-8") == shown.stdout
+    launch = json.loads((run / "request" / "launch.json").read_bytes())
+    assert launch == project.record()["launch"]
+    assert launch["argv"] == [["torchrun", "-m", "experiments.toys.ok", "--seed", "7"]]
+
+
+def test_a_recording_is_replayed_without_starting_anything(project: Project, finished: Project) -> None:
+    (one,) = [run for run in finished.runs() if finished.record(run)["launch"]["layout"] == "1x1"]
+    recording = one / "raw" / "node0-rank0.stdout"
+    done = project.runner("run", "tiny", "--on", "replay", "--recording", recording, "--only", "layout=1x1")
+    assert done.code == 0, done.snapshot
+    measured, replayed = finished.record(one), project.record()
+    assert replayed["status"] == "completed"
+    for part in ("epochs", "evaluations", "events", "facts", "ranks"):
+        assert replayed[part] == measured[part]
+    assert "replayed, not measured here" in project.runner("summarize").stdout
+
+
+def test_a_missing_recording_is_refused(project: Project) -> None:
+    for words in ((), ("--recording", "nowhere.log")):
+        done = project.runner("run", "tiny", "--on", "replay", *words)
+        assert done.code == 2
+        assert "recording" in done.stderr
+    assert not project.results.exists()
+
+
+def test_ranks_that_call_themselves_alike_are_noticed(project: Project) -> None:
+    one_run(project, BEGINNING.replace("EventLog(RANK)", "EventLog(0)") + END, "1x2")
+    assert project.runner("run", "tiny").code == 1
+    assert project.record()["status"] == "incomplete"
+
+
+def test_a_program_outside_of_git_and_inside_of_it_says_so(project: Project) -> None:
+    import subprocess  # noqa: PLC0415
+
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
+    for words in (["init", "-q"], ["add", "experiments"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], cwd=project.root, check=True, timeout=20)
+    path = project.program("toys.ok", BEGINNING + END)
+    project.define(matrix={"layout": ["1x1"]})
+    assert project.runner("run", "tiny").code == 0
+    code = project.record()["launch"]["code"]
+    assert code["dirty"] is True
+    assert len(code["commit"]) == 40
+    diff = (project.runs()[0] / "request" / "code.diff").read_text("utf-8")
+    assert path.name in diff
+    assert "+log = EventLog(RANK)" in diff
