@@ -242,6 +242,8 @@ def main() -> NoReturn:
         code = app(standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the one place where everything ends
         code = _explain(error)
+    except SystemExit:  # click's way to end when the reader of a pipe has gone, as `| head` does
+        code = 0
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,7 @@ def _metrics(by_rank: dict[int, list[Event]], outcome: Outcome | None) -> dict[s
         metrics["total_seconds"] = max(own)
     if outcome:
         metrics["wall_seconds"] = outcome.wall_seconds
-    return metrics
+    return {key: value for key, value in metrics.items() if math.isfinite(value)}
 
 
 def _numbers(events: Iterable[Event], field: str) -> list[float]:
@@ -137,10 +138,10 @@ def _epochs(events: list[Event]) -> list[dict[str, Any]]:
             continue
         fields, rank = _fields(event), _whole(event.metadata.get("rank"), 0)
         row = rows.setdefault(number, {"epoch_num": number, "samples_by_rank": {}})
-        row["samples_by_rank"][str(rank)] = fields.pop("samples", None)
+        samples = {**row["samples_by_rank"], str(rank): fields.pop("samples", None)}
         slowest = max([*_numbers([event], "train_seconds"), row.get("train_seconds", 0.0)])
         row.update(fields if rank == 0 else {})
-        row["train_seconds"] = slowest
+        row.update(train_seconds=slowest, samples_by_rank=samples)
     return [rows[number] for number in sorted(rows)]
 
 

@@ -327,16 +327,15 @@ def _check_programs(document: yamlfile.Document, experiment: Experiment) -> None
             found = programs.find(experiment.root, name)
         except RequestError as error:
             document.fail(str(error), *place)
+        own = experiment.program_args.get(name, {})
         axes = {axis: values for axis, values in experiment.matrix.items() if axis not in ("layout", "program")}
-        passed = [(("args", key), value) for key, value in experiment.args.items()]
-        passed += [(("matrix", key, index), value) for key in axes for index, value in enumerate(axes[key])]
-        for where, value in passed:
+        passed: list[tuple[str, Any, tuple[str | int, ...]]] = [
+            *((key, value, ("args", key)) for key, value in experiment.args.items()),
+            *((key, value, ("program_args", name, key)) for key, value in own.items()),
+            *((key, value, ("matrix", key, index)) for key in axes for index, value in enumerate(axes[key])),
+        ]
+        for key, value, where in passed:
             try:
-                found.check(where[1], value)
+                found.check(key, value)
             except RequestError as error:
                 document.fail(str(error), *where)
-        for key in experiment.program_args.get(name, {}):
-            try:
-                found.check(key)
-            except RequestError as error:
-                document.fail(str(error), "program_args", name, key)

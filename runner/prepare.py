@@ -80,7 +80,7 @@ def prepare_mnist(data: Path, source: Path | None, say: Callable[[str], None]) -
 
 
 def _download(data: Path, say: Callable[[str], None]) -> Path:
-    """Fetch the files through torchvision, which knows several mirrors; in a process of its own, for it imports torch."""
+    """Fetch the files through torchvision, which knows several mirrors and imports torch: in a process of its own."""
     say("fetching MNIST through torchvision (about 12 MB) ...")
     if importlib.util.find_spec("torchvision") is None:
         msg = "torchvision is not installed: install the project's requirements.lock, or name a folder with --from"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.errors import RequestError, did_you_mean
 
@@ -14,20 +14,45 @@ if TYPE_CHECKING:
 PACKAGE = "experiments"
 _FLAGS = ("store_true", "store_false")
 _SWITCH = "BooleanOptionalAction"
+_NUMBERS = ("int", "float")
+
+
+class Option(NamedTuple):
+    """One argument as its program declares it.
+
+    The kind is `int`, `float`, `flag` (it stands there or it does not), `switch` (`--amp`, `--no-amp`), or `value`
+    for anything else; choices are empty where any value is taken, or where they cannot be read from the source.
+    """
+
+    spelling: str
+    kind: str = "value"
+    choices: tuple[object, ...] = ()
+
+    def refuses(self, value: object) -> str | None:
+        """Return what the program takes, if this value is something else."""
+        is_bool = isinstance(value, bool)
+        if self.kind in ("flag", "switch"):
+            return None if is_bool else "true or false"
+        if self.kind == "int":
+            return None if isinstance(value, int) and not is_bool else "a whole number"
+        if self.kind == "float":
+            return None if isinstance(value, int | float) and not is_bool else "a number"
+        if self.choices and value not in self.choices:
+            return "one of " + ", ".join(map(str, self.choices))
+        return None
 
 
 @dataclass(frozen=True)
 class Program:
     """A training script, `experiments/<family>/<program>.py`.
 
-    `options` maps an argument's key (`batch_size`) to its spelling (`--batch-size`) and its kind: `value`, `flag` (it
-    stands there or it does not) or `switch` (`--amp`, `--no-amp`). It is empty where the source declares none that can
-    be read, and then every argument is passed on as `--key value`.
+    `options` maps an argument's key (`batch_size`) to what the source declares of it. It is empty where the source
+    declares none that can be read, and then every argument is passed on as `--key value`.
     """
 
     name: str
     path: Path
-    options: dict[str, tuple[str, str]]
+    options: dict[str, Option]
 
     @property
     def module(self) -> str:
@@ -39,30 +64,30 @@ class Program:
         if self.options and key not in self.options:
             msg = f"program {self.name} takes no arg '{key}'{did_you_mean(key, sorted(self.options))}"
             raise RequestError(msg)
-        option, kind = self._option(key)
-        if kind != "value" and value is not None and not isinstance(value, bool):
-            msg = f"{option} of program {self.name} is true or false, not {value!r}"
+        option = self._option(key)
+        if value is not None and (wrong := option.refuses(value)):
+            msg = f"{option.spelling} of program {self.name} is {wrong}, not {value!r}"
             raise RequestError(msg)
 
     def argv(self, args: dict[str, object]) -> list[str]:
         """Spell args as the program's command line; a null is left to the program's own default."""
         words: list[str] = []
         for key, value in args.items():
-            option, kind = self._option(key)
+            option = self._option(key)
             if value is None:
                 continue
-            if kind == "value":
+            if option.kind not in ("flag", "switch"):
                 text = _spell(value)
                 # argparse takes a word that begins with a hyphen, as -1e-3, for an option of its own.
-                words += [f"{option}={text}"] if text.startswith("-") else [option, text]
+                words += [f"{option.spelling}={text}"] if text.startswith("-") else [option.spelling, text]
             elif value:
-                words.append(option)
-            elif kind == "switch":
-                words.append(f"--no-{option[2:]}")
+                words.append(option.spelling)
+            elif option.kind == "switch":
+                words.append(f"--no-{option.spelling[2:]}")
         return words
 
-    def _option(self, key: str) -> tuple[str, str]:
-        return self.options.get(key, (f"--{key}", "value"))
+    def _option(self, key: str) -> Option:
+        return self.options.get(key, Option(f"--{key}"))
 
 
 def find(root: Path, name: str) -> Program:
@@ -89,9 +114,9 @@ def _spell(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _options(root: Path, path: Path) -> dict[str, tuple[str, str]]:
+def _options(root: Path, path: Path) -> dict[str, Option]:
     """Collect `add_argument("--key", ...)` from a source file and from the modules of the kit that it imports."""
-    options: dict[str, tuple[str, str]] = {}
+    options: dict[str, Option] = {}
     waiting, seen = [path], set()
     while waiting:
         source = waiting.pop()
@@ -111,17 +136,28 @@ def _options(root: Path, path: Path) -> dict[str, tuple[str, str]]:
     return options
 
 
-def _declared(call: ast.Call) -> dict[str, tuple[str, str]]:
+def _declared(call: ast.Call) -> dict[str, Option]:
     if not (isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"):
         return {}
     spellings = [word.value for word in call.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
     long = [word for word in spellings if word.startswith("--")]
     if not long:
         return {}
-    actions = [ast.unparse(word.value).strip("'\"") for word in call.keywords if word.arg == "action"]
-    kind = "flag" if any(action.endswith(_FLAGS) for action in actions) else "value"
-    kind = "switch" if any(action.endswith(_SWITCH) for action in actions) else kind
-    return {long[0][2:].replace("-", "_"): (long[0], kind)}
+    said = {word.arg: word.value for word in call.keywords}
+    action = ast.unparse(said["action"]).strip("'\"") if "action" in said else ""
+    number = ast.unparse(said["type"]) if "type" in said and "nargs" not in said else ""
+    kind = number if number in _NUMBERS else "value"
+    kind = "switch" if action.endswith(_SWITCH) else "flag" if action.endswith(_FLAGS) else kind
+    return {long[0][2:].replace("-", "_"): Option(long[0], kind, _literals(said.get("choices")))}
+
+
+def _literals(node: ast.expr | None) -> tuple[object, ...]:
+    """Return the choices that stand in the source as they are; none where they are computed."""
+    try:
+        values = ast.literal_eval(node) if node else ()
+    except ValueError:
+        return ()
+    return tuple(values) if isinstance(values, list | tuple | set) else ()
 
 
 def _imported(root: Path, source: Path, node: ast.Import | ast.ImportFrom) -> list[Path]:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from runner.statistics import Estimate
 
 FORMATS = ("table", "markdown", "csv", "json")
+FIELDS = (
+    *("experiment", "target", "layout", "axes", "n", "seconds", "seconds_low", "seconds_high"),
+    *("speedup", "speedup_low", "speedup_high", "efficiency", "accuracy", "claimed"),
+    *("not_complete", "processes", "best_accuracy", "serial_fraction", "hardware", "program", "args", "scaling"),
+    *("measure", "points", "published"),
+)
+"""The fields of a row in csv and json; their names and order are a promise."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ def as_csv(blocks: list[Block]) -> str:
     """Write the rows as CSV; what is no plain value becomes JSON within its field."""
     text = io.StringIO()
     rows = to_rows(blocks)
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer = csv.DictWriter(text, FIELDS, lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerow({key: _flat(value) for key, value in row.items()})
@@ -129,8 +136,8 @@ def _common(block: Block) -> list[str]:
         about.append(f"{work.trained_samples:,} samples trained in {work.steps:,} steps")
     if work.torch:
         about.append(f"torch {work.torch}")
-    program = "" if "program" in run.axes else f"{run.program}: "
-    return [line for line in (summary, f"on {run.hardware}; {'; '.join(about)}", f"{program}{args}") if line]
+    what = ": ".join(word for word in ("" if "program" in run.axes else run.program, args) if word)
+    return [line for line in (summary, f"on {run.hardware}; {'; '.join(about)}", what) if line]
 
 
 def _line(row: Row, axes: list[str]) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import msgspec
 
 from runner.collect import collect
 from runner.compare import Block, compare, judge
@@ -17,6 +18,37 @@ if TYPE_CHECKING:
     from runner.schema import Record
 
 NO_RUNS = "no runs in it yet; make a first one with: runner run quickstart"
+
+
+class _Skip(TypedDict):
+    why: str
+
+
+class _Hardware(TypedDict):
+    hardware: str
+
+
+class _Row(_Hardware, total=False):
+    total_seconds: float
+    train_seconds: float
+    speedup: float
+    accuracy: float
+    best_accuracy: float
+    val_loss: list[float]
+
+
+class _Published(TypedDict):
+    source: str
+    rows: list[_Row]
+
+
+_SHAPES = {
+    "summary": str,
+    "matrix": dict[str, list[Any]],
+    "baseline": dict[str, Any],
+    "skip": list[_Skip],
+    "published": _Published,
+}
 
 
 def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block], list[str]]:
@@ -53,6 +85,9 @@ def reparse(path: Path) -> Record:
     except (ValueError, OSError) as error:
         msg = f"{path}: {error}"
         raise RequestError(msg) from None
+    if not folder.raw.is_dir():
+        msg = f"{path}: its raw files are gone: there is nothing to parse"
+        raise RequestError(msg)
     if outcome is None and is_alive(launch.runner) is not False:
         msg = f"{path}: its runner still lives, or is on another machine ({launch.runner.get('host')})"
         raise RequestError(msg)
@@ -62,8 +97,17 @@ def reparse(path: Path) -> Record:
 
 
 def _definition(folder: Path) -> dict[str, Any]:
+    """Read what a record's definition says for the table; a part that has another shape is passed over."""
     try:
-        definition = json.loads((folder / "run.json").read_bytes())["launch"]["definition"]
-    except (OSError, ValueError, KeyError, TypeError):
+        definition = RunFolder(folder).read().launch.definition
+    except (OSError, ValueError):
         return {}
-    return definition if isinstance(definition, dict) else {}
+    return {key: definition[key] for key, shape in _SHAPES.items() if _fits(definition.get(key), shape)}
+
+
+def _fits(value: object, shape: Any) -> bool:
+    try:
+        msgspec.convert(value, shape)
+    except msgspec.ValidationError:
+        return False
+    return True

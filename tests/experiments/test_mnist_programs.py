@@ -175,7 +175,7 @@ def test_a_refusal_is_one_line_and_every_rank_ends_its_story(launch: Launch, wor
     ended = launch("mnist.ddp", 2, *words)
     assert ended.code != 0
     lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1
+    assert len(lines) == 1, ended.stderr
     assert REFUSALS[words] in lines[0]
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 2
     assert not ended.all("epoch_start")

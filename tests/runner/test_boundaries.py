@@ -174,7 +174,7 @@ class Forbidden(dict[str, str]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         pytest.fail("a request looked into the environment")
 
-    __getitem__ = get = __iter__ = __contains__ = items = keys = copy = _refuse  # type: ignore[assignment]
+    __getitem__ = get = __iter__ = __contains__ = items = keys = copy = _refuse
 
 
 def refuse(*_: object, **__: object) -> Any:

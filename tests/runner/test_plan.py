@@ -109,6 +109,15 @@ def test_a_choice_that_makes_no_sense_is_refused(project: Project, choices: dict
 
 
 def test_set_gives_an_arg_another_value_of_its_kind(project: Project) -> None:
+    project.program(
+        "toys.ok",
+        """
+        parser.add_argument("--epochs")
+        parser.add_argument("--seed", type=int)
+        parser.add_argument("--batch-size", type=float)
+        parser.add_argument("--verbose", action="store_true")
+        """,
+    )
     made = plan(project, changes=["epochs=1", "batch-size=1e-3", "verbose=true"])
     assert made.cells[0].args == {"epochs": 1, "batch_size": 0.001, "seed": 1, "verbose": True}
     assert plan(project, changes=["epochs=a b: c"]).cells[0].args["epochs"] == "a b: c"

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from runner import program
 from runner.errors import RequestError
-from runner.program import Program
+from runner.program import Option, Program
 
 if TYPE_CHECKING:
     from tests.runner.conftest import Project
 
 OPTIONS = {
-    "batch_size": ("--batch-size", "value"),
-    "lr": ("--lr", "value"),
-    "name": ("--name", "value"),
-    "quiet": ("--quiet", "flag"),
-    "amp": ("--amp", "switch"),
+    "batch_size": Option("--batch-size"),
+    "lr": Option("--lr"),
+    "name": Option("--name"),
+    "quiet": Option("--quiet", "flag"),
+    "amp": Option("--amp", "switch"),
 }
 
 
@@ -37,6 +37,9 @@ def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Pr
         from experiments.toys.shared import add
         parser.add_argument("path")
         parser.add_argument("--batch-size", type=int)
+        parser.add_argument("--mode", choices=["fast", "exact"])
+        parser.add_argument("--model", choices=list(MODELS))
+        parser.add_argument("--sizes", type=int, nargs="+")
         parser.add_argument("--quiet", action="store_true")
         parser.add_argument("--amp", action=argparse.BooleanOptionalAction)
         parser.add_argument("--no-eval", dest="eval", action='store_false')
@@ -45,12 +48,15 @@ def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Pr
     )
     found = program.find(project.root, "toys.one")
     assert found.options == {
-        "batch_size": ("--batch-size", "value"),
-        "quiet": ("--quiet", "flag"),
-        "amp": ("--amp", "switch"),
-        "no_eval": ("--no-eval", "flag"),
-        "seed": ("--seed", "value"),
-        "warmup_steps": ("--warmup-steps", "value"),
+        "batch_size": Option("--batch-size", "int"),
+        "mode": Option("--mode", "value", ("fast", "exact")),
+        "model": Option("--model"),
+        "sizes": Option("--sizes"),
+        "quiet": Option("--quiet", "flag"),
+        "amp": Option("--amp", "switch"),
+        "no_eval": Option("--no-eval", "flag"),
+        "seed": Option("--seed", "int"),
+        "warmup_steps": Option("--warmup-steps"),
     }
     assert found.module == "experiments.toys.one"
 
@@ -60,7 +66,7 @@ def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Pr
 )
 def test_imports_that_lead_nowhere_or_in_a_circle_are_passed_over(project: Project, words: str) -> None:
     project.program("toys.one", f"{words}\nparser.add_argument('--seed')\n")
-    assert program.find(project.root, "toys.one").options == {"seed": ("--seed", "value")}
+    assert program.find(project.root, "toys.one").options == {"seed": Option("--seed")}
 
 
 def test_only_modules_that_can_be_run_are_programs(project: Project) -> None:
@@ -125,3 +131,23 @@ def test_a_flag_is_true_or_false() -> None:
         one.check("quiet", "yes")
     with pytest.raises(RequestError, match="takes no arg 'batchsize'; did you mean 'batch_size'"):
         one.check("batchsize", 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "meant"),
+    [
+        (Option("--n", "int"), "many", "a whole number"),
+        (Option("--n", "int"), 1.5, "a whole number"),
+        (Option("--n", "int"), True, "a whole number"),
+        (Option("--lr", "float"), "fast", "a number"),
+        (Option("--mode", "value", ("fast", "exact")), "slow", "one of fast, exact"),
+        (Option("--amp", "switch"), 1, "true or false"),
+    ],
+)
+def test_a_value_that_the_program_would_refuse_is_refused_before(option: Option, value: object, meant: str) -> None:
+    assert option.refuses(value) == meant
+
+
+@pytest.mark.parametrize("option", [Option("--n", "int"), Option("--lr", "float"), Option("--any")])
+def test_a_value_that_the_program_takes_is_let_through(option: Option) -> None:
+    assert option.refuses(3) is None

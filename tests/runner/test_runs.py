@@ -121,7 +121,8 @@ def test_a_completed_run_keeps_every_rank_s_output_byte_for_byte(
     sys.stdout.buffer.write(b"\\xff\\x00 no text, rank %d, r\\xc3\\xa9sum\\xc3\\xa9\\r\\n[rank0] [bold]x[/bold]" % RANK)
     sys.stdout.flush()
     sys.stderr.write(f"on stderr {RANK}\\n")
-    log.point("place", [os.environ[name] for name in ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")])
+    names = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    log.point("place", [os.environ[name] for name in names])
     """
     one_run(project, BEGINNING + raw.replace("\n    ", "\n") + END, layout)
     done = project.runner("run", "tiny")
