@@ -137,7 +137,7 @@ def fingerprint(tensors: Sequence[Tensor]) -> str:
     return digest.hexdigest()
 
 
-def wait_for_neighbours(place: Place, seconds: float = 10) -> None:
+def wait_for_neighbours(place: Place, seconds: float = 30) -> None:
     """Wait until all processes of this node are about to leave, or until time is up.
 
     torchrun ends a node's other processes as soon as one fails: what they had to say would be lost.

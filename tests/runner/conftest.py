@@ -183,7 +183,7 @@ def project(weird_path: Path, tmp_path: Path) -> Project:
     return make_project(weird_path, tmp_path / "cache")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose one experiment has been run at 1x1 and 1x2; not to be changed."""
     base = tmp_path_factory.mktemp("finished")
