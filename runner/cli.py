@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import sys
@@ -238,6 +239,9 @@ def _here() -> Path:
 
 def main() -> NoReturn:
     """Run the command, and turn whatever it raises into a line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a letter shows its number, and nothing breaks
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the one place where everything ends

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
@@ -52,7 +53,9 @@ def read_results(results: Path) -> Contents:
             stat = os.stat(path)  # noqa: PTH116 - a hundred thousand times
         except OSError:
             if (Path(entry.path) / "raw").is_dir():
-                notes.append(f"{entry.path}: no run.json; left out")
+                notes.append(
+                    f"{entry.path}: left out: no run.json; make it with: runner collect {shlex.quote(entry.path)}"
+                )
             continue
         state = (stat.st_ctime_ns, stat.st_ino, stat.st_size)
         known = cached.pop(name, None)

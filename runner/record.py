@@ -70,6 +70,10 @@ class RunFolder:
         """Read `run.json`; ValueError says what is wrong with it."""
         return read_record((self.path / "run.json").read_bytes())
 
+    def launch(self) -> Launch:
+        """Read what was known before the launch; ValueError says what is wrong with it."""
+        return msgspec.json.decode((self.path / "request" / "launch.json").read_bytes(), type=Launch)
+
     def finish(self, record: Record) -> None:
         """Write the final state; a run that has one already is left alone."""
         if self.read().status in FINISHED:

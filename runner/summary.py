@@ -77,8 +77,7 @@ def reparse(path: Path) -> Record:
     """Parse a run's raw files again and replace its record; RequestError if it still runs or is none."""
     folder = RunFolder(path)
     try:
-        launch = folder.read().launch
-        outcome = folder.outcome()
+        launch, outcome = folder.launch(), folder.outcome()
     except FileNotFoundError as error:
         msg = f"{path}: no run's folder: it has no {Path(str(error.filename)).name}"
         raise RequestError(msg) from None

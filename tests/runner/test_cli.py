@@ -112,7 +112,7 @@ BAD_REQUESTS = [
     (["plan", "tiny", "--only", "size=1"], "--only size=1: 'size' is no axis of tiny"),
     (["summarize", "nowhere"], "nowhere: there is no such folder; make a first run with: runner run quickstart"),
     (["summarize", "--format", "xml"], "--format xml: there is table, markdown, csv, json"),
-    (["collect", "nowhere"], "nowhere: no run's folder: it has no run.json"),
+    (["collect", "nowhere"], "nowhere: no run's folder: it has no launch.json"),
 ]
 
 

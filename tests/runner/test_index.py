@@ -88,7 +88,8 @@ def test_a_run_that_is_gone_is_gone(results: Path, make: Make) -> None:
     (gone.path / "run.json").unlink()
     contents = read_results(results)
     assert [one.path for one in contents.digests] == [f"tiny/{kept.path.name}"]
-    assert contents.notes == [f"{gone.path}: no run.json; left out"]
+    [note] = contents.notes
+    assert note.startswith(f"{gone.path}: left out: no run.json; make it with: runner collect ")
 
 
 def garbage(path: Path) -> None:
@@ -244,7 +245,7 @@ def test_a_run_of_a_living_runner_is_not_parsed_again(results: Path, make: Make)
     for runner in (own, {**own, "host": "elsewhere"}):
         with pytest.raises(RequestError, match="its runner still lives, or is on another machine"):
             reparse(begin(results, make.launch(runner=runner), "", "").path)
-    with pytest.raises(RequestError, match="no run's folder: it has no run.json"):
+    with pytest.raises(RequestError, match="no run's folder: it has no launch.json"):
         reparse(results)
 
 

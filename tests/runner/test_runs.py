@@ -151,7 +151,7 @@ def test_a_completed_run_keeps_every_rank_s_output_byte_for_byte(
     assert nothing_is_left_of(run)
 
     before = (run / "run.json").read_bytes()
-    (run / "run.json").write_bytes(before.replace(b'"completed"', b'"incomplete"'))
+    (run / "run.json").unlink()
     again = project.runner("collect", run)
     assert (again.code, again.stdout) == (0, f"{run}: completed\n")
     assert (run / "run.json").read_bytes() == before
