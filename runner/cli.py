@@ -75,14 +75,15 @@ def plan(
     from runner.console import print_lines
 
     made = _plan(experiment, only, change, repeat, device)
+    first = made.runs[0]
+    lines: list[tuple[str, ...]] = []
     for cell in made.cells:
-        repeats = made.runs[0].repeats
-        command = ["torchrun", "-m", cell.program.module, *cell.program.argv(cell.args)]
-        print_lines([(str(cell), f"{cell.layout.world_size} processes", f"n = {repeats}", " ".join(command))])
-    for name, skip in made.skipped:
-        print_lines([(name, "left out", skip.why)])
-    limit = made.runs[0].experiment.timeout_seconds
-    print_lines([(f"{len(made.runs)} runs on {made.runs[0].device}, each {limit:g} s at most",)])
+        world = cell.layout.world_size
+        lines.append((str(cell), f"{world} process{'es' * (world > 1)}, n = {first.repeats}", cell.command()))
+    lines += [(name, "left out", skip.why) for name, skip in made.skipped]
+    print_lines(lines)
+    limit = first.experiment.timeout_seconds
+    typer.echo(f"{len(made.runs)} runs on {first.device}, each {limit:g} s at most")
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,12 @@ class Cell:
     axes: dict[str, Any]
     args: dict[str, Any]
 
+    def command(self) -> str:
+        """Write what every node runs, as a person would type it."""
+        return shlex.join(["torchrun", "-m", self.program.module, *self.program.argv(self.args)])
+
     def __str__(self) -> str:
-        return " ".join([str(self.layout), *(f"{axis}={value}" for axis, value in self.axes.items())])
+        return _name(str(self.layout), self.axes)
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,8 @@ def make_plan(
         if skip is None:
             cells.append(_cell(experiment, point, changed, device, programs))
         else:
-            skipped.append((" ".join(str(value) for value in point.values()), skip))
+            axes = {axis: value for axis, value in point.items() if axis != "layout"}
+            skipped.append((_name(point["layout"], axes), skip))
     if not cells:
         reasons = "; ".join(dict.fromkeys(skip.why for _, skip in skipped))
         msg = f"{experiment.path}: no cell is left to run" + (f": {reasons}" if reasons else "")
@@ -83,6 +89,10 @@ def make_plan(
         for cell in (cells if number % 2 else reversed(cells))
     ]
     return Plan(tuple(runs), tuple(cells), tuple(skipped))
+
+
+def _name(layout: str, axes: dict[str, Any]) -> str:
+    return " ".join([layout, *(f"{axis}={value}" for axis, value in axes.items())])
 
 
 def _only(experiment: Experiment, words: list[str]) -> dict[str, list[Any]]:

@@ -42,9 +42,9 @@ def test_the_cells_are_the_matrix_less_what_is_skipped_on_the_device(project: Pr
     made = plan(project)
     assert [str(cell) for cell in made.cells] == ["1x1 seed=1", "1x1 seed=2", "1x2 seed=1"]
     assert [(name, skip.why) for name, skip in made.skipped] == [
-        ("1x2 2", "not of interest"),
-        ("2x2 1", "needs GPUs"),
-        ("2x2 2", "needs GPUs"),
+        ("1x2 seed=2", "not of interest"),
+        ("2x2 seed=1", "needs GPUs"),
+        ("2x2 seed=2", "needs GPUs"),
     ]
     assert len(plan(project, device="cuda").cells) == 5
 

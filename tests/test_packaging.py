@@ -1,0 +1,67 @@
+"""What is installed is what the lock files say, with hashes, for people with and without a GPU."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from importlib.metadata import distributions
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pinned(text: str) -> dict[str, list[str]]:
+    """The packages of a lock file with the lines of each, hashes and all."""
+    blocks = re.split(r"(?m)^(?=[a-z0-9])", "\n".join(line for line in text.splitlines() if not line.startswith("#")))
+    return {re.split("==", block)[0]: block.splitlines() for block in blocks if "==" in block}
+
+
+RUNTIME = pinned((ROOT / "requirements.lock").read_text("utf-8"))
+DEVELOP = pinned((ROOT / "requirements-dev.lock").read_text("utf-8"))
+
+
+def test_the_documents_own_torch_is_pinned() -> None:
+    assert RUNTIME["torch"][0].startswith("torch==2.3.1 ")
+    assert RUNTIME["torchvision"][0].startswith("torchvision==0.18.1 ")
+    assert RUNTIME["numpy"][0].startswith("numpy==1.")
+
+
+def test_every_pin_has_a_hash_and_no_lock_file_names_a_host() -> None:
+    assert len(RUNTIME) > 40
+    for lines in (*RUNTIME.values(), *DEVELOP.values()):
+        assert any("--hash=sha256:" in line for line in lines), lines[0]
+    assert "://" not in (ROOT / "requirements.lock").read_text("utf-8")
+    assert "://" not in (ROOT / "requirements-dev.lock").read_text("utf-8")
+
+
+def test_the_checks_run_on_the_very_packages_that_people_install() -> None:
+    assert {name: DEVELOP.get(name, [""])[0] for name in RUNTIME} == {name: RUNTIME[name][0] for name in RUNTIME}
+
+
+def test_what_is_installed_here_is_what_is_pinned() -> None:
+    installed = {canonicalize_name(one.name): one.version for one in distributions()}
+    lines = re.findall(r"(?m)^([a-z0-9].*?) \\$", (ROOT / "requirements.lock").read_text("utf-8"))
+    for pin in map(Requirement, lines):
+        if pin.marker is None or pin.marker.evaluate():
+            assert pin.specifier.contains(installed[canonicalize_name(pin.name)]), pin
+
+
+def test_without_a_gpu_only_what_cuda_needs_is_left_out() -> None:
+    done = subprocess.run(
+        ["make", "-n", "run", "TORCH_CPU=<index>", "VENV=/nonexistent/venv"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    [filtered] = [line for line in done.stdout.splitlines() if line.startswith("awk")]
+    kept = subprocess.run(
+        filtered.partition(" > ")[0], shell=True, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    left_out = set(RUNTIME) - set(pinned(kept.stdout))
+    assert {"torch", "torchvision", "triton", "nvidia-nccl-cu12"} <= left_out
+    assert all(name.startswith("nvidia-") for name in left_out - {"torch", "torchvision", "triton"})
+    assert "--index-url '<index>' torch==2.3.1+cpu torchvision==0.18.1+cpu" in done.stdout
