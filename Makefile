@@ -7,14 +7,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TORCH_CPU ?=
-RESULTS ?= results
+export RESULTS ?= results
 CUDA_PACKAGES := ^(torch|torchvision|triton|nvidia-[a-z0-9-]+)==
 
 .PHONY: run test lint bench data lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
-	$(BIN)/runner run quickstart --results '$(RESULTS)'
-	@$(BIN)/runner summarize '$(RESULTS)' --experiment quickstart
+	$(BIN)/runner run quickstart --results "$$RESULTS"
+	@$(BIN)/runner summarize "$$RESULTS" --experiment quickstart
 
 test: lint ## every check
 	$(BIN)/python -m pytest

@@ -93,7 +93,7 @@ def judge(block: Block, definition: dict[str, Any]) -> None:
         if base is row and row.seconds:
             row.speedup = Estimate(1.0)
         elif base and base.seconds and row.seconds:
-            row.speedup = ratio(_per_sample(base, base), _per_sample(row, base))
+            row.speedup = ratio(_per_work(base, base), _per_work(row, base))
         row.claimed = refusal(row) or True
         row.published = [line for line in published if _names(line, row.any)]
     block.notes = _notes(block)
@@ -106,18 +106,18 @@ def _row(runs: list[Digest]) -> Row:
     return Row(runs, complete, seconds)
 
 
-def _per_sample(row: Row, base: Row) -> list[float]:
-    """Return the times, each divided by its work relative to the baseline's.
+def _per_work(row: Row, base: Row) -> list[float]:
+    """Return a row's times, each divided by its work relative to the baseline's.
 
     Where the work is the same (strong scaling, or epochs over one data set) these are the times. Where it grows with
-    the processes, the ratio of them is the scaled speed-up, and over p it is T1/Tp, the weak-scaling efficiency.
+    the processes, their ratio is the scaled speed-up, and over p it is T1/Tp, the efficiency of weak scaling. The work
+    is counted in trained samples; a weak program that does not tell them is taken at its word, so much per process.
     """
-    unit = base.complete[0].trained_samples
-    return [
-        run.seconds * (unit / run.trained_samples if unit and run.trained_samples else 1)
-        for run in row.complete
-        if run.seconds
-    ]
+    counted = all(run.trained_samples for run in (*row.complete, *base.complete))
+    work = [run.trained_samples if counted else run.processes if run.scaling == "weak" else 1 for run in row.complete]
+    first = base.complete[0]
+    unit = first.trained_samples if counted else first.processes if first.scaling == "weak" else 1
+    return [run.seconds * unit / done for run, done in zip(row.complete, work, strict=True) if run.seconds]
 
 
 def _names(line: dict[str, Any], run: Digest) -> bool:

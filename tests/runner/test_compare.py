@@ -225,6 +225,14 @@ def test_weak_scaling_compares_samples_per_second() -> None:
     assert other.claimed == "total work differs between the runs"
 
 
+def test_weak_scaling_of_work_that_is_not_counted_has_the_efficiency_t1_over_tp() -> None:
+    weak: dict[str, Any] = {"scaling": "weak", "trained_samples": 0, "global_batch_size": 0}
+    found = row(base([10.0, 10.1, 9.9], **weak) + pair([12.5, 12.6, 12.4], **weak))
+    assert found.efficiency is not None
+    assert found.efficiency.value == pytest.approx(0.8, rel=1e-3)
+    assert found.claimed is True
+
+
 def test_every_run_that_is_not_complete_has_a_note() -> None:
     runs = (
         base()
