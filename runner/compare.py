@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -164,7 +165,12 @@ def _common_program(run: Digest) -> str:
 
 def _order(row: Row) -> tuple[object, ...]:
     run = row.any
-    return (run.processes, Layout.parse(run.layout).nodes, run.layout, [str(value) for value in run.axes.values()])
+    return (run.processes, _nodes(run.layout), run.layout, [str(value) for value in run.axes.values()])
+
+
+@cache
+def _nodes(layout: str) -> int:
+    return Layout.parse(layout).nodes
 
 
 def _key(value: object) -> bytes:

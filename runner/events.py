@@ -61,7 +61,7 @@ def parse(data: bytes) -> tuple[list[Event], list[Malformed]]:
     """
     events: list[Event] = []
     broken: list[Malformed] = []
-    start = 0
+    start, counted, line_number = 0, 0, 1
     while start < len(data):
         end = data.find(b"\n", start + BLOCK_BYTES) + 1 or len(data)
         payloads = _payload.findall(data, start, end)
@@ -72,8 +72,9 @@ def parse(data: bytes) -> tuple[list[Event], list[Malformed]]:
         if block is not None and len(block) == len(payloads):
             events += block
         else:
-            first = data.count(b"\n", 0, start) + 1
-            for number, line in enumerate(data[start:end].split(b"\n"), first):
+            line_number += data.count(b"\n", counted, start)
+            counted = start
+            for number, line in enumerate(data[start:end].split(b"\n"), line_number):
                 parsed = parse_line(line, number)
                 if isinstance(parsed, Event):
                     events.append(parsed)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runner import environment
 from runner.collect import collect
 from runner.events import Event, parse_line
+from runner.liveness import describe_runner
 from runner.record import begin, new_id
 from runner.schema import SCHEMA, Launch, Outcome, Record
 
@@ -36,7 +37,7 @@ def execute(
     for request in requests:
         target.check(request)
     code, diff = environment.describe_code(plan.runs[0].experiment.root)
-    surroundings = {"runner": environment.describe_runner(), "host": environment.describe_host(), "code": code}
+    surroundings = {"runner": describe_runner(), "host": environment.describe_host(), "code": code}
     records: list[Record] = []
     failed: set[str] = set()
     for number, (run, request) in enumerate(zip(plan.runs, requests, strict=True), 1):

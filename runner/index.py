@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from runner import environment
 from runner.digest import Digest, digest
 from runner.errors import RequestError, one_line
 from runner.record import read_record, run_folders
@@ -76,7 +75,11 @@ def read_results(results: Path) -> Contents:
 
 def _with_fate(one: Digest) -> Digest:
     """Call a record that still says `running` killed, if its runner lives no more."""
-    if one.status == "running" and environment.is_alive(one.runner) is False:
+    if one.status != "running":
+        return one
+    from runner.liveness import is_alive  # noqa: PLC0415 - rarely needed, and psutil takes its time
+
+    if is_alive(one.runner) is False:
         return msgspec.structs.replace(one, status="killed", reason="the runner was killed before the run ended")
     return one
 

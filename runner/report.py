@@ -42,8 +42,8 @@ def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
 
 
 def as_json(blocks: list[Block]) -> str:
-    """Write the rows as a JSON list."""
-    return msgspec.json.format(msgspec.json.encode(to_rows(blocks)), indent=1).decode() + "\n"
+    """Write the rows as a JSON list, each in a line of its own."""
+    return "[\n" + ",\n".join(msgspec.json.encode(row).decode() for row in to_rows(blocks)) + "\n]\n"
 
 
 def as_csv(blocks: list[Block]) -> str:

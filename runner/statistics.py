@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 CONFIDENCE = 0.95
+_NORMAL_QUANTILE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _SERIES_END = 1e-14
 _MOST_TERMS = 2000
 _TINY = 1e-300
@@ -80,7 +81,7 @@ def accuracies_agree(first: float, first_samples: int, second: float, second_sam
     pooled = (first * first_samples + second * second_samples) / (first_samples + second_samples)
     error = math.sqrt(max(pooled * (1 - pooled), 0) * (1 / first_samples + 1 / second_samples))
     one_sample = 1 / min(first_samples, second_samples)
-    return abs(first - second) <= max(statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * error, one_sample) + 1e-12
+    return abs(first - second) <= max(_NORMAL_QUANTILE * error, one_sample) + 1e-12
 
 
 def _variance(values: list[float]) -> float:

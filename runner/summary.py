@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
-from runner.collect import collect
 from runner.compare import Block, compare, judge
-from runner.environment import is_alive
 from runner.errors import RequestError, did_you_mean
 from runner.index import read_results
 from runner.record import RunFolder
@@ -75,6 +73,9 @@ def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block]
 
 def reparse(path: Path) -> Record:
     """Parse a run's raw files again and replace its record; RequestError if it still runs or is none."""
+    from runner.collect import collect  # noqa: PLC0415 - the table does without them
+    from runner.liveness import is_alive  # noqa: PLC0415
+
     folder = RunFolder(path)
     try:
         launch, outcome = folder.launch(), folder.outcome()

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner import environment, report
+from runner import report
 from runner.errors import RequestError
 from runner.index import _cache_file, read_results
+from runner.liveness import describe_runner
 from runner.record import RunFolder, begin
 from runner.summary import reparse, summarize
 
@@ -228,7 +229,7 @@ def test_results_are_the_same_when_copied_elsewhere(results: Path, make: Make, t
 
 
 def test_a_record_that_says_running_is_so_while_its_runner_lives(results: Path, make: Make) -> None:
-    own = environment.describe_runner()
+    own = describe_runner()
     for runner in (
         own,
         {**own, "pid_started": own["pid_started"] - 100},
@@ -241,7 +242,7 @@ def test_a_record_that_says_running_is_so_while_its_runner_lives(results: Path, 
 
 
 def test_a_run_of_a_living_runner_is_not_parsed_again(results: Path, make: Make) -> None:
-    own = environment.describe_runner()
+    own = describe_runner()
     for runner in (own, {**own, "host": "elsewhere"}):
         with pytest.raises(RequestError, match="its runner still lives, or is on another machine"):
             reparse(begin(results, make.launch(runner=runner), "", "").path)
@@ -252,7 +253,7 @@ def test_a_run_of_a_living_runner_is_not_parsed_again(results: Path, make: Make)
 def test_a_run_whose_raw_files_are_gone_is_not_parsed_into_nothing(results: Path, make: Make) -> None:
     import shutil  # noqa: PLC0415
 
-    folder = make.run(results, 4.0, runner={**environment.describe_runner(), "pid_started": 0.0})
+    folder = make.run(results, 4.0, runner={**describe_runner(), "pid_started": 0.0})
     shutil.rmtree(folder.raw)
     with pytest.raises(RequestError, match="its raw files are gone: there is nothing to parse"):
         reparse(folder.path)
