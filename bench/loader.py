@@ -10,6 +10,7 @@ import math
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -27,13 +28,13 @@ BATCH = 512
 LOADERS = ("resident", "torchvision")
 
 
-def main() -> None:
+def main(words: Sequence[str] = ()) -> None:
     """Measure the pairs and print their ratio."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data-dir", default=str(DATA))
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=30, help="of each time that is taken")
-    asked = parser.parse_args()
+    asked = parser.parse_args(words)
     args = mnist_parser(None).parse_args(["--device", "cpu", "--data-dir", asked.data_dir])
     run = Run("bench", args)
     make_repeatable(run.device, threads=1)
@@ -82,4 +83,4 @@ def mean(values: list[float]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
