@@ -3,112 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
+from tests.runner.launches import (
+    BEGINNING,
+    END,
+    GLOO,
+    GLOO_TOLD,
+    WAIT,
+    indented,
+    nothing_is_left_of,
+    one_run,
+)
+
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-
     from tests.runner.conftest import Project
-
-BEGINNING = """
-import os
-import signal
-import sys
-import time
-
-from experiments.events import EventLog
-
-RANK = int(os.environ["RANK"])
-log = EventLog(RANK)
-log.start("run_start", host="here")
-"""
-END = """
-log.point("tracked_stats", {"train_seconds": 1.0})
-log.stop("run_stop", status="success")
-"""
-WAIT = """
-print(f"rank {RANK} waits", flush=True)
-log.point("progress", 1)
-time.sleep(120)
-"""
-GLOO = """
-import torch
-import torch.distributed as dist
-
-dist.init_process_group("gloo")
-values = torch.ones(4)
-dist.all_reduce(values)
-print(f"rank {RANK} has met the others", flush=True)
-if RANK == 1:
-    time.sleep(0.3)
-    print("these are the last words of rank 1", file=sys.stderr, flush=True)
-    DIE
-dist.all_reduce(values)
-"""
-GLOO_TOLD = """
-try:
-    GLOO
-except BaseException as error:
-    log.stop("run_stop", status="aborted", error=str(error))
-    raise
-"""
-
-
-def indented(text: str) -> str:
-    return text.strip().replace("\n", "\n    ")
-
-
-def processes_of(run: str) -> list[psutil.Process]:
-    """Every process that carries the run's id in its environment."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("KIT_RUN_ID") == run and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
-def nothing_is_left_of(run: Path) -> bool:
-    return processes_of(run.name) == []
-
-
-def until(true: Callable[[], Any], seconds: float = 40) -> Any:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if value := true():
-            return value
-        time.sleep(0.1)
-    pytest.fail(f"not so after {seconds} s")
-
-
-def words_are_printed(project: Project, words: str, count: int = 1) -> Callable[[], bool]:
-    def look() -> bool:
-        files = [*project.results.rglob("stdout.log"), *project.results.rglob("*.stdout")]
-        return sum(words in path.read_text(errors="replace") for path in files) >= count
-
-    return look
-
-
-def one_run(project: Project, source: str, layout: str, **changes: Any) -> Project:
-    project.program("toys.ok", source)
-    project.define(matrix={"layout": [layout]}, **changes)
-    return project
-
-
-def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str]:
-    stdout, stderr = process.communicate(timeout=seconds)
-    assert stdout == ""
-    return process.returncode, stderr
 
 
 @pytest.mark.parametrize(
@@ -239,101 +151,6 @@ log._seq += 2
     assert record["events"] == {"seen": 3, "expected": 5, "malformed": 1}
     assert record["reason"] == "2 of 5 events missing, 1 malformed"
     assert record["malformed"][0].startswith("raw/node0-rank0.stdout:")
-
-
-@pytest.mark.parametrize("polite", [True, False], ids=["ends when asked", "ignores SIGTERM"])
-def test_a_run_that_overruns_its_time_is_ended(project: Project, polite: bool) -> None:  # noqa: FBT001
-    ignore = "" if polite else "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-    child = "import subprocess\nsubprocess.Popen(['sleep', '119'])\n"  # a data loader's worker, say
-    one_run(project, BEGINNING + ignore + child + WAIT, "1x2", timeout_seconds=5)
-    began = time.monotonic()
-    done = project.runner("run", "tiny")
-    assert done.code == 1
-    assert time.monotonic() - began < (14 if polite else 25)
-    record = project.record()
-    assert (record["status"], record["reason"]) == ("timed_out", "not done after timeout_seconds: 5")
-    assert record["events"]["seen"] == 4
-    assert "time is up" in done.stderr
-    assert nothing_is_left_of(project.runs()[0])
-
-
-def test_a_program_that_prints_without_a_pause_overruns_too(project: Project) -> None:
-    one_run(
-        project,
-        BEGINNING + "while True:\n    log.point('progress', 1)\n    time.sleep(0.0005)\n",
-        "1x1",
-        timeout_seconds=3,
-    )
-    began = time.monotonic()
-    assert project.runner("run", "tiny").code == 1
-    assert time.monotonic() - began < 15
-    assert project.record()["status"] == "timed_out"
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_run_that_is_interrupted_is_collected_and_leaves_nothing_behind(
-    project: Project, number: signal.Signals
-) -> None:
-    one_run(project, BEGINNING + WAIT, "1x2", repeat=3)
-    process = project.start("run", "tiny")
-    until(words_are_printed(project, "waits", 2))
-    if number == signal.SIGINT:
-        os.killpg(process.pid, number)  # as a terminal does
-    else:
-        process.send_signal(number)
-    time.sleep(0.2)
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGINT)  # impatience changes nothing
-    code, stderr = ended(process)
-    assert code == 130, stderr
-    assert "interrupted" in stderr
-    assert "Traceback" not in stderr
-    record = project.record()
-    assert record["status"] == "interrupted"
-    assert record["events"]["seen"] == 4
-    (run,) = project.runs()
-    for rank in (0, 1):
-        assert f"rank {rank} waits" in (run / "raw" / f"node0-rank{rank}.stdout").read_text()
-    assert nothing_is_left_of(run)
-
-
-def test_ctrl_c_before_the_processes_print_anything_is_recorded_too(project: Project) -> None:
-    one_run(project, BEGINNING + WAIT, "1x1")
-    process = project.start("run", "tiny")
-    until(lambda: project.results.exists() and list(project.results.rglob("run.json")), 20)
-    time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
-    code, stderr = ended(process)
-    assert code == 130, stderr
-    assert project.record()["status"] == "interrupted"
-    assert nothing_is_left_of(project.runs()[0])
-
-
-def test_a_runner_that_is_killed_leaves_no_process_and_its_run_can_be_collected(project: Project) -> None:
-    one_run(project, BEGINNING + WAIT, "1x2")
-    process = project.start("run", "tiny")
-    until(words_are_printed(project, "waits", 2))
-    (run,) = project.runs()
-    assert project.record()["status"] == "running"
-    running = project.runner("summarize")
-    assert "running" in running.stdout
-    refused = project.runner("collect", run)
-    assert refused.code == 2
-    assert "its runner still lives" in refused.stderr
-    process.kill()
-    process.communicate()
-    until(lambda: nothing_is_left_of(run), 40)
-    assert project.record()["status"] == "running"
-    summary = project.runner("summarize")
-    assert summary.code == 0
-    assert "killed: the runner was killed before the run ended" in summary.stdout
-    collected = project.runner("collect", run)
-    assert (collected.code, collected.stdout) == (0, f"{run}: killed: the runner was killed before the run ended\n")
-    record = project.record()
-    assert record["status"] == "killed"
-    assert record["events"]["seen"] == 4
-    assert project.runner("collect", run).code == 0
-    assert project.record() == record
 
 
 def test_a_node_whose_agent_dies_is_named(project: Project) -> None:
