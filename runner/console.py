@@ -88,7 +88,8 @@ class Screen:
             return
         reason = describe_failure(record) if record.status == "failed" else record.reason
         self._say(f"✗ {name}  {record.status.replace('_', ' ')}: {reason}", "red")
-        for printed in record.failure.last_lines if record.failure else ():
+        # What a launcher prints of being stopped by us explains nothing.
+        for printed in record.failure.last_lines if record.failure and record.status == "failed" else ():
             self._say(f"    {printed}")
         self._say(f"  everything it printed is in {folder / 'raw'}")
 

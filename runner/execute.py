@@ -135,7 +135,10 @@ def _ctrl_c_raises() -> Iterator[None]:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = [signal.SIGINT, signal.SIGTERM]  # SIGINT too: a shell's background job is born deaf to it
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup asks for that
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:
