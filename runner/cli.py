@@ -25,12 +25,18 @@ app = typer.Typer(
     help="Run experiments in distributed training, and make tables of them that one can believe.",
 )
 
+image = typer.Typer(rich_markup_mode=None, help="The images that containers run.")
+app.add_typer(image, name="image")
+
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="A name that `runner list` shows, or a .yaml file.")]
 Only = Annotated[
     Optional[list[str]], typer.Option(metavar="AXIS=VALUE", help="Only these cells; may be given several times.")
 ]
 Change = Annotated[
     Optional[list[str]], typer.Option("--set", metavar="ARG=VALUE", help="Another value for an arg of the program.")
+]
+Layouts = Annotated[
+    Optional[list[str]], typer.Option("--layout", metavar="LAYOUT", help="Other layouts than the definition's, as 1x4.")
 ]
 Repeat = Annotated[Optional[int], typer.Option(min=1, max=1000, help="Repeats of each cell.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="auto: cuda where there is a GPU.")]
@@ -66,7 +72,12 @@ def list_() -> None:
 
 @app.command()
 def plan(
-    experiment: Name, only: Only = None, change: Change = None, repeat: Repeat = None, device: Device = "auto"
+    experiment: Name,
+    only: Only = None,
+    layout: Layouts = None,
+    change: Change = None,
+    repeat: Repeat = None,
+    device: Device = "auto",
 ) -> None:
     """Show what would be run; start nothing.
 
@@ -74,7 +85,7 @@ def plan(
     """
     from runner.console import print_lines
 
-    made = _plan(experiment, only, change, repeat, device)
+    made = _plan(experiment, layout, only, change, repeat, device)
     first = made.runs[0]
     lines: list[tuple[str, ...]] = []
     for cell in made.cells:
@@ -89,13 +100,16 @@ def plan(
 @app.command()
 def run(
     experiment: Name,
-    on: Annotated[str, typer.Option(metavar="TARGET", help="local, or replay.")] = "local",
+    on: Annotated[str, typer.Option(metavar="TARGET", help="local, compose, or replay.")] = "local",
     only: Only = None,
+    layout: Layouts = None,
     change: Change = None,
     repeat: Repeat = None,
     device: Device = "auto",
     results: Results = Path("results"),
     recording: Annotated[Optional[Path], typer.Option(help="For replay: a stdout, or a folder of them.")] = None,
+    memory: Annotated[Optional[str], typer.Option(metavar="SIZE", help="For compose: a node's most, as 8gb.")] = None,
+    shm_size: Annotated[Optional[str], typer.Option(metavar="SIZE", help="For compose: of /dev/shm, else 1gb.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the requests; start and write nothing.")] = False,
 ) -> None:
     """Run an experiment and keep a record of it.
@@ -105,8 +119,9 @@ def run(
     from runner import targets
 
     target = targets.load(on)
-    made = _plan(experiment, only, change, repeat, device)
-    options = {"recording": str(recording)} if recording else {}
+    made = _plan(experiment, layout, only, change, repeat, device)
+    given = {"recording": recording, "memory": memory, "shm": shm_size}
+    options = {name: str(value) for name, value in given.items() if value is not None}
     if dry_run:
         for one in made.runs:
             typer.echo(target.request(one, options).text(), nl=False)
@@ -203,6 +218,67 @@ def collect(
     typer.echo(f"{folder}: {record.status}" + (f": {record.reason}" if record.reason else ""))
 
 
+@app.command()
+def node(
+    experiment: Name,
+    layout: Annotated[str, typer.Option("--layout", metavar="LAYOUT", help="All nodes of the run, as 1x2 or 2+3.")],
+    number: Annotated[int, typer.Option("--node", metavar="NUMBER", help="Which of them this is, from 0.")] = 0,
+    master: Annotated[str, typer.Option(metavar="HOST", help="Where the others find node 0.")] = "127.0.0.1",
+    device: Device = "auto",
+    results: Results = Path("results"),
+    args: Annotated[Optional[list[str]], typer.Argument(metavar="ARGS", help="After --, as -- --epochs 1.")] = None,
+) -> None:
+    """Start one node's part of a run, as the files of compose/ do in each container.
+
+    Its record is made when somebody summarizes the results.
+    """
+    from runner.console import Screen
+    from runner.node import choose, run_node
+
+    run = choose(_load(experiment), layout, _device(device), args or [])
+    with Screen() as screen:
+        code = run_node(run, number, master, results, screen)
+    raise typer.Exit(code)
+
+
+@app.command()
+def render(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; complain of what differs.")] = False,
+) -> None:
+    """Render compose/ and the Dockerfile's base images from the one place that knows them."""
+    from runner import definition
+    from runner.render import differing, write
+
+    root = definition.project_root(_here())
+    paths = differing(root) if check else write(root)
+    names = [str(path.relative_to(root)) for path in paths]
+    if check and names:
+        msg = f"{', '.join(names)}: not as rendered; `runner render` writes what is, and what nobody renders has to go"
+        raise RequestError(msg)
+    typer.echo("\n".join(f"rendered {name}" for name in names) or "everything is as rendered", err=True)
+
+
+@image.command()
+def pin(
+    base: Annotated[Optional[str], typer.Option(metavar="IMAGE", help="Another base for the GPU image.")] = None,
+    cpu_base: Annotated[Optional[str], typer.Option(metavar="IMAGE", help="Another base for the CPU image.")] = None,
+) -> None:
+    """Lock the base images to the digests that the engine has read from their registry.
+
+    They go into image.lock, and from there into the Dockerfile and compose/.
+    """
+    from runner import definition, engine
+    from runner.baseimages import pin as lock
+    from runner.render import write
+
+    root = definition.project_root(_here())
+    named = {"BASE_IMAGE": base, "CPU_BASE_IMAGE": cpu_base}
+    locked = lock(root, engine.reach(), {name: value for name, value in named.items() if value})
+    write(root)
+    for name, value in locked.items():
+        typer.echo(f"{name}={value}" + ("" if "@" in value else "  (not held by the engine: not pinned)"))
+
+
 @app.callback(invoke_without_command=True)
 def _options(
     context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
@@ -215,19 +291,37 @@ def _options(
         raise typer.Exit
 
 
-def _plan(name: str, only: list[str] | None, change: list[str] | None, repeat: int | None, device: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    from runner import definition, environment
-    from runner.errors import did_you_mean
+def _plan(  # type: ignore[no-untyped-def]  # noqa: ANN202
+    name: str,
+    layouts: list[str] | None,
+    only: list[str] | None,
+    change: list[str] | None,
+    repeat: int | None,
+    device: str,
+):
     from runner.plan import make_plan
 
-    if device not in ("auto", *definition.DEVICES):
-        msg = f"--device {device}: unknown{did_you_mean(device, ('auto', *definition.DEVICES))}"
-        raise RequestError(msg)
+    chosen = _device(device)
+    return make_plan(_load(name), device=chosen, layouts=layouts, only=only, changes=change, repeat=repeat)
+
+
+def _load(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    from runner import definition
+
     root = definition.project_root(_here())
-    one = definition.load(definition.find(name, root), root)
-    if device == "auto":
-        device = "cuda" if environment.gpus() else "cpu"
-    return make_plan(one, device=device, only=only, changes=change, repeat=repeat)
+    return definition.load(definition.find(name, root), root)
+
+
+def _device(word: str) -> str:
+    from runner import definition, environment
+    from runner.errors import did_you_mean
+
+    if word not in ("auto", *definition.DEVICES):
+        msg = f"--device {word}: unknown{did_you_mean(word, ('auto', *definition.DEVICES))}"
+        raise RequestError(msg)
+    if word == "auto":
+        return "cuda" if environment.gpus() else "cpu"
+    return word
 
 
 def _here() -> Path:

@@ -169,8 +169,10 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:  # noqa:
         return "timed_out", f"not done after timeout_seconds: {launch.timeout_seconds:g}"
     if outcome.stopped_because:
         return "failed", outcome.stopped_because
+    if gone := [str(ended.node) for ended in outcome.exits if ended.code is None and ended.signal is None]:
+        return "killed", f"node {', '.join(gone)} left no exit code: killed, removed, or never started"
     if record.failure:
-        return "failed", describe_failure(record)
+        return "failed", _describe_failure(record)
     silent = [facts.rank for facts in record.ranks if facts.status is None]
     if silent:
         return "incomplete", f"exit code 0, yet no run_stop from rank {', '.join(map(str, silent))}"
@@ -184,14 +186,15 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:  # noqa:
     return "completed", None
 
 
-def describe_failure(record: Record) -> str:
+def _describe_failure(record: Record) -> str:
     """Say in one line who failed first and how."""
     failure = record.failure
     if failure is None:
         return record.reason or record.status
     who = f"rank {failure.rank} (node {failure.node})" if failure.rank is not None else f"node {failure.node}"
+    starved = record.outcome and any(ended.out_of_memory for ended in record.outcome.exits)
     if failure.signal:
-        return f"{who} was killed by {failure.signal}"
+        return f"{who} was killed by {failure.signal}" + (": the container ran out of memory" if starved else "")
     if failure.exit_code is not None:
         return f"{who} exited with {failure.exit_code}"
     return f"{who} failed"

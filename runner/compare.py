@@ -128,16 +128,7 @@ def _names(line: dict[str, Any], run: Digest) -> bool:
 
 def _notes(block: Block) -> list[str]:
     """Say what a reader of the table has to know."""
-    notes = []
-    for row in block.rows:
-        name = cell_name(row.any)
-        for run in row.runs:
-            if run.status != "completed":
-                notes.append(f"{name}: {run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})")
-            elif not run.seconds:
-                notes.append(f"{name}: completed without {run.measure} ({run.path})")
-        if row.any.device == "cpu" and 0 < row.any.cores < row.any.processes:
-            notes.append(f"{name}: {row.any.processes} processes share {row.any.cores} cores")
+    notes = [note for row in block.rows for note in _row_notes(row)]
     if block.any.scaling == "weak" and len({row.any.global_batch_size for row in block.rows}) > 1:
         notes.append(
             "weak scaling: the batch per process is fixed, so the global batch grows with the processes; the speed-up"
@@ -150,6 +141,22 @@ def _notes(block: Block) -> list[str]:
     if published := block.definition.get("published"):
         notes.append(f"published rows: {published['source']}")
         notes += [f"published: {row['hardware']}: {row['note']}" for row in published["rows"] if row.get("note")]
+    return notes
+
+
+def _row_notes(row: Row) -> list[str]:
+    """Say of a row's runs which are not complete, which nobody followed, and whether they had the cores."""
+    notes = []
+    name = cell_name(row.any)
+    for run in row.runs:
+        if run.status != "completed":
+            notes.append(f"{name}: {run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})")
+        elif not run.seconds:
+            notes.append(f"{name}: completed without {run.measure} ({run.path})")
+    if late := sum(run.collected_afterwards for run in row.runs):
+        notes.append(f"{name}: started by hand and collected afterwards: {late} of {len(row.runs)} runs")
+    if row.any.device == "cpu" and 0 < row.any.cores < row.any.processes:
+        notes.append(f"{name}: {row.any.processes} processes share {row.any.cores} cores")
     return notes
 
 

@@ -13,7 +13,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from runner.collect import describe_failure
 from runner.progress import Progress
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Screen:
 
     def stopping(self, why: str) -> None:
         """Say that a run is being ended, which may take some seconds."""
-        what = "interrupted" if why == "interrupted" else "time is up"
+        what = {"interrupted": "interrupted", "timed_out": "time is up"}.get(why, "that did not work")
         self._say(f"{what}: ending the processes and collecting what was printed ...", "yellow")
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
@@ -86,8 +85,7 @@ class Screen:
         if record.status == "completed":
             self._say(f"✓ {name}  {_result(record)}", "green")
             return
-        reason = describe_failure(record) if record.status == "failed" else record.reason
-        self._say(f"✗ {name}  {record.status.replace('_', ' ')}: {reason}", "red")
+        self._say(f"✗ {name}  {record.status.replace('_', ' ')}: {record.reason}", "red")
         # What a launcher prints of being stopped by us explains nothing.
         for printed in record.failure.last_lines if record.failure and record.status == "failed" else ():
             self._say(f"    {printed}")

@@ -102,9 +102,15 @@ class Experiment:
             "published": self.published,
         }
 
-    def cells(self, device: str | None = None) -> list[tuple[dict[str, Any], Skip | None]]:
-        """Return every point of the matrix, and the skip that leaves it out, if one does on this device."""
-        points = [dict(zip(self.matrix, values, strict=True)) for values in itertools.product(*self.matrix.values())]
+    def cells(
+        self, device: str | None = None, layouts: list[str] | None = None
+    ) -> list[tuple[dict[str, Any], Skip | None]]:
+        """Return every point of the matrix, and the skip that leaves it out, if one does on this device.
+
+        Other layouts may stand in for the matrix's own.
+        """
+        matrix = {**self.matrix, "layout": layouts or self.matrix["layout"]}
+        points = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
         return [(point, next((skip for skip in self.skip if skip.covers(point, device)), None)) for point in points]
 
     def sha256(self) -> str:

@@ -48,6 +48,8 @@ class Digest(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     torch: str
     same: dict[str, str]
     runner: dict[str, Any]
+    by_hand: bool = False
+    collected_afterwards: bool = False
 
 
 def digest(record: Record, path: str) -> Digest:
@@ -89,7 +91,7 @@ def digest(record: Record, path: str) -> Digest:
         global_batch_size=_count(record.facts.get("global_batch_size")),
         torch=str(first.get("torch", "")),
         same={
-            "image": str((launch.image or {}).get("digest")),
+            "image": _image(launch.image or {}),
             "code": str(launch.code.get("sources_sha256")),
             "data": str(record.facts.get("data_sha256")),
             "torch": _values(facts, "torch"),
@@ -98,7 +100,13 @@ def digest(record: Record, path: str) -> Digest:
             "threads per process": _values(facts, "threads"),
         },
         runner=launch.runner if record.status == "running" else {},
+        by_hand=launch.by_hand,
+        collected_afterwards=bool(record.outcome and record.outcome.collected_afterwards),
     )
+
+
+def _image(image: dict[str, Any]) -> str:
+    return str(image.get("digest") or image.get("id"))
 
 
 def _models(facts: list[dict[str, Any]]) -> list[str]:

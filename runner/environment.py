@@ -24,7 +24,7 @@ def describe_code(root: Path) -> tuple[dict[str, Any], str]:
     `sources_sha256` is over the Python files of `experiments/`: two runs with the same one ran the same programs,
     whatever else was committed or edited meanwhile.
     """
-    code: dict[str, Any] = {"sources_sha256": _hash_files(root, sorted((root / "experiments").rglob("*.py")))}
+    code: dict[str, Any] = {"sources_sha256": hash_sources(read_sources(root))}
     lock = root / "requirements.lock"
     code["lock_sha256"] = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None
     commit = _git(root, "rev-parse", "HEAD")
@@ -37,6 +37,20 @@ def describe_code(root: Path) -> tuple[dict[str, Any], str]:
         if len(diff) > LARGEST_DIFF:
             diff = diff[:LARGEST_DIFF] + "\n... cut\n"
     return code, diff
+
+
+def read_sources(root: Path) -> dict[str, bytes]:
+    """Read the programs: every Python file of `experiments/`, by its path from the project's folder."""
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in (root / "experiments").rglob("*.py")}
+
+
+def hash_sources(files: dict[str, bytes]) -> str:
+    """Hash files with their paths, in the order of the paths."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(f"{path}\0".encode("utf-8", "surrogateescape"))
+        digest.update(hashlib.sha256(files[path]).digest())
+    return digest.hexdigest()
 
 
 def describe_host() -> dict[str, Any]:
@@ -99,11 +113,3 @@ def _git(root: Path, *words: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
-
-
-def _hash_files(root: Path, paths: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(f"{path.relative_to(root)}\0".encode("utf-8", "surrogateescape"))
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()

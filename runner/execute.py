@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from runner.console import Screen
     from runner.plan import Plan, Run
     from runner.record import RunFolder
-    from runner.targets.base import Execution, Request, Target
+    from runner.targets.base import Execution, NodeRequest, Request, Target
 
 
 def execute(
@@ -36,16 +36,17 @@ def execute(
     requests = [target.request(run, options) for run in plan.runs]
     for request in requests:
         target.check(request)
+    image = target.image(requests[0], screen)
     code, diff = environment.describe_code(plan.runs[0].experiment.root)
-    surroundings = {"runner": describe_runner(), "host": environment.describe_host(), "code": code}
+    surroundings = {**describe_surroundings(code), "image": image}
     records: list[Record] = []
     failed: set[str] = set()
     for number, (run, request) in enumerate(zip(plan.runs, requests, strict=True), 1):
         if str(run.cell) in failed:
             screen.left_out(run)
             continue
-        launch = _launch(run, name, request, surroundings)
-        folder = begin(results, launch, request.text(), diff)
+        launch = describe_launch(run, name, request.nodes, surroundings)
+        folder = begin(results, launch, request.text(), diff, request.file)
         screen.begin(number, len(plan.runs), run, folder.path)
         record = _one(target, request, folder, launch, screen)
         screen.end(run, record, folder.path)
@@ -57,7 +58,13 @@ def execute(
     return records
 
 
-def _launch(run: Run, target: str, request: Request, surroundings: dict[str, Any]) -> Launch:
+def describe_surroundings(code: dict[str, Any]) -> dict[str, Any]:
+    """Describe what every run of this process shares."""
+    return {"runner": describe_runner(), "host": environment.describe_host(), "code": code}
+
+
+def describe_launch(run: Run, target: str, nodes: list[NodeRequest], surroundings: dict[str, Any]) -> Launch:
+    """Write down all that is known of a run before it is started."""
     experiment, cell = run.experiment, run.cell
     return Launch(
         schema=SCHEMA,
@@ -76,8 +83,8 @@ def _launch(run: Run, target: str, request: Request, surroundings: dict[str, Any
         timeout_seconds=experiment.timeout_seconds,
         definition=experiment.resolved(),
         definition_sha256=experiment.sha256(),
-        argv=[node.argv for node in request.nodes],
-        started=_now(),
+        argv=[node.argv for node in nodes],
+        started=utc_now(),
         **surroundings,
     )
 
@@ -86,22 +93,22 @@ def _one(target: Target, request: Request, folder: RunFolder, launch: Launch, sc
     """Start one run, follow it to its end or its deadline, and keep the record whatever happens."""
     began = time.monotonic()
     stopped_because = None
-    with _ctrl_c_raises():
+    with ctrl_c_raises():
         execution = None
         try:
             execution = target.start(request, folder)
-            if not _follow(execution, began + launch.timeout_seconds, screen):
+            if not follow(execution, began + launch.timeout_seconds, screen):
                 stopped_because = "timed_out"
         except KeyboardInterrupt:
             stopped_because = "interrupted"
         except OSError as error:
             stopped_because = f"could not be started or followed: {error}"
-        with _ctrl_c_waits():
+        with ctrl_c_waits():
             if stopped_because and execution:
                 screen.stopping(stopped_because)
                 execution.stop()
             outcome = Outcome(
-                ended=_now(),
+                ended=utc_now(),
                 wall_seconds=time.monotonic() - began,
                 exits=execution.exits if execution else [],
                 stopped_because=stopped_because,
@@ -112,7 +119,7 @@ def _one(target: Target, request: Request, folder: RunFolder, launch: Launch, sc
     return record
 
 
-def _follow(execution: Execution, deadline: float, screen: Screen) -> bool:
+def follow(execution: Execution, deadline: float, screen: Screen) -> bool:
     """Show what comes until all has ended; False if the deadline came first."""
     for line in execution.lines():
         if line is not None:
@@ -124,12 +131,13 @@ def _follow(execution: Execution, deadline: float, screen: Screen) -> bool:
     return True
 
 
-def _now() -> str:
+def utc_now() -> str:
+    """Return the time of day as a record has it."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 @contextmanager
-def _ctrl_c_raises() -> Iterator[None]:
+def ctrl_c_raises() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end a run as Ctrl-C does: collected and recorded."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -147,7 +155,7 @@ def _ctrl_c_raises() -> Iterator[None]:
 
 
 @contextmanager
-def _ctrl_c_waits() -> Iterator[None]:
+def ctrl_c_waits() -> Iterator[None]:
     """Hold further signals back while what was started is ended, which takes a bounded time."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}

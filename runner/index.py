@@ -19,12 +19,12 @@ import msgspec
 
 from runner.digest import Digest, digest
 from runner.errors import RequestError, one_line
-from runner.record import read_record, run_folders
+from runner.record import RunFolder, read_record, run_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VERSION = 2
+VERSION = 3
 _decoder = msgspec.msgpack.Decoder(Digest)
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -70,13 +70,19 @@ def read_results(results: Path) -> Contents:
         digests.append(one)
         fresh.append((name, *state, _encode(one)))
     _save(results, fresh, cached)
-    return Contents([_with_fate(one) for one in digests], notes)
+    return Contents([_with_fate(one, results) for one in digests], notes)
 
 
-def _with_fate(one: Digest) -> Digest:
-    """Call a record that still says `running` killed, if its runner lives no more."""
+def _with_fate(one: Digest, results: Path) -> Digest:
+    """Find out what became of a record that still says `running`: collected now, or killed with its runner."""
     if one.status != "running":
         return one
+    if one.by_hand:
+        from runner.afterwards import collect_afterwards  # noqa: PLC0415 - rarely needed
+
+        with suppress(ValueError, OSError):
+            record = collect_afterwards(RunFolder(results / one.path))
+            return digest(record, one.path) if record else one
     from runner.liveness import is_alive  # noqa: PLC0415 - rarely needed, and psutil takes its time
 
     if is_alive(one.runner) is False:

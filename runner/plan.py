@@ -57,6 +57,7 @@ def make_plan(
     experiment: Experiment,
     *,
     device: str,
+    layouts: list[str] | None = None,
     only: list[str] | None = None,
     changes: list[str] | None = None,
     repeat: int | None = None,
@@ -64,13 +65,13 @@ def make_plan(
     """Choose the cells that agree with every `--only axis=value`, apply `--set arg=value`, and interleave the repeats.
 
     The repeats go through the cells forwards and backwards in turn, so that a machine that slowly warms up or slows
-    down favours no cell.
+    down favours no cell. Other layouts may stand in for those of the definition.
     """
     programs = experiment.programs()
     chosen = _only(experiment, only or [])
     changed = _changes(experiment, changes or [], programs)
     cells, skipped = [], []
-    for point, skip in experiment.cells(device):
+    for point, skip in experiment.cells(device, _layouts(layouts)):
         if any(point[axis] not in values for axis, values in chosen.items()):
             continue
         if skip is None:
@@ -95,6 +96,16 @@ def _name(layout: str, axes: dict[str, Any]) -> str:
     return " ".join([layout, *(f"{axis}={value}" for axis, value in axes.items())])
 
 
+def _layouts(words: list[str] | None) -> list[str] | None:
+    """Read `--layout 1x4,2+3`."""
+    try:
+        parts = [part for word in words or [] for part in word.split(",")]
+        return list(dict.fromkeys(str(Layout.parse(part)) for part in parts)) or None
+    except ValueError as error:
+        msg = f"--layout: {error}"
+        raise RequestError(msg) from None
+
+
 def _only(experiment: Experiment, words: list[str]) -> dict[str, list[Any]]:
     """Read `axis=value` words; several values of one axis may be joined by commas or given one by one."""
     chosen: dict[str, list[Any]] = {}
@@ -110,7 +121,9 @@ def _only(experiment: Experiment, words: list[str]) -> dict[str, list[Any]]:
         for part in text.split(","):
             value = _canonical(axis, part)
             if value not in map(str, values):
-                msg = f"--only {word}: {experiment.name} has no {axis} '{part}'; it has {', '.join(map(str, values))}"
+                hint = "; --layout runs others" if axis == "layout" else ""
+                known = ", ".join(map(str, values))
+                msg = f"--only {word}: {experiment.name} has no {axis} '{part}'; it has {known}{hint}"
                 raise RequestError(msg)
             chosen.setdefault(axis, []).extend(point for point in values if str(point) == value)
     return chosen

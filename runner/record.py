@@ -8,9 +8,11 @@ of the two. `raw/` is the truth: all else of a record is parsed from it, from `r
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,7 +20,7 @@ import msgspec
 
 from runner.errors import RequestError
 from runner.layout import Layout
-from runner.schema import FINISHED, SCHEMA, Launch, Outcome, Record
+from runner.schema import FINISHED, SCHEMA, Launch, NodeExit, Outcome, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,8 +51,38 @@ class RunFolder:
 
     def open_agent(self, node: int) -> BinaryIO:
         """Make a node's folder, and open the file that takes what its launcher itself prints."""
-        self.node(node).mkdir()
+        self.node(node).mkdir(exist_ok=True)
         return self.agent(node).open("wb")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the run while one of its nodes lives; the kernel lets go of it however this process ends."""
+        with (self.path / "request" / "launch.json").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            yield
+
+    def is_held(self) -> bool:
+        """Tell whether a node of the run still lives, also in a container of this machine."""
+        with (self.path / "request" / "launch.json").open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def keep_exit(self, ended: NodeExit) -> None:
+        """Keep how one node ended, told by its own launcher."""
+        _write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
+
+    def exits(self) -> list[NodeExit]:
+        """Read how the nodes ended whose launchers lived to tell."""
+        paths = sorted(self.raw.glob("node*-exit.json"))
+        return [msgspec.json.decode(path.read_bytes(), type=NodeExit) for path in paths]
+
+    def last_written(self) -> float:
+        """Return when the last of the raw files was written, in seconds of the epoch."""
+        paths = [path for path in self.raw.rglob("*") if path.is_file()] or [self.path]
+        return max(path.stat().st_mtime for path in paths)
 
     def keep_recording(self, recording: Path) -> Path:
         """Copy a recorded stdout to where rank 0's output goes."""
@@ -109,7 +141,7 @@ def new_id(target: str) -> str:
     return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{target}-{secrets.token_hex(4)}"
 
 
-def begin(results: Path, launch: Launch, request: str, diff: str) -> RunFolder:
+def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
     """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written."""
     folder = RunFolder(results / launch.experiment / launch.id)
     try:
@@ -117,7 +149,7 @@ def begin(results: Path, launch: Launch, request: str, diff: str) -> RunFolder:
         (folder.path / "request").mkdir()
         (folder.path / "artifacts").mkdir()
         _write(folder.path / "request" / "launch.json", msgspec.json.format(msgspec.json.encode(launch), indent=1))
-        _write(folder.path / "request" / "request.json", request.encode())
+        _write(folder.path / "request" / file, request.encode())
         if diff:
             _write(folder.path / "request" / "code.diff", diff.encode("utf-8", "surrogateescape"))
         folder.replace(Record(launch=launch, status="running"))

@@ -35,16 +35,21 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     host: dict[str, Any]
     code: dict[str, Any]
     image: dict[str, Any] | None = None
+    by_hand: bool = False
 
 
 class NodeExit(msgspec.Struct, omit_defaults=True):
-    """How the processes of one node ended, as its launcher tells: an exit code, or the signal that killed it."""
+    """How the processes of one node ended, as its launcher tells: an exit code, or the signal that killed it.
+
+    One that has neither is not known to have ended: it was removed or killed with all that could have told.
+    """
 
     node: int
     code: int | None = None
     signal: str | None = None
     stopped: bool = False
     out_of_memory: bool = False
+    stopped_because: str | None = None
 
 
 class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -54,6 +59,7 @@ class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
     wall_seconds: float
     exits: list[NodeExit]
     stopped_because: str | None = None
+    collected_afterwards: bool = False
 
 
 class Failure(msgspec.Struct, omit_defaults=True):

@@ -73,6 +73,7 @@ def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block]
 
 def reparse(path: Path) -> Record:
     """Parse a run's raw files again and replace its record; RequestError if it still runs or is none."""
+    from runner.afterwards import collect_afterwards  # noqa: PLC0415 - the table does without them
     from runner.collect import collect  # noqa: PLC0415 - the table does without them
     from runner.liveness import is_alive  # noqa: PLC0415
 
@@ -88,6 +89,12 @@ def reparse(path: Path) -> Record:
     if not folder.raw.is_dir():
         msg = f"{path}: its raw files are gone: there is nothing to parse"
         raise RequestError(msg)
+    if outcome is None and launch.by_hand:
+        record = collect_afterwards(folder)
+        if record is None:
+            msg = f"{path}: it still runs"
+            raise RequestError(msg)
+        return record
     if outcome is None and is_alive(launch.runner) is not False:
         msg = f"{path}: its runner still lives, or is on another machine ({launch.runner.get('host')})"
         raise RequestError(msg)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from runner.targets.base import Target
 
 TARGETS = {
+    "compose": "runner.targets.compose",
     "local": "runner.targets.local",
     "replay": "runner.targets.replay",
 }

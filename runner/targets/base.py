@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from runner.manifest import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.console import Screen
     from runner.plan import Run
     from runner.record import RunFolder
     from runner.schema import NodeExit
@@ -39,6 +40,8 @@ class Request:
     nodes: list[NodeRequest]
     cwd: str
     options: dict[str, str] = field(default_factory=dict)
+    file: ClassVar[str] = "request.json"
+    """Its name in the run's folder."""
 
     def text(self) -> str:
         """Write the request as it is kept in `request/` and shown by `--dry-run`."""
@@ -69,6 +72,10 @@ class Target(Protocol):
     @staticmethod
     def check(request: Request) -> None:
         """Raise RequestError, before anything is started or written, if this machine cannot carry it out."""
+
+    @staticmethod
+    def image(request: Request, screen: Screen) -> dict[str, Any] | None:
+        """Describe the image that the run is started from, built where it is missing; None where there is none."""
 
     @staticmethod
     def start(request: Request, folder: RunFolder) -> Execution:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psutil
@@ -17,48 +18,34 @@ import psutil
 from runner.environment import gpus
 from runner.errors import RequestError
 from runner.schema import NodeExit
-from runner.targets.base import Line, NodeRequest, Request
+from runner.targets.base import Line, Request
 from runner.targets.children import die_with_parent
 from runner.targets.tail import Tail
+from runner.targets.torchrun import device_ids, node_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.console import Screen
     from runner.plan import Run
     from runner.record import RunFolder
+    from runner.targets.base import NodeRequest
 
 MARK = "KIT_RUN_ID"
 POLL_SECONDS = 0.1
 QUIET_POLLS = 5
 GRACE_SECONDS = 10.0
-RENDEZVOUS_SECONDS = 120
 # What the command torchrun is, for the Python that the runner itself runs on.
 _TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 
 
 def request(run: Run, options: dict[str, str]) -> Request:
     """Build one torchrun command and environment a node; the port and the log folder are chosen at the start."""
-    layout, program = run.cell.layout, run.cell.program
-    command = ["torchrun", "-m", program.module, *program.argv(run.cell.args)]
-    devices = _devices(run)
-    nodes = []
-    for node, processes in enumerate(layout.processes):
-        env = {
-            "PET_NNODES": str(layout.nodes),
-            "PET_NODE_RANK": str(node),
-            "PET_NPROC_PER_NODE": str(processes),
-            "PET_MASTER_ADDR": "127.0.0.1",
-            "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}",
-            "PET_MONITOR_INTERVAL": "0.1",
-            "PET_MAX_RESTARTS": "0",
-            "PET_REDIRECTS": "3",
-            "OMP_NUM_THREADS": str(run.cell.args.get("threads") or 1),
-            "PYTHONUNBUFFERED": "1",
-        }
+    nodes = node_requests(run.cell, "127.0.0.1")
+    for node, ids in zip(nodes, device_ids(run.cell), strict=True):
+        del node.env["PET_MASTER_PORT"]
         if run.device == "cuda":
-            first, last = layout.first_rank(node), layout.first_rank(node) + processes
-            env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(first * devices, last * devices)))
-        nodes.append(NodeRequest(command, env, processes))
+            node.env["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
     return Request(nodes, str(run.experiment.root), {"device": run.device, **options})
 
 
@@ -75,38 +62,44 @@ def check(request: Request) -> None:
             raise RequestError(msg)
 
 
+def image(request: Request, screen: Screen) -> None:
+    """There is none."""
+
+
 def start(request: Request, folder: RunFolder) -> LocalExecution:
     """Start the agents."""
-    return LocalExecution(request, folder)
+    port = {"PET_MASTER_PORT": str(_free_port())}
+    nodes = {number: replace(node, env={**_visible(node.env), **port}) for number, node in enumerate(request.nodes)}
+    return LocalExecution(nodes, request.cwd, folder, folder.path.name)
 
 
 class LocalExecution:
-    """The agents of one run and the files that their workers print to."""
+    """The agents of some nodes of a run, all of them here, and the files that their workers print to.
 
-    def __init__(self, request: Request, folder: RunFolder) -> None:
-        self._id = folder.path.name
-        self._agents: list[subprocess.Popen[bytes]] = []
+    All of their processes carry the mark in their environment.
+    """
+
+    def __init__(self, nodes: dict[int, NodeRequest], cwd: str, folder: RunFolder, mark: str) -> None:
+        self._mark = mark
+        self._agents: dict[int, subprocess.Popen[bytes]] = {}
         self._stopped: set[int] = set()
         self._tails = [
             Tail(folder.node(node), node, local_rank)
-            for node, wanted in enumerate(request.nodes)
+            for node, wanted in nodes.items()
             for local_rank in range(wanted.processes)
         ]
-        port = str(_free_port())
-        for node, wanted in enumerate(request.nodes):
-            own = {MARK: self._id, "PET_MASTER_PORT": port, "PET_LOG_DIR": str(folder.node(node).resolve())}
+        for node, wanted in nodes.items():
+            own = {MARK: mark, "PET_LOG_DIR": str(folder.node(node).resolve())}
             with folder.open_agent(node) as output:
-                self._agents.append(
-                    subprocess.Popen(
-                        [*_TORCHRUN, *wanted.argv[1:]],
-                        cwd=request.cwd,
-                        env={**_inherited(), **_visible(wanted.env), **own},
-                        stdin=subprocess.DEVNULL,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                        start_new_session=True,
-                        preexec_fn=die_with_parent,  # noqa: PLW1509 - the runner has one thread here
-                    )
+                self._agents[node] = subprocess.Popen(
+                    [*_TORCHRUN, *wanted.argv[1:]],
+                    cwd=cwd,
+                    env={**_inherited(), **wanted.env, **own},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=die_with_parent,  # noqa: PLW1509 - the runner has one thread here
                 )
 
     def lines(self) -> Iterator[Line | None]:
@@ -117,7 +110,7 @@ class LocalExecution:
             found = [line for tail in self._tails for line in tail.read()] if polls % QUIET_POLLS == 0 else []
             yield from found or (None,)
             polls += 1
-            if deadline is None and any(agent.returncode for agent in self._agents):
+            if deadline is None and any(agent.returncode for agent in self._agents.values()):
                 deadline = time.monotonic() + GRACE_SECONDS
             if deadline is not None and time.monotonic() > deadline:
                 self.stop()
@@ -128,7 +121,7 @@ class LocalExecution:
     @property
     def exits(self) -> list[NodeExit]:
         """How each agent ended."""
-        return [self._exit(node, agent) for node, agent in enumerate(self._agents)]
+        return [self._exit(node, agent) for node, agent in self._agents.items()]
 
     def stop(self) -> None:
         """Ask the agents to end, which end their workers; kill whatever is still there after the grace."""
@@ -145,7 +138,7 @@ class LocalExecution:
 
     def _running(self) -> list[subprocess.Popen[bytes]]:
         """Ask every agent (not only the first that still runs), so that each one's end is seen when it comes."""
-        return [agent for agent in self._agents if agent.poll() is None]
+        return [agent for agent in self._agents.values() if agent.poll() is None]
 
     def _wait(self) -> None:
         """Sleep until something may have changed: an agent that ends is noticed at once."""
@@ -154,22 +147,16 @@ class LocalExecution:
                 running[0].wait(POLL_SECONDS)
 
     def _kill_workers(self) -> None:
-        """Kill workers that outlived their agent; they carry the run's id in their environment."""
+        """Kill workers that outlived their agent; they carry the mark in their environment."""
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
-                if process.environ().get(MARK) == self._id:
+                if process.environ().get(MARK) == self._mark:
                     process.kill()
 
     def _exit(self, node: int, agent: subprocess.Popen[bytes]) -> NodeExit:
         code = agent.wait()
         name = signal.Signals(-code).name if code < 0 else None
         return NodeExit(node, code if code >= 0 else None, name, stopped=agent.pid in self._stopped)
-
-
-def _devices(run: Run) -> int:
-    """GPUs of one process: one, unless the program spreads over several."""
-    devices = run.cell.args.get("devices", 1)
-    return devices if isinstance(devices, int) and devices > 0 else 1
 
 
 def _inherited() -> dict[str, str]:

@@ -16,6 +16,7 @@ from runner.targets.base import Line, NodeRequest, Request
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.console import Screen
     from runner.plan import Run
     from runner.record import RunFolder
 
@@ -36,6 +37,10 @@ def check(request: Request) -> None:
     if not path.is_file():
         msg = f"{path}: there is no such recording"
         raise RequestError(msg)
+
+
+def image(request: Request, screen: Screen) -> None:
+    """There is none."""
 
 
 def start(request: Request, folder: RunFolder) -> ReplayExecution:
