@@ -8,6 +8,7 @@ import re
 import subprocess
 import tarfile
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ _EMPTY_TAR = bytes(10_240)
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
+@cache
 def reach() -> DockerClient:
     """Reach the engine that the docker command uses too; RequestError says why it cannot be reached."""
     import docker  # noqa: PLC0415 - imported on use
@@ -47,6 +49,7 @@ def check_here(client: DockerClient) -> None:
         raise RequestError(msg)
 
 
+@cache
 def check_compose() -> None:
     """Look for the Compose plugin, and for its version."""
     try:
@@ -95,6 +98,7 @@ def _bytes(option: str, text: str) -> int:
         raise RequestError(msg) from None
 
 
+@cache
 def check_gpus(client: DockerClient) -> None:
     """Ask the engine to give a GPU to a container that holds nothing; only one without a driver refuses."""
     from docker.errors import APIError  # noqa: PLC0415

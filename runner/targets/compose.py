@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -145,8 +146,9 @@ class ComposeExecution:
     def stop(self) -> None:
         """End the containers and remove them."""
         if self._up and self._up.poll() is None:
-            self._up.terminate()
-            self._up.wait()
+            # Compose is a child of the docker command, and goes on making things unless it hears the signal itself.
+            os.killpg(self._up.pid, signal.SIGTERM)
+            self._up.communicate()
         self._stop_containers()
         self._remove()
 

@@ -1,0 +1,175 @@
+"""The images: what they add to their base, that two builds add the same, and that anybody can run them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.containers.conftest import build, docker, inspected
+
+if TYPE_CHECKING:
+    from tests.containers.conftest import Images
+    from tests.runner.conftest import Project
+
+pytestmark = pytest.mark.engine
+
+ROOT = Path(__file__).parents[2]
+NOBODY = ("--read-only", "--tmpfs", "/tmp", "--user", "12345:12345", "--network", "none")  # noqa: S108 - in the container
+OF_THE_ENGINE = {"/.dockerenv", "/etc/hostname", "/etc/hosts", "/etc/mtab", "/etc/resolv.conf"}
+
+# Every path of a container with mode, owner and, but for folders, size and time; those that stdin has too are left out.
+# Once stdin has something, the content's hash takes the place of the time.
+LIST = """
+import hashlib, json, os, stat, sys
+known = json.load(sys.stdin)
+found = {}
+for folder, folders, files in os.walk("/"):
+    folders[:] = [name for name in folders if not os.path.ismount(os.path.join(folder, name))]
+    for path in (os.path.join(folder, name) for name in folders + files):
+        at = os.lstat(path)
+        facts = [at.st_mode, at.st_uid, at.st_gid]
+        facts += [] if stat.S_ISDIR(at.st_mode) else [at.st_size, at.st_mtime_ns]
+        if known.get(path) == facts:
+            continue
+        if known and stat.S_ISREG(at.st_mode):
+            facts[-1] = hashlib.sha256(open(path, "rb").read()).hexdigest()
+        elif known and stat.S_ISLNK(at.st_mode):
+            facts[-1] = os.readlink(path)
+        found[path] = facts
+json.dump(found, sys.stdout)
+"""
+PINS = """
+from importlib.metadata import version
+from packaging.requirements import Requirement
+for line in open("requirements.lock"):
+    if line[0].isalpha():
+        pin = Requirement(line.rstrip(" \\\\\\n"))
+        if pin.marker.evaluate() and not pin.name.startswith(("torch", "triton", "nvidia-")):
+            print(pin.name, pin.specifier, version(pin.name))
+"""
+
+
+def files(image: str, known: str = "{}") -> str:
+    """List the files of an image, or those that differ from the known ones."""
+    words = ["run", "--rm", "--interactive", "--network", "none", "--user", "0:0", "--env", "PYTHONDONTWRITEBYTECODE=1"]
+    return docker(*words, image, "python", "-c", LIST, stdin=known)
+
+
+def added(image: str, base: str) -> dict[str, Any]:
+    """Return what an image has that its base has not, or has otherwise: path to mode, owner, size and hash."""
+    found: dict[str, Any] = json.loads(files(image, base))
+    return {path: facts for path, facts in found.items() if path not in OF_THE_ENGINE}
+
+
+@pytest.fixture(scope="module")
+def base_files(image: Images) -> str:
+    return files(image.base)
+
+
+@pytest.fixture(scope="module")
+def added_files(image: Images, base_files: str) -> dict[str, Any]:
+    return added(image.gpu, base_files)
+
+
+def in_image(image: str, *words: str) -> str:
+    return docker("run", "--rm", *NOBODY, image, *words)
+
+
+def test_both_stages_end_with_the_same_steps() -> None:
+    one, other = (ROOT / "Dockerfile").read_text("utf-8").split("# The same in both stages\n")[1:]
+    assert one.partition("\nFROM ")[0].split() == other.split()
+
+
+@pytest.mark.parametrize("target", ["cpu", "gpu"])
+def test_a_stranger_without_network_on_a_read_only_disk_can_train(image: Images, target: str) -> None:
+    name = getattr(image, target)
+    assert "Usage: runner" in in_image(name)
+    assert "Usage: runner" in in_image(name, "runner", "--help")
+    program = ["python", "-m", "experiments.mnist.single", "--dataset", "digits", "--epochs", "1"]
+    assert re.search(r'"run_stop".*"success"', in_image(name, *program, "--device", "cpu"))
+
+
+@pytest.mark.parametrize("target", ["cpu", "gpu"])
+def test_nobody_is_root(image: Images, target: str) -> None:
+    name = getattr(image, target)
+    assert inspected(name, "{{json .Config.User}}") == "1000:1000"
+    assert docker("run", "--rm", "--network", "none", name, "id", "-u").strip() == "1000"
+
+
+def test_torch_and_all_else_that_the_base_holds_stay_as_they_are(image: Images, added_files: dict[str, Any]) -> None:
+    assert len(added_files) > 1000
+    strange = [path for path in added_files if not f"{path}/".startswith(("/opt/kit/", "/workspace/"))]
+    assert [path for path in strange if path not in ("/opt", "/tmp")] == []  # noqa: S108 - in the image
+    where = in_image(image.gpu, "python", "-c", "import torch; print(torch.__version__, torch.__file__)").split()
+    assert where[0].startswith("2.3.1")
+    assert not where[1].startswith("/opt/kit/")
+
+
+def test_every_package_is_the_locked_one(image: Images) -> None:
+    lines = in_image(image.gpu, "python", "-c", PINS).splitlines()
+    assert len(lines) > 30
+    assert [line for line in lines if line.split()[1] != f"=={line.split()[2]}"] == []
+    assert "numpy ==1.26.4 1.26.4" in lines
+
+
+def test_only_what_a_node_needs_is_in_it(project: Project, added_files: dict[str, Any]) -> None:
+    tops = {path.split("/")[2] for path in added_files if path.startswith("/workspace/")}
+    assert tops == {"experiments", "runner", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"}
+    unwanted = r"/workspace/.*(__pycache__|\.pyc|/\.)|/(pip|results|data|tests|\.git|\.cache)$"
+    in_workspace = [path for path in added_files if path.startswith("/workspace/") or path.count("/") < 3]
+    assert [path for path in in_workspace if re.search(unwanted, path)] == []
+    here = {f"/workspace/{path.relative_to(project.root)}" for path in project.root.glob("runner/**/*.py")}
+    assert here <= set(added_files)
+
+
+def test_what_is_added_is_less_than_400_mb(image: Images) -> None:
+    size = inspected(image.gpu, "{{json .Size}}") - inspected(image.base, "{{json .Size}}")
+    assert 10e6 < size < 400e6
+
+
+def test_the_labels_say_what_it_is(project: Project, image: Images) -> None:
+    labels = inspected(image.gpu, "{{json .Config.Labels}}")
+    said = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
+    text = (project.root / "pyproject.toml").read_text("utf-8")
+    facts = dict(re.findall(r'(?m)^(name|version|description|license) = "(.*)"$', text))
+    assert said["title"] == facts["name"]
+    assert said["version"] == facts["version"]
+    assert said["description"] == facts["description"]
+    assert said["licenses"] == facts["license"]
+    assert said["base.name"] == image.base
+
+
+def test_a_changed_program_makes_one_new_layer(project: Project, image: Images, tmp_path: Path) -> None:
+    root = shutil.copytree(project.root, tmp_path / "changed")
+    with (root / "experiments" / "odd" / "slow.py").open("a") as program:
+        program.write("# changed\n")
+    name = "distributed-experiment-kit:changed"
+    build(root, "cpu", name)
+    try:
+        before = inspected(image.cpu, "{{json .RootFS.Layers}}")
+        after = inspected(name, "{{json .RootFS.Layers}}")
+        assert after[:-1] == before[:-1]
+        assert after[-1] != before[-1]
+    finally:
+        docker("image", "rm", name)
+
+
+def test_a_build_from_nothing_under_another_umask_adds_the_same_files(
+    project: Project, base_files: str, added_files: dict[str, Any], tmp_path: Path
+) -> None:
+    root = shutil.copytree(project.root, tmp_path / "again", copy_function=shutil.copyfile)
+    for path in root.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    name = "distributed-experiment-kit:again"
+    build(root, "gpu", name, "--no-cache")
+    try:
+        again = added(name, base_files)
+    finally:
+        docker("image", "rm", name)
+    assert {path for path in added_files if added_files[path] != again.get(path)} == set()
+    assert set(again) == set(added_files)

@@ -1,0 +1,102 @@
+"""Engines and images that will not do are refused in one line, before anything is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.containers.conftest import docker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.runner.conftest import Ended, Project
+
+pytestmark = pytest.mark.engine
+
+
+def refused(project: Project, *words: str, **env: str) -> str:
+    done: Ended = project.runner("run", "quickstart", "--on", "compose", *words, env=env)
+    assert (done.code, done.stdout) == (2, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+@pytest.fixture
+def bare_engine(tmp_path: Path) -> Iterator[str]:
+    """A second, empty engine without anything of NVIDIA's."""
+    if os.geteuid() or not shutil.which("dockerd"):
+        pytest.skip("only root with dockerd can start a second engine")
+    with tempfile.TemporaryDirectory(prefix="kit-engine-", ignore_cleanup_errors=True) as short:
+        socket = f"unix://{short}/docker.sock"
+        places = [f"--{name}={tmp_path / name}" for name in ("data-root", "exec-root")]
+        network = ["--bridge=none", "--iptables=false", "--ip6tables=false"]
+        with (tmp_path / "log").open("wb") as log:
+            engine = subprocess.Popen(
+                ["dockerd", "-H", socket, f"--pidfile={short}/pid", *places, *network],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+            )
+        try:
+            end = time.monotonic() + 60
+            while subprocess.run(["docker", "-H", socket, "info"], capture_output=True, check=False).returncode:
+                assert time.monotonic() < end, (tmp_path / "log").read_text()
+                assert engine.poll() is None, (tmp_path / "log").read_text()
+                time.sleep(0.2)
+            yield socket
+        finally:
+            engine.terminate()
+            engine.wait(60)
+
+
+def test_gpus_on_an_engine_without_a_driver_are_refused(project: Project, bare_engine: str) -> None:
+    line = refused(project, "--device", "cuda", DOCKER_HOST=bare_engine)
+    assert line == (
+        "error: the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
+    )
+    left = subprocess.run(["docker", "-H", bare_engine, "images", "-q"], capture_output=True, check=True)
+    assert left.stdout == b""
+
+
+def test_an_image_for_another_architecture_is_refused(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
+    name = "kit-test-other-architecture:1"
+    docker("build", "--quiet", "--platform", "linux/s390x", "--tag", name, ".", cwd=tmp_path)
+    try:
+        line = refused(project, "--device", "cpu", KIT_IMAGE=name)
+        assert line.startswith(f"error: {name} is an image for s390x and this machine is ")
+    finally:
+        docker("image", "rm", name)
+
+
+def test_a_named_image_that_holds_other_programs_is_refused(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /workspace/experiments/\n")
+    name = "kit-test-other-programs:1"
+    docker("build", "--quiet", "--tag", name, ".", cwd=tmp_path)
+    try:
+        line = refused(project, "--device", "cpu", KIT_IMAGE=name)
+        assert line == (
+            f"error: the image {name} holds other programs than experiments/ here: "
+            "build it anew, or leave KIT_IMAGE out"
+        )
+    finally:
+        docker("image", "rm", name)
+
+
+def test_a_named_image_that_is_not_there_is_refused(project: Project) -> None:
+    line = refused(project, "--device", "cpu", KIT_IMAGE="kit-test-nowhere:1")
+    assert line == "error: the image kit-test-nowhere:1 is not there: docker pull kit-test-nowhere:1"
+
+
+def test_a_results_folder_that_cannot_be_written_is_refused(project: Project) -> None:
+    (project.root / "a file").touch()
+    line = refused(project, "--device", "cpu", "--results", "a file")
+    assert "cannot be written" in line
