@@ -1,0 +1,65 @@
+"""Base images are pinned to digests that the engine has read from a registry, and to no others."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.containers.conftest import docker
+from tests.containers.registry import registry
+
+if TYPE_CHECKING:
+    from tests.runner.conftest import Project
+
+pytestmark = pytest.mark.engine
+
+ROOT = Path(__file__).parents[2]
+
+
+def bare(project: Project, folder: Path) -> Project:
+    """A project of nothing but what is pinned."""
+    (folder / "experiments").mkdir(parents=True)
+    for name in ("image.lock", "Dockerfile"):
+        shutil.copy(ROOT / name, folder / name)
+    return type(project)(folder, project.env)
+
+
+def test_the_digest_that_a_registry_told_is_locked_and_used(project: Project, tmp_path: Path) -> None:
+    here = bare(project, tmp_path / "project")
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
+    with registry() as address:
+        base = f"{address}/pytorch/base:1"
+        docker("build", "--quiet", "--tag", base, ".", cwd=tmp_path)
+        try:
+            unknown = here.runner("image", "pin", "--base", base)
+            assert unknown.code == 2
+            assert "does not hold" in unknown.stderr
+            pushed = docker("push", base)
+            done = here.runner("image", "pin", "--base", base)
+        finally:
+            docker("image", "rm", base)
+    assert done.code == 0, done.stderr
+    digest = next(word for word in pushed.split() if word.startswith("sha256:") and len(word) == 71)
+    locked = f"{base}@{digest}"
+    assert f"BASE_IMAGE={locked}\n" in (here.root / "image.lock").read_text()
+    assert f"BASE_IMAGE={locked}" in done.stdout
+    assert "CPU_BASE_IMAGE=python:3.11-slim  (not held by the engine: not pinned)" in done.stdout
+    assert f"ARG BASE_IMAGE={locked}\n" in (here.root / "Dockerfile").read_text()
+    file = yaml.safe_load((here.root / "compose" / "2gpu.yml").read_text())
+    assert file["services"]["node0"]["build"]["args"]["BASE_IMAGE"] == f"${{BASE_IMAGE:-{locked}}}"
+    assert here.runner("render", "--check").code == 0
+
+
+def test_without_a_registrys_digest_nothing_is_locked(project: Project, tmp_path: Path) -> None:
+    here = bare(project, tmp_path / "project")
+    before = (here.root / "image.lock").read_bytes()
+    done = here.runner("image", "pin", "--cpu-base", "kit-test-nowhere:1")
+    assert done.code == 2
+    assert done.stderr == (
+        "error: the engine does not hold kit-test-nowhere:1 with a registry's digest: docker pull kit-test-nowhere:1\n"
+    )
+    assert (here.root / "image.lock").read_bytes() == before
