@@ -76,10 +76,14 @@ class Run:
 
     def synchronise(self) -> None:
         """Wait for this process's devices, then for the other ranks."""
+        self.wait_for_devices()
+        distributed.barrier()
+
+    def wait_for_devices(self) -> None:
+        """Wait until this process's GPUs have done what they were given."""
         if torch.cuda.is_initialized():
             for index in self.cuda_devices:
                 torch.cuda.synchronize(index)
-        distributed.barrier()
 
     def join(self) -> None:
         """Meet the other processes of the run (phase `init`)."""
