@@ -45,7 +45,7 @@ def work(rank: int, port: int) -> None:
     for pair in range(PAIRS):
         if pair % 2:
             bare.append(bare_seconds(buffers.mine))
-        kit.append(time_calls(run, lambda: OPERATIONS["all_reduce"].call(buffers), SIZE, CALLS).seconds)
+        kit.append(time_calls(run, lambda: OPERATIONS["all_reduce"].call(buffers), SIZE, CALLS, CALLS).seconds)
         if not pair % 2:
             bare.append(bare_seconds(buffers.mine))
     if rank == 0:

@@ -24,6 +24,7 @@ def require_sense(args: Namespace, ranks: int) -> None:
             f"--max-bytes {args.max_bytes}: less than {ELEMENT_BYTES} for each of {ranks} ranks",
         ),
         (args.factor < 2, f"--factor {args.factor}: at least 2"),  # noqa: PLR2004 - sizes have to grow
+        (args.calls < 1, f"--calls {args.calls}: at least 1"),
         (args.rounds < 1, f"--rounds {args.rounds}: at least 1"),
     ]
     for wrong, message in complaints:

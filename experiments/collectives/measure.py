@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--max-bytes", type=int, default=256 * 2**20)
     parser.add_argument("--factor", type=int, default=4, help="from one size to the next")
     parser.add_argument("--rounds", type=int, default=5, help="of many calls each; the fastest is told too")
+    parser.add_argument("--calls", type=int, default=100, help="of a round at most; large messages take fewer")
     parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto")
     parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of each process")
@@ -50,7 +51,7 @@ def measure(run: Run, args: Namespace) -> None:
     with run.phase("measure"):
         for name in supported:
             sizes = [0] if name == "barrier" else sizes_between(args.min_bytes, args.max_bytes, args.factor)
-            rows += [time_operation(run, name, size, arenas, args.rounds) for size in sizes]
+            rows += [time_operation(run, args, name, size, arenas) for size in sizes]
     if run.first:
         run.log.point("tracked_stats", headlines(rows))
         sys.stderr.write(table(rows, run.world_size))
@@ -79,11 +80,11 @@ def show(run: Run, name: str, *, named: bool) -> bool:
     return True
 
 
-def time_operation(run: Run, name: str, size: int, arenas: list[Tensor], rounds: int) -> Row:
+def time_operation(run: Run, args: Namespace, name: str, size: int, arenas: list[Tensor]) -> Row:
     """Time one operation at one size and tell it; sizes are rounded down to whole elements of every part."""
     operation = OPERATIONS[name]
     buffers, size = cut(operation, size, arenas, run.world_size)
-    timing = time_calls(run, lambda: operation.call(buffers), size, rounds)
+    timing = time_calls(run, lambda: operation.call(buffers), size, args.rounds, args.calls)
     seconds = timing.seconds / operation.trips
     row = {"bytes": size, "seconds": seconds, "min_seconds": timing.min_seconds / operation.trips}
     if size:

@@ -13,7 +13,6 @@ from experiments.run import Run
 WARM_UP_CALLS = 2
 ROUND_BYTES = 64 * 2**20
 """A round repeats a call until it has moved about so much; small messages are repeated more often."""
-MOST_CALLS = 100
 
 
 @dataclass(frozen=True)
@@ -26,9 +25,9 @@ class Timing:
     """In all rounds together."""
 
 
-def time_calls(run: Run, call: Callable[[], None], size: int, rounds: int) -> Timing:
-    """Time a call that moves `size` bytes; every rank has to make it."""
-    calls = max(1, min(MOST_CALLS, ROUND_BYTES // max(size, 1)))
+def time_calls(run: Run, call: Callable[[], None], size: int, rounds: int, most_calls: int) -> Timing:
+    """Time a call that moves `size` bytes, at most so many times a round; every rank has to make it."""
+    calls = max(1, min(most_calls, ROUND_BYTES // max(size, 1)))
     for _ in range(WARM_UP_CALLS):
         call()
     seconds = torch.tensor([time_round(run, call, calls) for _ in range(rounds)], dtype=torch.float64)
