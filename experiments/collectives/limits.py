@@ -42,8 +42,9 @@ def require_ranks(name: str, ranks: int) -> None:
 def require_room(run: Run, size: int) -> None:
     """Refuse, on all ranks together, buffers that some node has no memory for."""
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") // run.place.local_world_size
-    if run.device.type == "cuda":
-        free = torch.cuda.mem_get_info(run.device)[0]
+    device = distributed.device_of_messages()
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
     [short] = distributed.total(2 * size > free)
     if short:
         message = f"--max-bytes {size}: {short:.0f} of {run.world_size} ranks have no room for two such buffers"

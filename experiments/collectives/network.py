@@ -51,8 +51,9 @@ def main() -> None:
 def measure(run: Run, args: Namespace) -> None:
     """Measure each pair, in both directions, while the other ranks wait; then sum up."""
     node_of, between = ends(run)
-    small = torch.zeros(SMALL_BYTES, dtype=torch.uint8, device=run.device)
-    large = torch.zeros(args.message_bytes, dtype=torch.uint8, device=run.device).fill_(1)
+    memory = distributed.device_of_messages()
+    small = torch.zeros(SMALL_BYTES, dtype=torch.uint8, device=memory)
+    large = torch.zeros(args.message_bytes, dtype=torch.uint8, device=memory).fill_(1)
     SENT.extend([small, large])
     rows = []
     for source, target in permutations(node_of, 2):
@@ -70,7 +71,7 @@ def measure(run: Run, args: Namespace) -> None:
         rows.append(row)
         if run.first:
             place = {"source_node": node_of[source], "target_node": node_of[target]}
-            run.log.point("network", f"{source} -> {target}", between=between, **place, **row)
+            run.log.point("network", f"{source} -> {target}", between=between, memory=memory.type, **place, **row)
             sys.stderr.write(
                 f"rank {source} (node {node_of[source]}) -> rank {target} (node {node_of[target]}):"
                 f" latency {1e6 * row['latency_seconds']:.1f} us, p99 {1e6 * row['latency_p99_seconds']:.1f} us,"
@@ -83,7 +84,7 @@ def measure(run: Run, args: Namespace) -> None:
 
 def ends(run: Run) -> tuple[dict[int, int], str]:
     """Return the ranks that take part, each with its node, and what it is that lies between them."""
-    mine = torch.tensor([run.place.node_rank, run.place.local_rank], device=run.device)
+    mine = torch.tensor([run.place.node_rank, run.place.local_rank], device=distributed.device_of_messages())
     places = [torch.zeros_like(mine) for _ in range(run.world_size)]
     SENT.extend([mine, *places])
     dist.all_gather(places, mine)

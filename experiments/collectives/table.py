@@ -4,6 +4,7 @@ Row = tuple[str, dict[str, float]]
 """An operation at one size: `bytes`, `seconds`, `min_seconds` and, where it has a size, its two bandwidths."""
 
 HEADLINES = ("all_reduce", "ring_all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "broadcast", "isend")
+TITLES = ("bytes", "mean us", "min us", "algbw GB/s", "busbw GB/s")
 
 
 def headlines(rows: list[Row]) -> dict[str, float]:
@@ -25,6 +26,3 @@ def table(rows: list[Row], ranks: int) -> str:
         numbers += [f"{row[key] / 1e9:.3f}" for key in row if key.endswith("bytes_per_second")]
         lines.append(f"{name:24}" + "".join(f"{number:>12}" for number in numbers))
     return "\n".join([*lines, ""])
-
-
-TITLES = ("bytes", "mean us", "min us", "algbw GB/s", "busbw GB/s")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from experiments.distributed import SENT
+from experiments.distributed import SENT, device_of_messages
 from experiments.run import Run
 
 WARM_UP_CALLS = 2
@@ -31,7 +31,7 @@ def time_calls(run: Run, call: Callable[[], None], size: int, rounds: int, most_
     for _ in range(WARM_UP_CALLS):
         call()
     seconds = torch.tensor([time_round(run, call, calls) for _ in range(rounds)], dtype=torch.float64)
-    seconds = seconds.to(run.device) / calls
+    seconds = seconds.to(device_of_messages()) / calls
     SENT.append(seconds)
     dist.all_reduce(seconds, op=dist.ReduceOp.MAX)  # a call is done when the last rank is
     return Timing(seconds.mean().item(), seconds.min().item(), calls * rounds)

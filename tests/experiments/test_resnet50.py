@@ -1,6 +1,7 @@
 """ResNet50 whole, split and as a pipeline; on a CPU, which stands for both devices."""
 
 import json
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,13 +97,16 @@ def test_what_cannot_be_trained_is_refused(words: list[str], text: str) -> None:
         require_sense(resnet_parser(None).parse_args(words))
 
 
+def test_three_devices_are_refused() -> None:
+    with pytest.raises(Refusal, match="^--devices 3: the model is cut in two"):
+        require_sense(Namespace(**vars(resnet_parser(None).parse_args([])), devices=3))
+
+
 @pytest.mark.parametrize(
     ("program", "world", "words", "text"),
     [
         ("split", None, ("--micro-batches", "2"), "resnet50.split takes a batch at once"),
-        ("pipelined", None, ("--devices", "3"), "--devices 3: the model is cut in two"),
         ("split", 2, TINY, "resnet50.split is one process and 2 were started"),
-        ("split", None, ("--device", "cuda"), "2 GPUs were asked for on this node and 0 are seen"),
     ],
 )
 def test_a_refusal_is_one_line(plain: Launch, program: str, world: int | None, words: Any, text: str) -> None:
