@@ -59,7 +59,7 @@ def test_a_definition_without_images_ends_with_its_measure(
         assert record["status"] == "completed"
         assert record["metrics"][record["launch"]["measure"]] > 0
     if name == "network":
-        printed = b"".join(path.read_bytes() for path in tmp_path.glob("network/*/raw/**/stdout.log"))
+        printed = b"".join(path.read_bytes() for path in tmp_path.glob("network/*/raw/*.stdout"))
         assert printed.count(b'"between": "nodes"') == 2
 
 
