@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from bench import loader, overhead, parsing, startup, summary
+from bench import collectives, loader, overhead, parsing, startup, summary
 
 PARTS = {
     "startup": startup,
     "parsing": parsing,
     "summary": summary,
     "loader": loader,
+    "collectives": collectives,
     "overhead": overhead,
 }
 

@@ -93,11 +93,17 @@ def barrier() -> None:
         dist.barrier()
 
 
+def device_of_messages() -> torch.device:
+    """Return where the tensors of a message have to lie: on the GPU for NCCL, in main memory for Gloo."""
+    on_gpu = dist.get_backend() == "nccl"
+    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+
+
 def total(*amounts: float | Tensor) -> list[float]:
     """Return the sum of each amount over all ranks, in float64."""
     values = torch.tensor([float(amount) for amount in amounts], dtype=torch.float64)
     if dist.is_initialized():
-        values = values.to(_device_of_messages())
+        values = values.to(device_of_messages())
         SENT.append(values)
         dist.all_reduce(values)
     return [float(value) for value in values]
@@ -108,7 +114,7 @@ def require_equal(what: str, sha256: str) -> None:
     if not dist.is_initialized():
         return
     mine = torch.tensor(list(bytes.fromhex(sha256)), dtype=torch.uint8)
-    mine = mine.to(_device_of_messages())
+    mine = mine.to(device_of_messages())
     everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     SENT.extend([mine, *everyone])
     dist.all_gather(everyone, mine)
@@ -156,8 +162,3 @@ def wait_for_neighbours(place: Place, seconds: float = 30) -> None:
         store.wait([f"{node}/all"], patience)
     except (RuntimeError, OSError):
         return  # the others are busy or gone: this process has said what it had to
-
-
-def _device_of_messages() -> torch.device:
-    on_gpu = dist.get_backend() == "nccl"
-    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")

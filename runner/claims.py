@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.layout import Layout
 from runner.statistics import accuracies_agree
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ def refusal(row: Row) -> str | None:
         return "replayed, not measured here"
     if not row.complete:
         return "no complete run"
+    if row.any.device == "cpu" and row.any.processes > Layout.parse(row.any.layout).world_size:
+        return "its devices are one CPU"
     base = row.baseline
     if base is row:
         return "the baseline"

@@ -134,6 +134,7 @@ def _notes(block: Block) -> list[str]:
             "weak scaling: the batch per process is fixed, so the global batch grows with the processes; the speed-up"
             " compares samples per second, not the same optimisation"
         )
+    notes += _moved(block)
     for skip in block.definition.get("skip", []):
         if skip.get("when") in (None, block.any.device):
             cells = ", ".join(f"{key} {value}" for key, value in skip.items() if key not in ("why", "when"))
@@ -158,6 +159,15 @@ def _row_notes(row: Row) -> list[str]:
     if row.any.device == "cpu" and 0 < row.any.cores < row.any.processes:
         notes.append(f"{name}: {row.any.processes} processes share {row.any.cores} cores")
     return notes
+
+
+def _moved(block: Block) -> list[str]:
+    """Say what a step moves where programs are compared that move it in different ways."""
+    moved = [(cell_name(row.any), row.mean("bytes_moved")) for row in block.rows]
+    if "program" not in block.any.axes or not any(bytes_moved for _, bytes_moved in moved):
+        return []
+    each = "; ".join(f"{name}: {bytes_moved:,.0f}" for name, bytes_moved in moved if bytes_moved is not None)
+    return [f"bytes that a step moves between devices (each run's events say how they were counted): {each}"]
 
 
 def cell_name(run: Digest) -> str:

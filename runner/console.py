@@ -14,6 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from runner.progress import Progress
+from runner.statistics import decimals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,7 +148,7 @@ def print_error(message: str) -> None:
 def _result(record: Record) -> str:
     metrics = record.metrics
     measure = record.launch.measure
-    words = [f"{measure} {metrics[measure]:.2f}"] if measure in metrics else []
+    words = [f"{measure} {metrics[measure]:.{decimals(metrics[measure])}f}"] if measure in metrics else []
     if "final_accuracy" in metrics:
         words.append(f"accuracy {metrics['final_accuracy']:.2%}")
     if "samples_per_second" in metrics:

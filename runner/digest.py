@@ -45,6 +45,7 @@ class Digest(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     trained_samples: int
     steps: int
     global_batch_size: int
+    bytes_moved: float | None = None
     torch: str
     same: dict[str, str]
     runner: dict[str, Any]
@@ -89,6 +90,7 @@ def digest(record: Record, path: str) -> Digest:
         trained_samples=sum(_count(epoch.get("trained_samples")) for epoch in record.epochs),
         steps=sum(_count(epoch.get("steps")) for epoch in record.epochs),
         global_batch_size=_count(record.facts.get("global_batch_size")),
+        bytes_moved=record.metrics.get("bytes_moved_per_step"),
         torch=str(first.get("torch", "")),
         same={
             "image": _image(launch.image or {}),

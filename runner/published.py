@@ -12,7 +12,7 @@ from runner.errors import did_you_mean
 if TYPE_CHECKING:
     from runner.yamlfile import Document
 
-NUMBERS = ("total_seconds", "train_seconds", "speedup", "accuracy", "best_accuracy")
+NUMBERS = ("total_seconds", "train_seconds", "round_trip_seconds", "speedup", "accuracy", "best_accuracy")
 CURVES = ("train_loss", "val_loss")
 TEXTS = ("hardware", "where", "note")
 

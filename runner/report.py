@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from runner.compare import Block, Row, cell_name
-from runner.published import figures
+from runner.published import NUMBERS, figures
+from runner.statistics import decimals
 
 if TYPE_CHECKING:
     from runner.statistics import Estimate
@@ -77,7 +78,7 @@ def to_table(block: Block) -> Table:
     lines = [_line(row, axes) for row in block.rows]
     lines += [_published_line(line, axes, run.measure) for line in figures(block.definition)]
     points = "; ".join(
-        f"{cell_name(row.any)}: {' '.join(f'{one.seconds:.2f}' for one in row.complete if one.seconds)}"
+        f"{cell_name(row.any)}: {' '.join(_seconds(one.seconds) for one in row.complete if one.seconds)}"
         for row in block.rows
         if row.complete
     )
@@ -158,9 +159,10 @@ def _line(row: Row, axes: list[str]) -> list[str]:
 
 def _published_line(line: dict[str, Any], axes: list[str], measure: str) -> list[str]:
     """Lay out a published row: its own figures, and the speed-up that its own times give."""
-    seconds = line.get("total_seconds") or line.get("train_seconds")
+    times = [key for key in (measure, *NUMBERS) if key.endswith("_seconds") and line.get(key)]
+    seconds = line[times[0]] if times else None
     accuracy = line.get("accuracy") or line.get("best_accuracy")
-    name = "" if line.get(measure) or not seconds else " total" if line.get("total_seconds") else " train"
+    name = "" if measure in times or not times else " " + times[0].removesuffix("_seconds").replace("_", " ")
     computed, printed = line.get("computed_speedup"), line.get("speedup")
     speedup = f"{computed:.2f}" if computed else ""
     if printed and (not computed or abs(printed - computed) > line["rounding"]):
@@ -184,10 +186,14 @@ def _published_line(line: dict[str, Any], axes: list[str], measure: str) -> list
 def _estimate(estimate: Estimate | None) -> str:
     if estimate is None:
         return ""
-    digits = 2 if estimate.value < 1000 else 0  # noqa: PLR2004 - four digits of seconds say enough
+    digits = decimals(estimate.value) if estimate.value < 1000 else 0  # noqa: PLR2004 - four digits of seconds say enough
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.{digits}f}"
     return f"{estimate.value:.{digits}f} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.{decimals(value)}f}"
 
 
 def _pipe(cells: list[str]) -> str:

@@ -19,6 +19,7 @@ _MOST_TERMS = 2000
 _TINY = 1e-300
 _CONVERGED = 1e-9
 _MOST_STEPS = 50
+_LITTLE = 0.1
 
 
 @dataclass(frozen=True)
@@ -133,3 +134,8 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 def _away_from_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
+
+
+def decimals(seconds: float) -> int:
+    """Return how many decimals say enough: two, or three significant ones of less than a tenth of a second."""
+    return 2 - math.floor(math.log10(seconds)) if 0 < seconds < _LITTLE else 2

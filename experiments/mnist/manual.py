@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from experiments.mnist.arguments import global_batch_size, mnist_parser, parse
 from experiments.mnist.data import Batch, Batches, load
+from experiments.mnist.traffic import tell_manual
 from experiments.mnist.training import (
     Report,
     build_model,
@@ -65,6 +66,7 @@ def train(run: Run, args: Namespace) -> None:
                 totals.add(batch, step(batch))
         report.evaluate(model, epoch)
     report.finish(model)
+    tell_manual(run, model)
 
 
 def add_gradients(model: nn.Module) -> None:

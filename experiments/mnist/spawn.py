@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from experiments.distributed import Place, Refusal
 from experiments.mnist.arguments import global_batch_size, mnist_parser, parse
 from experiments.mnist.data import Batch, Batches, load
+from experiments.mnist.traffic import tell_ddp
 from experiments.mnist.training import (
     Report,
     build_model,
@@ -98,6 +99,7 @@ def train(run: Run, args: Namespace) -> None:
                 totals.add(batch, step(batch))
         report.evaluate(model, epoch)
     report.finish(model)
+    tell_ddp(run, model, next(batches.epoch(1)).images)
 
 
 if __name__ == "__main__":

@@ -79,6 +79,17 @@ def launch() -> Callable[..., Ended]:
 
 
 @pytest.fixture(scope="session")
+def plain() -> Callable[..., Ended]:
+    """Start `experiments.<program>` with these arguments alone; `env` is added to its environment."""
+
+    @cache
+    def once(program: str, processes: int | None, *args: str, env: tuple[tuple[str, str], ...] = ()) -> Ended:
+        return start(["-m", f"experiments.{program}", *args], processes, dict(env))
+
+    return once
+
+
+@pytest.fixture(scope="session")
 def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
     """Start a program as `launch` does, and keep the parameters that its rank 0 ended with.
 

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 import torch
 
+from experiments.mnist.model import MODELS
+
 Launch = Callable[..., Any]
 ODD = ("--epochs", "1", "--batch-size", "479", "--model", "seed-2")
 """1,438 = 3 x 479 + 1: the last batch has one sample, and all ranks but one have none of it."""
@@ -211,3 +213,31 @@ def test_the_published_loader_trains_the_same_model(launch: Launch) -> None:
     torchvision = launch("mnist.single", None, *ODD, "--loader", "torchvision")
     assert torchvision.first("dataset")["metadata"]["loader"] == "torchvision"
     assert torchvision.losses == resident.losses
+
+
+@pytest.mark.parametrize(("world", "processes"), [(None, 1), (2, 2), (3, 3)])
+def test_the_bytes_that_ddp_moves_are_counted(launch: Launch, world: int | None, processes: int) -> None:
+    told = launch("mnist.ddp", world, *ODD).all("traffic")
+    assert len(told) == 1
+    assert told[0]["value"].startswith("counted in a step of DDP")
+    parameters = sum(parameter.numel() for parameter in MODELS["seed-2"]().parameters())
+    data = told[0]["metadata"]
+    assert (data["all_reduce_bytes"], data["broadcast_bytes"]) == (4 * parameters, 0)
+    assert data["moved_bytes"] == 2 * (processes - 1) * 4 * parameters
+    assert data["busiest_device_bytes"] * processes == pytest.approx(2 * data["moved_bytes"])
+
+
+def test_gradients_averaged_by_hand_move_what_ddp_moves(train: Launch, launch: Launch) -> None:
+    manual, ddp = train("mnist.manual", 3, *ALIKE), launch("mnist.ddp", 3, *ODD)
+    assert manual.first("traffic")["metadata"]["moved_bytes"] == ddp.first("traffic")["metadata"]["moved_bytes"]
+
+
+def test_buffers_are_broadcast_too(launch: Launch) -> None:
+    buffers = sum(buffer.nbytes for buffer in MODELS["seed-1"]().buffers())
+    assert launch("mnist.ddp", 2, *RANDOM).first("traffic")["metadata"]["broadcast_bytes"] == buffers > 0
+
+
+def test_data_parallel_on_one_device_moves_nothing(train: Launch) -> None:
+    told = train("mnist.data_parallel", None, *ALIKE).first("traffic")
+    assert told["value"].startswith("computed from the sizes")
+    assert (told["metadata"]["moved_bytes"], told["metadata"]["busiest_device_bytes"]) == (0, 0)

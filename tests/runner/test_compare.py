@@ -304,3 +304,15 @@ def test_no_run_is_lost_and_no_claim_stands_without_its_evidence(runs: list[Dige
             assert all(one.status == "completed" for side in (found, found.baseline) for one in side.runs)
         if found.speedup is not None:
             assert math.isfinite(found.speedup.value)
+
+
+def test_a_cpu_that_stands_for_two_devices_claims_nothing() -> None:
+    split = [one for one in block(base() + pair(layout="1x1", processes=2, axes={"half": 1})).rows if one.any.axes]
+    assert [one.claimed for one in split] == ["its devices are one CPU"]
+
+
+def test_what_a_step_moves_is_said_where_programs_are_compared() -> None:
+    runs = base(axes={"program": "one"}) + pair(axes={"program": "ddp"}, bytes_moved=1234.0)
+    said = [note for note in block(runs).notes if note.startswith("bytes that a step moves")]
+    assert [note.partition("): ")[2] for note in said] == ["1x2 ddp: 1,234"]
+    assert not [note for note in block(base() + pair(bytes_moved=1234.0)).notes if "moves" in note]

@@ -169,6 +169,7 @@ WRONG = [
     ("hardware: 1x A100, total", "total", "19: the row needs its 'hardware', as 1x A100"),
     ("total_seconds: 170.24", "total_second: 170.24", "19: unknown key 'total_second'; did you mean 'total_seconds'?"),
     ("total_seconds: 170.24", "total_seconds: fast", "19: 'total_seconds' has to be a number above 0, not 'fast'"),
+    ("total_seconds: 170.24", "round_trip_seconds: 0", "19: 'round_trip_seconds' has to be a number above 0, not 0"),
     ("total_seconds: 170.24, ", "", "19: the row has no figure"),
     ("[2.0, 1.5]", "[2.0, x]", "20: 'train_loss' has to be a list of numbers, one for each epoch"),
     ("best_accuracy: 0.98", "best_accuracy: 98", "20: 'best_accuracy' is a share from 0 to 1, not 98"),

@@ -191,3 +191,17 @@ def test_every_line_of_a_markdown_table_has_as_many_cells(blocks: list[Block]) -
         widths.append({line.count("|") for line in lines})
     assert all(len(width) == 1 for width in widths)
     assert len(widths) == 2
+
+
+@pytest.mark.parametrize(
+    ("measure", "shown"),
+    [("total_seconds", "170.24"), ("train_seconds", "150"), ("round_trip_seconds", "170.24 total")],
+)
+def test_a_published_row_shows_the_time_that_is_compared_or_names_another(measure: str, shown: str) -> None:
+    line = {"hardware": "1x A100", "total_seconds": 170.24, "train_seconds": 150, "rounding": 0}
+    assert report._published_line(line, [], measure)[2] == shown
+
+
+def test_a_published_round_trip_is_shown_with_its_digits() -> None:
+    line = {"hardware": "two computers", "round_trip_seconds": 2.84e-4, "rounding": 0}
+    assert report._published_line(line, [], "round_trip_seconds")[2] == "0.000284"

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.statistics import Estimate, accuracies_agree, karp_flatt, ratio, t_quantile, typical
+from runner.statistics import Estimate, accuracies_agree, decimals, karp_flatt, ratio, t_quantile, typical
 
 TIMES = st.lists(st.floats(0.01, 1e5), min_size=2, max_size=12)
 
@@ -129,3 +129,18 @@ def test_accuracies_agree_where_the_test_samples_explain_the_difference(
 ) -> None:
     assert accuracies_agree(first, samples, second, samples) is agree
     assert accuracies_agree(second, samples, first, samples) is agree
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (12.3456, "12.35"),
+        (0.1, "0.10"),
+        (0.0999, "0.0999"),
+        (0.000284, "0.000284"),
+        (1.5e-6, "0.00000150"),
+        (0, "0.00"),
+    ],
+)
+def test_little_seconds_keep_three_digits(seconds: float, shown: str) -> None:
+    assert f"{seconds:.{decimals(seconds)}f}" == shown

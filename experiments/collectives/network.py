@@ -1,0 +1,142 @@
+"""The network below: latency and bandwidth between every pair of nodes, through the process group.
+
+By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.collectives.network
+
+One rank of each node takes part. With one node alone its ranks are measured, and the events say so.
+"""
+
+import math
+import statistics
+import sys
+import time
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from itertools import permutations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.elastic.multiprocessing.errors import record
+
+from experiments import distributed
+from experiments.distributed import SENT, Refusal
+from experiments.run import Run, running
+
+SMALL_BYTES = 8
+WARM_UP_TRIPS = 20
+
+
+@record
+def main() -> None:
+    """Read the arguments, then measure."""
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser.add_argument("--round-trips", type=int, default=1000, help="of a small message, for the latency")
+    parser.add_argument("--messages", type=int, default=8, help="large ones in a row, for the bandwidth")
+    parser.add_argument("--message-bytes", type=int, default=32 * 2**20)
+    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto")
+    parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads of each process")
+    args = parser.parse_args()
+    with running("collectives.network", args) as run:
+        for name in ("round_trips", "messages", "message_bytes"):
+            if getattr(args, name) < 1:
+                message = f"--{name.replace('_', '-')} {getattr(args, name)}: at least 1"
+                raise Refusal(message)
+        if run.world_size == 1:
+            message = "a network needs 2 ranks and there is 1"
+            raise Refusal(message)
+        run.join()
+        measure(run, args)
+
+
+def measure(run: Run, args: Namespace) -> None:
+    """Measure each pair, in both directions, while the other ranks wait; then sum up."""
+    node_of, between = ends(run)
+    memory = distributed.device_of_messages()
+    small = torch.zeros(SMALL_BYTES, dtype=torch.uint8, device=memory)
+    large = torch.zeros(args.message_bytes, dtype=torch.uint8, device=memory).fill_(1)
+    SENT.extend([small, large])
+    rows = []
+    for source, target in permutations(node_of, 2):
+        with run.phase("pair", source_rank=source, target_rank=target):
+            trips = round_trips(run, source, target, small, args.round_trips)
+            seconds = one_way(run, source, target, large, small, args.messages)
+        # Only the source has measured: the others add nothing to the sum.
+        median, p99, seconds = distributed.total(*quantiles(trips), seconds)
+        row = {
+            "round_trip_seconds": median,
+            "latency_seconds": median / 2,
+            "latency_p99_seconds": p99 / 2,
+            "bytes_per_second": args.messages * args.message_bytes / seconds,
+        }
+        rows.append(row)
+        if run.first:
+            place = {"source_node": node_of[source], "target_node": node_of[target]}
+            run.log.point("network", f"{source} -> {target}", between=between, memory=memory.type, **place, **row)
+            sys.stderr.write(
+                f"rank {source} (node {node_of[source]}) -> rank {target} (node {node_of[target]}):"
+                f" latency {1e6 * row['latency_seconds']:.1f} us, p99 {1e6 * row['latency_p99_seconds']:.1f} us,"
+                f" {row['bytes_per_second'] / 1e9:.3f} GB/s\n"
+            )
+    if run.first:  # of the worst pair
+        worst = {key: (min if key == "bytes_per_second" else max)(row[key] for row in rows) for key in rows[0]}
+        run.log.point("tracked_stats", worst)
+
+
+def ends(run: Run) -> tuple[dict[int, int], str]:
+    """Return the ranks that take part, each with its node, and what it is that lies between them."""
+    mine = torch.tensor([run.place.node_rank, run.place.local_rank], device=distributed.device_of_messages())
+    places = [torch.zeros_like(mine) for _ in range(run.world_size)]
+    SENT.extend([mine, *places])
+    dist.all_gather(places, mine)
+    nodes = {rank: int(place[0]) for rank, place in enumerate(places)}
+    if len(set(nodes.values())) == 1:
+        return nodes, "ranks of one node"
+    return {rank: nodes[rank] for rank, place in enumerate(places) if place[1] == 0}, "nodes"
+
+
+def round_trips(run: Run, source: int, target: int, small: Tensor, count: int) -> list[float]:
+    """Return the seconds of each round trip of a small message, as the source sees it; nothing elsewhere."""
+    seconds = []
+    for _ in range(WARM_UP_TRIPS + count):
+        began = time.perf_counter()
+        if run.rank == source:
+            dist.send(small, dst=target)
+            dist.recv(small, src=target)
+            run.wait_for_devices()
+            seconds.append(time.perf_counter() - began)
+        elif run.rank == target:
+            dist.recv(small, src=source)
+            dist.send(small, dst=source)
+    return seconds[WARM_UP_TRIPS:]
+
+
+def one_way(run: Run, source: int, target: int, large: Tensor, small: Tensor, count: int) -> float:
+    """Return the seconds in which the target has received all messages, as the source sees it; 0 elsewhere."""
+    began = 0.0
+    for number in range(count + 1):
+        if number == 1:  # the first message warms up
+            run.wait_for_devices()
+            began = time.perf_counter()
+        if run.rank == source:
+            dist.send(large, dst=target)
+        elif run.rank == target:
+            dist.recv(large, src=source)
+        if number in (0, count):  # ... and here the target says that it has everything
+            if run.rank == source:
+                dist.recv(small, src=target)
+            elif run.rank == target:
+                dist.send(small, dst=source)
+    run.wait_for_devices()
+    return time.perf_counter() - began if run.rank == source else 0.0
+
+
+def quantiles(seconds: list[float]) -> tuple[float, float]:
+    """Return the median and the 99th percentile: the least value that 99% of the others do not exceed."""
+    if not seconds:
+        return 0.0, 0.0
+    ordered = sorted(seconds)
+    return statistics.median(ordered), ordered[math.ceil(0.99 * len(ordered)) - 1]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""The operations of `torch.distributed`, each on buffers of one shape, and what its bandwidth is called.
+
+The size of an operation and its two bandwidths are nccl-tests' (https://github.com/NVIDIA/nccl-tests,
+doc/PERFORMANCE.md): the algorithm bandwidth is the size over the time; the bus bandwidth is that times
+a factor which makes it comparable with the speed of the hardware at any number of ranks.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from experiments import distributed
+from experiments.collectives.ring import exchange, ring_all_reduce
+from experiments.distributed import SENT
+
+ELEMENT = torch.float32
+ELEMENT_BYTES = 4
+
+
+@dataclass
+class Buffers:
+    """What one rank gives to an operation and takes from it.
+
+    `mine` [count] is a rank's own part, `whole` and `spare` [ranks * count] hold a part for each rank;
+    for an operation on one part alone `spare` is [count] and `whole` is empty.
+    """
+
+    mine: Tensor
+    whole: Tensor
+    spare: Tensor
+    parts: list[Tensor] = field(init=False)
+    spare_parts: list[Tensor] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Cut the parts, and keep all of it until the process group is gone (see SENT)."""
+        ranks = dist.get_world_size()
+        self.parts = list(self.whole.chunk(ranks))
+        self.spare_parts = list(self.spare.chunk(ranks))
+        SENT.extend([self.mine, self.whole, self.spare, *self.parts, *self.spare_parts])
+
+
+def ping_pong(buffers: Buffers) -> None:
+    """Send from rank 0 to rank 1, and back; the others look on."""
+    rank = dist.get_rank()
+    if rank == 0:
+        dist.send(buffers.mine, dst=1)
+        dist.recv(buffers.mine, src=1)
+    elif rank == 1:
+        dist.recv(buffers.mine, src=0)
+        dist.send(buffers.mine, dst=0)
+
+
+def shift(buffers: Buffers) -> None:
+    """Send to the next rank while receiving from the one before, without waiting in between."""
+    exchange(buffers.mine, buffers.spare)
+
+
+def broadcast(buffers: Buffers) -> None:
+    """Give all ranks what rank 0 has."""
+    dist.broadcast(buffers.mine, src=0)
+
+
+def scatter(buffers: Buffers) -> None:
+    """Give each rank its part of what rank 0 has."""
+    dist.scatter(buffers.mine, buffers.parts if dist.get_rank() == 0 else None, src=0)
+
+
+def gather(buffers: Buffers) -> None:
+    """Bring the ranks' parts together on rank 0."""
+    dist.gather(buffers.mine, buffers.parts if dist.get_rank() == 0 else None, dst=0)
+
+
+def reduce(buffers: Buffers) -> None:
+    """Add up on rank 0; what the others hold afterwards is not defined."""
+    dist.reduce(buffers.mine, dst=0)
+
+
+def all_gather(buffers: Buffers) -> None:
+    """Bring the ranks' parts together on every rank, in a list."""
+    dist.all_gather(buffers.parts, buffers.mine)
+
+
+def all_gather_into_tensor(buffers: Buffers) -> None:
+    """Bring the ranks' parts together on every rank, in one tensor."""
+    dist.all_gather_into_tensor(buffers.whole, buffers.mine)
+
+
+def all_reduce(buffers: Buffers) -> None:
+    """Add up on every rank."""
+    dist.all_reduce(buffers.mine)
+
+
+def by_hand(buffers: Buffers) -> None:
+    """Add up on every rank, by sends and receives alone."""
+    ring_all_reduce(buffers.mine, buffers.spare)
+
+
+def reduce_scatter(buffers: Buffers) -> None:
+    """Add up, each rank keeping its part of the sum, from a list."""
+    dist.reduce_scatter(buffers.mine, buffers.parts)
+
+
+def reduce_scatter_tensor(buffers: Buffers) -> None:
+    """Add up, each rank keeping its part of the sum, from one tensor."""
+    dist.reduce_scatter_tensor(buffers.mine, buffers.whole)
+
+
+def all_to_all(buffers: Buffers) -> None:
+    """Exchange a part with every rank, in lists."""
+    dist.all_to_all(buffers.spare_parts, buffers.parts)
+
+
+def all_to_all_single(buffers: Buffers) -> None:
+    """Exchange a part with every rank, in one tensor."""
+    dist.all_to_all_single(buffers.spare, buffers.whole)
+
+
+def barrier(_: Buffers) -> None:
+    """Wait for all ranks."""
+    distributed.barrier()
+
+
+def once(_: int) -> float:
+    """Return the factor where every byte goes over the slowest link once: the bus bandwidth is the other one."""
+    return 1.0
+
+
+def all_but_own(ranks: int) -> float:
+    """Return the factor where a rank already has its own part of the total: (n - 1) / n."""
+    return (ranks - 1) / ranks
+
+
+def there_and_back(ranks: int) -> float:
+    """Return the factor of all_reduce, a reduce_scatter and an all_gather: 2 (n - 1) / n."""
+    return 2 * (ranks - 1) / ranks
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: `bus` is its factor at n ranks, `in_parts` says that its size is that of all parts."""
+
+    call: Callable[[Buffers], None]
+    bus: Callable[[int], float] = once
+    in_parts: bool = False
+    least_ranks: int = 1
+    trips: int = 1
+    """How many times the data goes its way in one call; the time is that of one."""
+
+
+OPERATIONS = {
+    "send": Operation(ping_pong, least_ranks=2, trips=2),
+    "isend": Operation(shift, least_ranks=2),
+    "broadcast": Operation(broadcast),
+    "scatter": Operation(scatter, all_but_own, in_parts=True),
+    "gather": Operation(gather, all_but_own, in_parts=True),
+    "reduce": Operation(reduce),
+    "all_gather": Operation(all_gather, all_but_own, in_parts=True),
+    "all_gather_into_tensor": Operation(all_gather_into_tensor, all_but_own, in_parts=True),
+    "all_reduce": Operation(all_reduce, there_and_back),
+    "ring_all_reduce": Operation(by_hand, there_and_back, least_ranks=2),
+    "reduce_scatter": Operation(reduce_scatter, all_but_own, in_parts=True),
+    "reduce_scatter_tensor": Operation(reduce_scatter_tensor, all_but_own, in_parts=True),
+    "all_to_all": Operation(all_to_all, all_but_own, in_parts=True),
+    "all_to_all_single": Operation(all_to_all_single, all_but_own, in_parts=True),
+    "barrier": Operation(barrier),
+}
+"""By name, as `torch.distributed` has it; `ring_all_reduce` is this kit's own."""
+
+
+def cut(operation: Operation, size: int, arenas: list[Tensor], ranks: int) -> tuple[Buffers, int]:
+    """Cut an operation's buffers out of two arenas of bytes; return them with the bytes that they really have.
+
+    A size is rounded down to whole numbers (float32) of equal parts, but every part has one at least.
+    """
+    mine, spare = (arena[: arena.numel() // ELEMENT_BYTES * ELEMENT_BYTES].view(ELEMENT) for arena in arenas)
+    if not operation.in_parts:
+        count = size // ELEMENT_BYTES
+        return Buffers(mine[:count], spare[:0], spare[:count]), count * ELEMENT_BYTES
+    count = max(1, size // ELEMENT_BYTES // ranks)
+    total = count * ranks
+    return Buffers(mine[:count], spare[:total], mine[:total]), total * ELEMENT_BYTES

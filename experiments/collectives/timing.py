@@ -1,0 +1,47 @@
+"""How long a call takes: warmed up, in rounds of many calls, on the slowest rank."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from experiments.distributed import SENT, device_of_messages
+from experiments.run import Run
+
+WARM_UP_CALLS = 2
+ROUND_BYTES = 64 * 2**20
+"""A round repeats a call until it has moved about so much; small messages are repeated more often."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call: the mean over all rounds, and the fastest round's."""
+
+    seconds: float
+    min_seconds: float
+    calls: int
+    """In all rounds together."""
+
+
+def time_calls(run: Run, call: Callable[[], None], size: int, rounds: int, most_calls: int) -> Timing:
+    """Time a call that moves `size` bytes, at most so many times a round; every rank has to make it."""
+    calls = max(1, min(most_calls, ROUND_BYTES // max(size, 1)))
+    for _ in range(WARM_UP_CALLS):
+        call()
+    seconds = torch.tensor([time_round(run, call, calls) for _ in range(rounds)], dtype=torch.float64)
+    seconds = seconds.to(device_of_messages()) / calls
+    SENT.append(seconds)
+    dist.all_reduce(seconds, op=dist.ReduceOp.MAX)  # a call is done when the last rank is
+    return Timing(seconds.mean().item(), seconds.min().item(), calls * rounds)
+
+
+def time_round(run: Run, call: Callable[[], None], calls: int) -> float:
+    """Return the seconds that this rank needs, from a moment at which all ranks were idle."""
+    run.synchronise()
+    began = time.perf_counter()
+    for _ in range(calls):
+        call()
+    run.wait_for_devices()
+    return time.perf_counter() - began

@@ -1,0 +1,46 @@
+"""ResNet50 cut in two, as a pipeline: one device takes the next micro-batch while the other has the last.
+
+By hand:  python -m experiments.resnet50.pipelined --micro-batches 4 --batch-size 8 --image-size 64
+"""
+
+import torch
+from torch import Tensor
+from torch.distributed.elastic.multiprocessing.errors import record
+
+from experiments.resnet50.arguments import require_sense, resnet_parser
+from experiments.resnet50.model import build_resnet50, halves
+from experiments.resnet50.training import devices_of, train
+from experiments.run import running
+
+
+@record
+def main() -> None:
+    """Read the arguments, then train."""
+    parser = resnet_parser(__doc__)
+    parser.add_argument("--devices", type=int, default=2, help="the two halves' GPUs; a CPU stands for both")
+    args = parser.parse_args()
+    with running("resnet50.pipelined", args, devices=2, cpu_stands_in=True) as run:
+        require_sense(args)
+        with run.phase("setup"):
+            model = build_resnet50(args.seed)
+            here, there = devices_of(run)
+            first, second = halves(model)
+            first.to(here)
+            second.to(there)
+
+        def forward(images: Tensor) -> Tensor:
+            parts = iter(images.tensor_split(args.micro_batches))
+            crossing = first(next(parts)).to(there)
+            outputs = []
+            for part in parts:
+                # A GPU is only told what to do: both lines return at once, and the two devices work together.
+                outputs.append(second(crossing))
+                crossing = first(part).to(there)
+            outputs.append(second(crossing))
+            return torch.cat(outputs)  # the backward pass goes the same way, each device in its own thread
+
+        train(run, args, model, forward)
+
+
+if __name__ == "__main__":
+    main()

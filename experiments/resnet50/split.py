@@ -1,0 +1,42 @@
+"""ResNet50 cut in two, a device for each half: while one of them works, the other waits.
+
+By hand:  python -m experiments.resnet50.split --batch-size 8 --image-size 64
+"""
+
+from torch import Tensor
+from torch.distributed.elastic.multiprocessing.errors import record
+
+from experiments.distributed import Refusal
+from experiments.resnet50.arguments import require_sense, resnet_parser
+from experiments.resnet50.model import build_resnet50, halves
+from experiments.resnet50.training import devices_of, train
+from experiments.run import running
+
+
+@record
+def main() -> None:
+    """Read the arguments, then train."""
+    parser = resnet_parser(__doc__)
+    parser.add_argument("--devices", type=int, default=2, help="the two halves' GPUs; a CPU stands for both")
+    args = parser.parse_args()
+    with running("resnet50.split", args, devices=2, cpu_stands_in=True) as run:
+        require_sense(args)
+        if args.micro_batches > 1:
+            message = "resnet50.split takes a batch at once: resnet50.pipelined takes it in micro-batches"
+            raise Refusal(message)
+        with run.phase("setup"):
+            model = build_resnet50(args.seed)
+            here, there = devices_of(run)
+            first, second = halves(model)
+            first.to(here)
+            second.to(there)
+
+        def forward(images: Tensor) -> Tensor:
+            outputs: Tensor = second(first(images).to(there))
+            return outputs
+
+        train(run, args, model, forward)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""The operations of torch.distributed and the network below, on the real backend."""
+
+import math
+import statistics
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.collectives.limits import require_sense, sizes_between
+from experiments.collectives.network import quantiles
+from experiments.collectives.operations import OPERATIONS
+from experiments.distributed import Refusal
+from tests.experiments.conftest import start
+
+Launch = Callable[..., Any]
+QUICK = ("--max-bytes", "4096", "--rounds", "2", "--calls", "2")
+PING = ("--round-trips", "9", "--messages", "2", "--message-bytes", "65536")
+LACKING = {"reduce_scatter", "all_to_all"}
+"""What Gloo of torch 2.3 has as one tensor only; later ones may have it."""
+AFTER = {  # of rank 1 of 3, written out by hand
+    "send": [2],
+    "isend": [1, 2],
+    "broadcast": [1, 2],
+    "scatter": [1, 1],
+    "all_gather": [1, 2, 3, 4, 5, 6],
+    "all_gather_into_tensor": [1, 2, 3, 4, 5, 6],
+    "all_reduce": [9, 12],
+    "ring_all_reduce": [9, 12],
+    "reduce_scatter_tensor": [15, 18],
+    "all_to_all_single": [2, 3, 8, 9, 14, 15],
+}
+ON_RANK_0 = {"gather": [1, 2, 3, 4, 5, 6], "reduce": [9, 12], "scatter": [0, 0]}
+
+
+def story(ended: Any) -> list[str]:
+    assert ended.code == 0, ended.stderr
+    assert {event["metadata"]["status"] for event in ended.all("run_stop")} == {"success"}
+    return [event["key"] for event in ended.events]
+
+
+@pytest.mark.parametrize("world", [None, 2, 3])
+def test_every_operation_is_shown_or_said_to_be_unsupported(plain: Launch, world: int | None) -> None:
+    ended = plain("collectives.measure", world, *QUICK)
+    story(ended)
+    told = [event for event in ended.all("lesson") if event["metadata"]["rank"] == 0]
+    outcomes = {event["value"]: event["metadata"]["outcome"] for event in told}
+    assert list(outcomes) == list(OPERATIONS)
+    unsupported = {name for name, outcome in outcomes.items() if outcome == "unsupported"}
+    alone = {name for name in OPERATIONS if OPERATIONS[name].least_ranks > (world or 1)}
+    assert alone <= unsupported <= alone | LACKING
+    assert all(event["metadata"]["why"] for event in told if event["value"] in unsupported)
+    timed = {event["value"] for event in ended.all("collective")}
+    assert timed == set(OPERATIONS) - unsupported
+
+
+def test_each_operation_gives_what_arithmetic_says(plain: Launch) -> None:
+    ended = plain("collectives.measure", 3, *QUICK)
+    seen = {
+        (event["value"], event["metadata"]["rank"]): event["metadata"].get("after") for event in ended.all("lesson")
+    }
+    assert {name: seen[name, 1] for name in AFTER} == AFTER
+    assert {name: seen[name, 0] for name in ON_RANK_0} == ON_RANK_0
+    assert b"after all_reduce  Rank  1  has data  tensor([9, 12])\n" in ended.stdout
+    assert b"before all_reduce  Rank  1  has data  tensor([3, 4])\n" in ended.stdout
+    where = {event["metadata"]["outcome"] for event in ended.all("lesson") if event["value"] == "reduce"}
+    assert where == {"right", "not defined on this rank"}
+
+
+def test_bandwidths_are_those_of_nccl_tests(plain: Launch) -> None:
+    ended = plain("collectives.measure", 3, *QUICK)
+    factors = {"all_reduce": 4 / 3, "ring_all_reduce": 4 / 3, "broadcast": 1, "reduce": 1, "send": 1, "isend": 1}
+    rows = [event["metadata"] | {"name": event["value"]} for event in ended.all("collective")]
+    assert {row["rank"] for row in rows} == {0}
+    for row in rows:
+        if row["name"] == "barrier":
+            assert "bus_bytes_per_second" not in row
+            continue
+        assert row["algorithm_bytes_per_second"] == pytest.approx(row["bytes"] / row["seconds"])
+        factor = factors.get(row["name"], 2 / 3)  # all others have (n - 1) / n of the total size
+        assert row["bus_bytes_per_second"] == pytest.approx(factor * row["algorithm_bytes_per_second"])
+        assert 0 < row["min_seconds"] <= row["seconds"]
+    assert [row["bytes"] for row in rows if row["name"] == "all_reduce"] == [1024, 4096]
+    assert [row["bytes"] for row in rows if row["name"] == "all_gather"] == [1020, 4092]  # 3 equal parts
+
+
+def test_the_largest_size_is_the_headline_and_a_person_gets_a_table(plain: Launch) -> None:
+    ended = plain("collectives.measure", 2, *QUICK)
+    stats = ended.first("tracked_stats")["value"]
+    largest = [event["metadata"] for event in ended.all("collective") if event["value"] == "all_reduce"][-1]
+    assert stats["all_reduce_seconds"] == largest["seconds"]
+    assert stats["all_reduce_bus_bytes_per_second"] == largest["bus_bytes_per_second"]
+    lines = ended.stderr.split("2 ranks\n")[1].splitlines()
+    assert lines[0].split() == ["operation", "bytes", "mean", "us", "min", "us", "algbw", "GB/s", "busbw", "GB/s"]
+    assert len(lines) == 1 + len(ended.all("collective"))
+
+
+@pytest.mark.parametrize("world", [2, 5])
+def test_the_ring_gives_what_the_library_gives_for_any_size(world: int) -> None:
+    ended = start([str(Path(__file__).parent / "ring_against_library.py")], world, {})
+    assert ended.code == 0, ended.stderr
+    assert sorted(ended.stdout.decode().splitlines()) == [f"rank {rank} of {world}: equal" for rank in range(world)]
+
+
+@given(st.integers(4, 10**6), st.integers(0, 10**9), st.integers(2, 16))
+def test_sizes_begin_with_the_least_and_grow_by_the_factor(least: int, more: int, factor: int) -> None:
+    sizes = sizes_between(least, least + more, factor)
+    assert sizes == [least * factor**number for number in range(len(sizes))]
+    assert sizes[-1] <= least + more < sizes[-1] * factor
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"operations": "all_reduce,al_gather"}, "no operation 'al_gather': there are send, isend"),
+        ({"min_bytes": 3}, "--min-bytes 3: at least 4, one number"),
+        ({"max_bytes": -1}, "--max-bytes -1: less than --min-bytes 1024"),
+        ({"min_bytes": 4, "max_bytes": 8}, "--max-bytes 8: less than 4 for each of 3 ranks"),
+        ({"factor": 1}, "--factor 1: at least 2"),
+        ({"rounds": 0}, "--rounds 0: at least 1"),
+        ({"calls": 0}, "--calls 0: at least 1"),
+    ],
+)
+def test_sizes_without_sense_are_refused(changes: dict[str, Any], text: str) -> None:
+    good = {"operations": "all", "min_bytes": 1024, "max_bytes": 4096, "factor": 4, "rounds": 1, "calls": 1}
+    require_sense(Namespace(**good), 3)
+    with pytest.raises(Refusal, match=f"^{text}"):
+        require_sense(Namespace(**{**good, **changes}), 3)
+
+
+@pytest.mark.parametrize(
+    ("world", "words", "text"),
+    [
+        (2, ("--max-bytes", str(10**15)), "2 of 2 ranks have no room for two such buffers"),
+        (2, ("--device", "cuda"), "2 GPUs were asked for on this node and 0 are seen"),
+        (None, ("--factor", "0"), "--factor 0: at least 2"),
+        (None, ("--operations", "send"), "gloo cannot do send here: it needs 2 ranks and there is 1"),
+        (2, ("--operations", "reduce_scatter", *QUICK), "gloo cannot do reduce_scatter here"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(plain: Launch, world: int | None, words: Any, text: str) -> None:
+    ended = plain("collectives.measure", world, *words)
+    if "reduce_scatter" in words and ended.code == 0:
+        pytest.skip("this torch's Gloo has reduce_scatter")
+    refused(ended, world, text)
+
+
+def refused(ended: Any, world: int | None, text: str) -> None:
+    assert ended.code == (2 if world is None else 1)  # torchrun has its own
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, ended.stderr
+    assert text in lines[0]
+    assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * (world or 1)
+
+
+def test_the_network_is_measured_both_ways_between_all_pairs(plain: Launch) -> None:
+    ended = plain("collectives.network", 3, *PING)
+    story(ended)
+    rows = {event["value"]: event["metadata"] for event in ended.all("network")}
+    assert set(rows) == {f"{a} -> {b}" for a in range(3) for b in range(3) if a != b}
+    for row in rows.values():
+        assert row["between"] == "ranks of one node"
+        assert row["latency_seconds"] == row["round_trip_seconds"] / 2 <= row["latency_p99_seconds"]
+        assert row["bytes_per_second"] > 0
+    stats = ended.first("tracked_stats")["value"]
+    assert stats["round_trip_seconds"] == max(row["round_trip_seconds"] for row in rows.values())
+    assert stats["bytes_per_second"] == min(row["bytes_per_second"] for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [((), "a network needs 2 ranks and there is 1"), (("--message-bytes", "-5"), "--message-bytes -5: at least 1")],
+)
+def test_a_network_without_sense_is_one_line(plain: Launch, words: Any, text: str) -> None:
+    refused(plain("collectives.network", None, *words), None, text)
+
+
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=300))
+def test_the_quantiles_are_of_what_was_measured(seconds: list[float]) -> None:
+    median, p99 = quantiles(seconds)
+    assert median == statistics.median(seconds)
+    assert p99 in seconds
+    assert sum(one <= p99 for one in seconds) >= math.ceil(0.99 * len(seconds))
+    assert sum(one < p99 for one in seconds) < 0.99 * len(seconds)

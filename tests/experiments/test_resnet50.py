@@ -1,0 +1,117 @@
+"""ResNet50 whole, split and as a pipeline; on a CPU, which stands for both devices."""
+
+import json
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from experiments.distributed import Refusal
+from experiments.resnet50.arguments import require_sense, resnet_parser
+from experiments.resnet50.model import build_resnet50, halves
+
+Launch = Callable[..., Any]
+TINY = ("--batch-size", "4", "--image-size", "32", "--batches", "2")
+UNEVEN = ("--batch-size", "5", "--image-size", "33", "--batches", "2", "--micro-batches", "2")
+COLD = ("--warmup-batches", "0")
+
+
+def losses(ended: Any) -> list[float]:
+    assert ended.code == 0, ended.stderr
+    assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["success"]
+    return [event["value"] for event in ended.all("batch_loss")]
+
+
+@pytest.mark.parametrize(("program", "words"), [("split", TINY), ("pipelined", UNEVEN)])
+def test_a_model_in_two_halves_learns_what_the_whole_one_does(plain: Launch, program: str, words: Any) -> None:
+    # The whole one warms up and the other does not: that leaves nothing behind.
+    whole, cut = plain("resnet50.whole", None, *words), plain(f"resnet50.{program}", None, *words, *COLD)
+    assert len(losses(whole)) == 2
+    assert losses(cut) == pytest.approx(losses(whole), rel=1e-5)
+    assert losses(whole)[0] != losses(whole)[1]
+    start = cut.first("run_start")["metadata"]
+    assert (start["devices"], start["device"], whole.first("run_start")["metadata"]["devices"]) == (2, "cpu", 1)
+
+
+def test_micro_batches_change_what_batch_norm_sees_and_the_event_says_so(plain: Launch) -> None:
+    torch.manual_seed(1)
+    model, images = build_resnet50(1), torch.randn(4, 3, 32, 32)
+    with torch.no_grad():
+        in_parts = torch.cat([model(part) for part in images.tensor_split(2)])
+        assert not torch.allclose(in_parts, model(images), rtol=1e-3)
+    told = plain("resnet50.pipelined", None, *UNEVEN, *COLD).first("micro_batches")
+    assert (told["value"], told["metadata"]["samples"]) == (2, [3, 2])
+    assert told["metadata"]["batch_norm"] == "statistics of each micro-batch"
+
+
+def test_the_work_is_told_as_the_table_needs_it(plain: Launch) -> None:
+    ended = plain("resnet50.split", None, *TINY, *COLD)
+    epoch = ended.first("epoch_stop")["metadata"]
+    assert (epoch["trained_samples"], epoch["steps"]) == (8, 2)
+    assert ended.first("global_batch_size")["value"] == 4
+    stats = ended.first("tracked_stats")["value"]
+    assert stats["train_seconds"] == epoch["train_seconds"] <= epoch["seconds"]
+    assert stats["final_loss"] == losses(ended)[-1]
+
+
+def test_the_halves_are_the_whole() -> None:
+    model = build_resnet50(1).eval()
+    first, second = halves(model)
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        assert first(images).shape == (2, 512, 4, 4)
+        assert torch.equal(second(first(images)), model(images))
+    names = {id(parameter) for half in (first, second) for parameter in half.parameters()}
+    assert names == {id(parameter) for parameter in model.parameters()}
+
+
+def test_a_trace_lands_among_the_artifacts_after_the_clock_has_stopped(plain: Launch, tmp_path: Path) -> None:
+    folder = tmp_path / "a run's artifacts"
+    ended = plain("resnet50.pipelined", None, *UNEVEN, *COLD, "--profile", env=(("KIT_ARTIFACTS", str(folder)),))
+    keys = [event["key"] for event in ended.events]
+    assert ended.code == 0, ended.stderr
+    assert keys.index("epoch_stop") < keys.index("profile_start") < keys.index("artifact")
+    [trace] = folder.iterdir()
+    assert ended.first("artifact")["value"] == trace.name
+    assert trace.name.endswith(".pt.trace.json")
+    names = {event.get("name") for event in json.loads(trace.read_bytes())["traceEvents"]}
+    assert {"ProfilerStep#2", "ProfilerStep#3", "aten::conv2d"} <= names
+    assert losses(ended) == losses(plain("resnet50.pipelined", None, *UNEVEN, *COLD))
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--batch-size", "2", "--micro-batches", "3"], "--micro-batches 3: a batch has 2 images only"),
+        (["--batch-size", "1", "--image-size", "32"], "BatchNorm needs two values a channel"),
+        (["--image-size", "0"], "--image-size 0: at least 1"),
+        (["--warmup-batches", "-1"], "--warmup-batches -1: at least 0"),
+        (["--profile"], "--profile writes a trace: name its folder with --artifacts"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(words: list[str], text: str) -> None:
+    with pytest.raises(Refusal, match=f"^{text}"):
+        require_sense(resnet_parser(None).parse_args(words))
+
+
+def test_three_devices_are_refused() -> None:
+    with pytest.raises(Refusal, match="^--devices 3: the model is cut in two"):
+        require_sense(Namespace(**vars(resnet_parser(None).parse_args([])), devices=3))
+
+
+@pytest.mark.parametrize(
+    ("program", "world", "words", "text"),
+    [
+        ("split", None, ("--micro-batches", "2"), "resnet50.split takes a batch at once"),
+        ("split", 2, TINY, "resnet50.split is one process and 2 were started"),
+    ],
+)
+def test_a_refusal_is_one_line(plain: Launch, program: str, world: int | None, words: Any, text: str) -> None:
+    ended = plain(f"resnet50.{program}", world, *words)
+    assert ended.code == (2 if world is None else 1)
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, ended.stderr
+    assert text in lines[0]
