@@ -16,9 +16,10 @@ FILLERS = [f"filler{number}" for number in range(30)]
 
 
 def sentences(label: str) -> list[str]:
-    """Sentences of 2 to 40 words, of which only the name, theirs alone, goes with the label."""
+    """Sentences of 3 to 39 words, of which only the name, theirs alone, goes with the label."""
     draws = random.Random(label)
-    return [" ".join([*draws.choices(FILLERS, k=draws.randint(1, 39)), f"{label}{number}"]) for number in range(EACH)]
+    fillers = [draws.choices(FILLERS, k=draws.randint(1, 13)) for _ in range(EACH)]
+    return [" ".join([*words, *[f"{label}{number}"] * 2 * len(words)]) for number, words in enumerate(fillers)]
 
 
 def write_sentences(folder: Path) -> Path:

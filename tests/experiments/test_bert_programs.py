@@ -12,7 +12,7 @@ from experiments.bert import sentences
 Launch = Callable[..., Any]
 ODD = ("--epochs", "2", "--batch-size", "60", "--lr", "1e-3")
 """361 = 6 x 60 + 1: the last batch has one sentence, and all ranks but one have none of it."""
-BY_HEART = ("--epochs", "12", "--batch-size", "20", "--scaling", "weak", "--lr", "5e-3")
+BY_HEART = ("--epochs", "14", "--batch-size", "20", "--scaling", "weak", "--lr", "3e-3")
 
 
 @pytest.mark.parametrize("world", [None, 2, 3])
@@ -63,14 +63,10 @@ def test_splits_of_their_own_make_ranks_remember_each_other_s_tests(launch_bert:
     assert all(share == pytest.approx(0.9, abs=0.15) for share in shares)
     assert len({event["value"] for event in theirs.all("split")}) == 2
     assert theirs.first("tracked_stats")["value"]["best_accuracy"] > 0.8
+    assert ours.first("tracked_stats")["value"]["final_loss"] < 0.3
     assert ours.first("tracked_stats")["value"]["final_accuracy"] < 0.75
     # 41 do not divide by 2: one sentence of each rank's tests is asked twice, or by a rank that has one too many.
     assert theirs.first("eval_accuracy")["metadata"]["samples"] == 42
-
-
-def test_by_heart_is_what_was_learnt(launch_bert: Launch) -> None:
-    ended = launch_bert("bert.ddp", 2, *BY_HEART)
-    assert ended.first("tracked_stats")["value"]["final_loss"] < 0.3
 
 
 def test_one_seed_makes_two_runs_alike_to_the_last_bit(launch_bert: Launch, reviews: Path) -> None:
