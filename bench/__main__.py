@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from bench import loader, overhead, parsing, startup, summary
+from bench import bert, loader, overhead, parsing, startup, summary
 
 PARTS = {
     "startup": startup,
     "parsing": parsing,
     "summary": summary,
     "loader": loader,
+    "bert": bert,
     "overhead": overhead,
 }
 

@@ -122,13 +122,20 @@ def members(source: Path, largest: int = LARGEST_BYTES) -> Iterator[tuple[str, C
     elif not source.is_file():
         msg = f"{source}: there is no such folder or archive"
         raise RequestError(msg)
-    elif tarfile.is_tarfile(source):
+    elif _is_tar(source):
         yield from _tar_members(source, largest)
     elif zipfile.is_zipfile(source):
         yield from _zip_members(source, largest)
     else:
         msg = f"{source}: neither a folder nor a tar or zip archive"
         raise RequestError(msg)
+
+
+def _is_tar(source: Path) -> bool:
+    try:
+        return tarfile.is_tarfile(source)
+    except (EOFError, OSError, zlib.error):
+        return True  # a torn one: reading it will say so
 
 
 def _tar_members(source: Path, largest: int) -> Iterator[tuple[str, Callable[[], bytes]]]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import io
 import json
 import subprocess
 import sys
-import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
@@ -196,11 +194,14 @@ def _find(source: Path, wanted: tuple[str, ...]) -> dict[str, bytes]:
 
 
 def _within(content: bytes, wanted: tuple[str, ...]) -> dict[str, bytes]:
+    """Find files in an archive that was found; one that cannot be read holds nothing."""
     with tempfile.TemporaryDirectory() as folder:
         inner = Path(folder, "inner")
         inner.write_bytes(content)
-        is_archive = tarfile.is_tarfile(inner) or zipfile.is_zipfile(io.BytesIO(content))
-        return _find(inner, wanted) if is_archive else {}
+        try:
+            return _find(inner, wanted)
+        except RequestError:
+            return {}
 
 
 def _is_whole(folder: Path) -> str | None:

@@ -112,13 +112,14 @@ class Batches:
         """Yield the batches of the epoch's own random order, each of sentences that are about as long."""
         order = shards.epoch_order(len(self.samples), self.seed, epoch)
         draws = shards.generator(self.seed, "buckets", epoch)
-        return self._dealt(by_length(order, self.samples.lengths, self.batch_size, draws))
+        return self.dealt(by_length(order, self.samples.lengths, self.batch_size, draws))
 
     def longest_first(self) -> Iterator[Batch]:
         """Yield the batches from the longest to the shortest sentences."""
-        return self._dealt(self.samples.lengths.argsort(stable=True, descending=True))
+        return self.dealt(self.samples.lengths.argsort(stable=True, descending=True))
 
-    def _dealt(self, order: Tensor) -> Iterator[Batch]:
+    def dealt(self, order: Tensor) -> Iterator[Batch]:
+        """Yield the batches of an order [N]."""
         for part, size in self.parts:
             # An empty part takes one sample as its stand-in.
             index = order[part.start : max(part.stop, part.start + 1)]

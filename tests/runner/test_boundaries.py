@@ -63,6 +63,7 @@ ELSEWHERE = {
     "record.py": "results/, and nothing else does",
     "index.py": "the cache in the user's cache folder",
     "prepare.py": "the data folder",
+    "prepare_bert.py": "the data folder",
     "cli.py": "the log of a defect of ours, in the folder for temporary files",
 }
 
