@@ -1,6 +1,6 @@
 """Sentences a second of fine-tuning BERT: the published script's way against ours, stage by stage.
 
-By hand:  python bench/bert.py [--data-dir data] [--pairs 3] [--steps 12] [--threads 2]
+By hand:  python bench/bert.py [--data-dir data] [--pairs 3] [--steps 12] [--threads 1]
 
 All in one process, in turns, so that the times of a round are neighbours; the model and the sentences are those of
 `runner prepare bert`, batches of 64, Adam. The goal is 4 where the device computes in bf16, which is half of it.
@@ -38,7 +38,7 @@ def main(words: Sequence[str] = ()) -> None:
     parser.add_argument("--data-dir", default=str(DATA))
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12, help="of each time that is taken")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args(words)
     args = bert_parser(None).parse_args(["--data-dir", asked.data_dir, "--threads", str(asked.threads)])
     run = Run("bench", args)
