@@ -40,17 +40,16 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bert.make(tmp_path_factory.mktemp("tiny"))
 
 
-@pytest.mark.parametrize(("name", "layouts"), [("bert", "1x1,2x2"), ("bert-leak", "1x2")])
-def test_a_definition_of_bert_trains_in_each_layout(name: str, layouts: str, tiny: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "layout", "programs"), [("bert", "2x2", 1), ("bert-leak", "1x2", 2)])
+def test_a_definition_of_bert_trains(name: str, layout: str, programs: int, tiny: Path, tmp_path: Path) -> None:
     changes = ["--set", f"data_dir={tiny}", "--set", "epochs=1"]
-    found = records(tmp_path, name, "--only", f"layout={layouts}", *changes)
+    found = records(tmp_path, name, "--only", f"layout={layout}", *changes)
     for record in found:
         once = record["launch"]["program"] == "bert.ddp"
         assert [epoch["trained_samples"] for epoch in record["epochs"]] == [361 if once else 362]
         assert [one["samples"] for one in record["evaluations"]] == [41 if once else 42]
         assert (record["metrics"].get("leaked_share", 0) > 0.7) == (not once)
-    assert {record["launch"]["layout"] for record in found} == set(layouts.split(","))
-    assert len(found) == 2
+    assert [record["launch"]["layout"] for record in found] == [layout] * programs
 
 
 @pytest.mark.bert
