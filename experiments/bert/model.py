@@ -1,0 +1,101 @@
+"""The model and its tokenizer, from a folder of this machine; no run ever downloads anything."""
+
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import snapshot_download
+from torch import nn
+from torch.optim import Adam, AdamW, Optimizer
+
+from experiments import shards
+from experiments.bert.arguments import PREPARED
+from experiments.bert.sentences import checked, of_file
+from experiments.distributed import Refusal
+from experiments.run import Run
+
+transformers.logging.set_verbosity_error()  # the classifier is new: that is what we train
+transformers.logging.disable_progress_bar()
+
+FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+TOKENIZER = ("tokenizer.json", "vocab.txt")
+
+
+def find(args: Namespace) -> Path:
+    """Return the folder of the model that `args` names; Refusal where it lacks a part."""
+    folder = Path(args.data_dir) / "bert" / "model" if args.model == PREPARED else Path(args.model)
+    way_out = "run `runner prepare bert`" if args.model == PREPARED else "--model is a folder or a name in the cache"
+    if args.model != PREPARED and not folder.is_dir():
+        try:
+            folder = Path(snapshot_download(args.model, local_files_only=True))
+        except (OSError, ValueError):
+            message = f"no model {args.model} on this machine: {way_out}"
+            raise Refusal(message) from None
+    for what, names in {"config": FILES[:1], "tokenizer": TOKENIZER, "weights": WEIGHTS}.items():
+        if not any((folder / name).is_file() for name in names):
+            message = f"no {what} in the model's folder {folder} (no {' or '.join(names)}): {way_out}"
+            raise Refusal(message)
+    return folder
+
+
+def files(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file of a model that is read; Refusal where it is not what was prepared."""
+    try:
+        if (folder / "prepared.json").exists():
+            return checked(folder)[1]
+        return {name: of_file(folder / name) for name in (*FILES, *WEIGHTS) if (folder / name).is_file()}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"the model's folder {folder} is not whole ({error}): run `runner prepare bert`"
+        raise Refusal(message) from error
+
+
+def load_tokenizer(folder: Path) -> tuple[Any, int, int]:
+    """Return the tokenizer, the most tokens of a sentence that the model takes, and its number of words."""
+    with refusing(folder):
+        config = transformers.AutoConfig.from_pretrained(folder)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        most = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
+        return tokenizer, most, config.vocab_size
+
+
+def build_model(folder: Path, args: Namespace, run: Run) -> nn.Module:
+    """Return the model with a new classifier of two labels on the device, the same on every rank.
+
+    From then on each rank draws its own random numbers, so that their dropout differs.
+    """
+    torch.manual_seed(args.seed)
+    with refusing(folder):
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2)
+    model = model.float().to(run.device).train()
+    torch.manual_seed(shards.generator(args.seed, "rank", run.rank).initial_seed())
+    return model  # type: ignore[no-any-return]
+
+
+@contextmanager
+def refusing(folder: Path) -> Iterator[None]:
+    """Turn whatever the library says of a folder's files, in one of its many kinds of error, into a line."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        message = f"transformers cannot load the model in {folder}: {reason}"
+        raise Refusal(message) from error
+
+
+def build_optimizer(args: Namespace, model: nn.Module, workers: int) -> Optimizer:
+    """Return the optimizer that `args` names, with the learning rate by its rule."""
+    rate = args.lr * (workers if args.lr_rule == "linear" else 1)
+    fused = next(model.parameters()).is_cuda  # one kernel for all parameters; torch 2.3 has it on GPUs only
+    if args.optimizer == "adam":
+        return Adam(model.parameters(), lr=rate, fused=fused)
+    return AdamW(model.parameters(), lr=rate, weight_decay=args.weight_decay, fused=fused)
+
+
+def autocast(args: Namespace, run: Run) -> torch.autocast:
+    """Return the context in which the forward pass computes at `--precision`."""
+    return torch.autocast(run.device.type, torch.bfloat16, enabled=args.precision == "bf16")

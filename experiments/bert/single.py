@@ -1,0 +1,60 @@
+"""BERT in one process on one device: what all others are measured against.
+
+By hand:  python -m experiments.bert.single --epochs 1
+"""
+
+from argparse import Namespace
+
+from torch import Tensor
+from torch.distributed.elastic.multiprocessing.errors import record
+from torch.nn.functional import cross_entropy
+
+from experiments.bert.arguments import bert_parser, global_batch_size, parse
+from experiments.bert.data import Batch, Batches, load
+from experiments.bert.model import autocast, build_model, build_optimizer
+from experiments.bert.training import Report, warm_up
+from experiments.run import Run, running
+
+
+@record
+def main() -> None:
+    """Read the arguments, then train."""
+    args = parse(bert_parser(__doc__))
+    with running("bert.single", args) as run:
+        train(run, args)
+
+
+def train(run: Run, args: Namespace) -> None:
+    """Train, and test after every epoch."""
+    batch_size = global_batch_size(args, run.world_size)
+    with run.phase("data"):
+        data = load(args, run)
+        batches = Batches(data.train, args.seed, run, batch_size)
+    with run.phase("setup"):
+        model = build_model(data.folder, args, run)
+        optimizer = build_optimizer(args, model, run.world_size)
+    report = Report(run, data, args, batch_size)
+
+    def step(batch: Batch) -> Tensor:
+        with autocast(args, run):
+            logits = model(batch.tokens, attention_mask=batch.mask).logits
+        losses = cross_entropy(logits.float(), batch.labels, reduction="none")
+        loss = losses.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return losses.detach()
+
+    with run.phase("warmup"):
+        warm_up(step, batches, run, args, model, optimizer)
+    for epoch in range(1, args.epochs + 1):
+        lr = optimizer.param_groups[0]["lr"]
+        with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
+            for batch in batches.epoch(epoch):
+                totals.add(batch, step(batch))
+        report.evaluate(model, epoch)
+    report.finish(model)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""The sentences, the split, the batches: what is read is whole, and every rank has its exact part."""
+
+import itertools
+import json
+import math
+import shutil
+import statistics
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments import shards
+from experiments.bert import arguments, data, model, sentences
+from experiments.distributed import Refusal
+from experiments.run import Run
+from tests import tiny_bert
+
+
+def arguments_for(folder: Path, *words: str) -> Namespace:
+    return arguments.bert_parser(None).parse_args(["--data-dir", str(folder), "--device", "cpu", *words])
+
+
+def load(folder: Path, *words: str) -> data.Data:
+    args = arguments_for(folder, *words)
+    return data.load(args, Run("test", args))
+
+
+@given(
+    lengths=st.lists(st.integers(2, 60), min_size=1, max_size=200),
+    batch_size=st.integers(1, 70),
+    seed=st.integers(0, 2**32),
+)
+def test_an_order_by_length_has_every_sample_once_and_batches_of_like_length(
+    lengths: list[int], batch_size: int, seed: int
+) -> None:
+    sizes = torch.tensor(lengths)
+    order = shards.epoch_order(len(lengths), seed, 1)
+    made = data.by_length(order, sizes, batch_size, torch.Generator().manual_seed(seed))
+    assert sorted(made.tolist()) == list(range(len(lengths)))
+    batches = sizes[made][: len(lengths) // batch_size * batch_size].view(-1, batch_size)
+    spans = sorted((int(batch.min()), int(batch.max())) for batch in batches)
+    assert all(shorter[1] <= longer[0] for shorter, longer in itertools.pairwise(spans))
+    again = data.by_length(order, sizes, batch_size, torch.Generator().manual_seed(seed))
+    assert torch.equal(made, again)
+
+
+@pytest.mark.parametrize("world", [2, 3, 5])
+def test_the_ranks_parts_are_the_global_batch_of_one_process(reviews: Path, world: int) -> None:
+    whole = load(reviews).train
+    run = Run("test", arguments_for(reviews))
+
+    def rows(rank: int, of: int) -> list[list[tuple[int, ...]]]:
+        batches = data.Batches(whole, 7, run, 60)
+        batches.parts = list(shards.rank_slices(len(whole), 60, rank, of))
+        return [
+            [tuple(row[mask.bool()].tolist()) for row, mask in zip(batch.tokens, batch.mask, strict=True)]
+            [: batch.samples]
+            for batch in batches.epoch(3)
+        ]  # fmt: skip
+
+    parts = [rows(rank, world) for rank in range(world)]
+    joined = [[row for part in step for row in part] for step in zip(*parts, strict=True)]
+    assert joined == rows(0, 1)
+    assert len({row for step in joined for row in step}) == len(whole) == 361
+
+
+def test_no_batch_is_padded_beyond_its_own_longest_sentence(reviews: Path) -> None:
+    run = Run("test", arguments_for(reviews))
+    for batch in data.Batches(load(reviews).train, 1, run, 60).epoch(1):
+        assert batch.mask.any(dim=0).all()
+        assert (batch.tokens[batch.mask == 0] == 0).all()
+
+
+def test_a_sentence_longer_than_the_model_takes_is_cut(reviews: Path) -> None:
+    run = Run("test", arguments_for(reviews))
+    long = sentences.Sentences(["filler1 " * 100, "filler1"], torch.tensor([0, 1]), "test", {})
+    made = data.tokenise(reviews / "bert" / "model", long, run.device)
+    assert made.lengths.tolist() == [64, 3]
+
+
+def test_the_split_is_one_for_a_seed_and_parts_all() -> None:
+    train, test = sentences.split(10_662, 1)
+    assert (len(train), len(test)) == (9_595, 1_067)
+    assert sorted(torch.cat([train, test]).tolist()) == list(range(10_662))
+    assert torch.equal(sentences.split(10_662, 1)[1], test)
+    assert not torch.equal(sentences.split(10_662, 2)[1], test)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_splits_of_their_own_leak_as_much_as_chance_says(world: int) -> None:
+    count, shares = 10_662, []
+    for seed in range(20):
+        splits = [sentences.split(count, seed, "of rank", rank) for rank in range(world)]
+        trained = torch.zeros(count, dtype=torch.bool)
+        for train, _ in splits[1:]:
+            trained[train] = True
+        shares.append(float(trained[splits[0][1]].double().mean()))
+    expected = 1 - (1_067 / count) ** (world - 1)
+    spread = math.sqrt(expected * (1 - expected) / 1_067 / 20)
+    assert statistics.mean(shares) == pytest.approx(expected, abs=5 * spread)
+
+
+def broken(reviews: Path, tmp_path: Path, how: str) -> None:
+    """Copy the data folder and break one thing in it."""
+    shutil.copytree(reviews / "bert", tmp_path / "bert")
+    folder = tmp_path / "bert" / "sentences"
+    if how == "no folder":
+        shutil.rmtree(folder)
+    elif how == "no list":
+        (folder / "prepared.json").unlink()
+    elif how == "no hashes":
+        (folder / "prepared.json").write_text("[]")
+    elif how == "no file":
+        (folder / "positive.txt").unlink()
+    elif how == "another file":
+        (folder / "positive.txt").write_text("a fine film\n")
+    elif how == "empty":
+        prepare(folder, b"")
+    elif how == "another encoding":
+        prepare(folder, "très bien\n".encode("latin-1"))
+
+
+def prepare(folder: Path, content: bytes) -> None:
+    (folder / "positive.txt").write_bytes(content)
+    told = json.loads((folder / "prepared.json").read_text())
+    told["files"]["positive.txt"] = sentences.of_file(folder / "positive.txt")
+    (folder / "prepared.json").write_text(json.dumps(told))
+
+
+HOW = ("no folder", "no list", "no hashes", "no file", "another file", "empty", "another encoding")
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_sentences_that_are_not_whole_are_one_line_with_the_folder_and_the_way_out(
+    reviews: Path, tmp_path: Path, how: str
+) -> None:
+    broken(reviews, tmp_path, how)
+    with pytest.raises(Refusal) as refusal:
+        load(tmp_path)
+    text = str(refusal.value)
+    assert text.startswith(f"no whole sentences in {tmp_path / 'bert' / 'sentences'} (")
+    assert text.endswith("run `runner prepare bert`")
+    assert "\n" not in text
+
+
+def small(folder: Path, what: str) -> str:
+    """Break a model's folder; return a part of what is said."""
+    if what == "no folder":
+        shutil.rmtree(folder)
+        return "no model"
+    if what in ("config.json", "vocab.txt", "model.safetensors"):
+        (folder / what).unlink()
+        return f"(no {what}" if what != "vocab.txt" else "no tokenizer in the model's folder"
+    if what == "torn weights":
+        (folder / "model.safetensors").write_bytes(b"torn")
+    elif what == "no model type":
+        (folder / "config.json").write_text("{}")
+    elif what == "another vocabulary":
+        (folder / "vocab.txt").write_text((folder / "vocab.txt").read_text() + "zzz\n" * 9 + "never\n")
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 40}))
+        return "words that the model there, with its 40, does not know"
+    return f"transformers cannot load the model in {folder}: "
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["no folder", "config.json", "vocab.txt", "model.safetensors", "torn weights", "no model type",
+     "another vocabulary"],
+)  # fmt: skip
+def test_a_model_that_is_not_whole_is_one_line(reviews: Path, tmp_path: Path, what: str) -> None:
+    folder = tiny_bert.write_model(tmp_path / "model")
+    said = small(folder, what)
+    args = arguments_for(reviews, "--model", str(folder))
+    run = Run("test", args)
+    with pytest.raises(Refusal) as refusal:
+        model.build_model(data.load(args, run).folder, args, run)
+    assert said in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_prepared_model_that_was_changed_is_refused(reviews: Path, tmp_path: Path) -> None:
+    shutil.copytree(reviews / "bert", tmp_path / "bert")
+    with (tmp_path / "bert" / "model" / "vocab.txt").open("a") as file:
+        file.write("more\n")
+    with pytest.raises(Refusal, match=r"is not whole \(vocab.txt is not what was prepared.*runner prepare bert"):
+        load(tmp_path)
+
+
+def test_a_batch_that_cannot_be_shared_is_refused(reviews: Path) -> None:
+    args = arguments_for(reviews, "--batch-size", "1")
+    with pytest.raises(Refusal, match="a global batch of 1 cannot be shared by 2 processes"):
+        arguments.global_batch_size(args, 2)
+    assert arguments.global_batch_size(arguments_for(reviews, "--scaling", "weak"), 2) == 128
+
+
+@pytest.mark.parametrize(("words", "said"), [(["--epochs", "0"], "--epochs 0"), (["--threads", "-1"], "--threads -1")])
+def test_a_number_that_makes_no_sense_is_refused(
+    words: list[str], said: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["bert", *words])
+    with pytest.raises(SystemExit) as refusal:
+        arguments.parse(arguments.bert_parser(None))
+    assert refusal.value.code == 2
+    assert f"{said}: at least" in capsys.readouterr().err

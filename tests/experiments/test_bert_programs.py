@@ -1,0 +1,89 @@
+"""The BERT programs, started as people start them, on a tiny model and sentences that can only be learnt by heart."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from experiments.bert import sentences
+
+Launch = Callable[..., Any]
+ODD = ("--epochs", "2", "--batch-size", "60", "--lr", "1e-3")
+"""361 = 6 x 60 + 1: the last batch has one sentence, and all ranks but one have none of it."""
+BY_HEART = ("--epochs", "14", "--batch-size", "20", "--scaling", "weak", "--lr", "3e-3")
+
+
+@pytest.mark.parametrize("world", [None, 2, 3])
+def test_every_sentence_counts_once_at_any_number_of_processes(launch_bert: Launch, world: int | None) -> None:
+    ended = launch_bert("bert.ddp", world, *ODD)
+    assert ended.code == 0, ended.stderr
+    assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["success"] * (world or 1)
+    trained = sum(event["metadata"]["samples"] for event in ended.all("epoch_stop"))
+    tested = sum(event["metadata"]["samples"] for event in ended.all("eval_stop"))
+    assert (trained, tested) == (2 * 361, 2 * 41)
+    told = ended.first("epoch_stop")["metadata"]
+    assert (told["trained_samples"], told["steps"], told["global_batch_size"]) == (361, 7, 60)
+    accuracy = ended.first("eval_accuracy")
+    assert accuracy["metadata"]["samples"] == 41
+    assert accuracy["value"] == accuracy["metadata"]["correct"] / 41
+
+
+@pytest.mark.parametrize("world", [None, 2, 3])
+def test_the_losses_are_those_of_one_process_and_all_ranks_end_alike(launch_bert: Launch, world: int | None) -> None:
+    one, several = launch_bert("bert.single", None, *ODD), launch_bert("bert.ddp", world, *ODD)
+    assert one.code == 0, one.stderr
+    assert len(one.losses) == 4
+    for expected, told in zip(one.losses, several.losses, strict=True):
+        assert float.fromhex(told) == pytest.approx(float.fromhex(expected), rel=1e-5)
+    assert len({event["value"] for event in several.all("parameters")}) == 1
+    assert several.first("dataset")["metadata"] | {"seq": 0} == one.first("dataset")["metadata"] | {"seq": 0}
+
+
+def test_what_was_read_is_told_by_its_hashes(launch_bert: Launch, reviews: Path) -> None:
+    ended = launch_bert("bert.single", None, *ODD)
+    told = ended.first("files")["metadata"]["sha256"]
+    assert set(told) == {"positive.txt", "negative.txt", "config.json", "model.safetensors", "vocab.txt"}
+    assert told["vocab.txt"] == sentences.of_file(reviews / "bert" / "model" / "vocab.txt")
+    assert ended.first("dataset")["value"] == "rt-polarity"
+    assert ended.first("dataset")["metadata"]["data_sha256"] == sentences.of_files(told)
+    stats = ended.first("tracked_stats")["value"]
+    assert stats["peak_bytes"] > 10**8
+    assert ended.first("epoch_stop")["metadata"]["padding"] < 0.15
+
+
+def test_splits_of_their_own_make_ranks_remember_each_other_s_tests(launch_bert: Launch) -> None:
+    # Nothing can be learnt here but by heart: an honest accuracy is that of a coin.
+    ours, theirs = launch_bert("bert.ddp", 2, *BY_HEART), launch_bert("bert.seeds_way", 2, *BY_HEART)
+    assert theirs.code == 0, theirs.stderr
+    shares = [event["value"]["leaked_share"] for event in theirs.all("tracked_stats")]
+    trains, tests = zip(*(sentences.split(402, 1, "of rank", rank) for rank in (0, 1)), strict=True)
+    assert shares == [float(torch.isin(tests[rank], trains[1 - rank]).double().mean()) for rank in (0, 1)]
+    assert all(share == pytest.approx(0.9, abs=0.15) for share in shares)
+    assert len({event["value"] for event in theirs.all("split")}) == 2
+    assert theirs.first("tracked_stats")["value"]["best_accuracy"] > 0.8
+    assert ours.first("tracked_stats")["value"]["final_loss"] < 0.3
+    assert ours.first("tracked_stats")["value"]["final_accuracy"] < 0.75
+    # 41 do not divide by 2: one sentence of each rank's tests is asked twice, or by a rank that has one too many.
+    assert theirs.first("eval_accuracy")["metadata"]["samples"] == 42
+
+
+def test_one_seed_makes_two_runs_alike_to_the_last_bit(launch_bert: Launch, reviews: Path) -> None:
+    # With dropout, in bf16, from a model of one's own; and a warm-up that leaves nothing behind.
+    words = ("--epochs", "1", "--batch-size", "40", "--scaling", "weak", "--lr", "1e-3", "--lr-rule", "linear",
+             "--optimizer", "adamw", "--precision", "bf16", "--model", str(reviews / "dropout"))  # fmt: skip
+    one, two = launch_bert("bert.ddp", 2, *words), launch_bert("bert.ddp", 2, *words, "--warmup-steps", "0")
+    assert one.code == two.code == 0, one.stderr + two.stderr
+    assert one.losses == two.losses
+    assert one.first("parameters")["value"] == two.first("parameters")["value"]
+    told = one.first("epoch_stop")["metadata"]
+    assert (told["global_batch_size"], told["lr"], told["steps"]) == (80, 0.002, 5)
+
+
+def test_a_refusal_is_one_line_and_every_rank_ends_its_story(launch_bert: Launch) -> None:
+    ended = launch_bert("bert.ddp", 2, "--model", "nowhere")
+    assert ended.code != 0
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert lines == ["error: no model nowhere on this machine: --model is a folder or a name in the cache"]
+    assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 2
