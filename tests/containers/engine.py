@@ -34,7 +34,7 @@ def run(project: Project, *words: str, env: dict[str, str] | None = None) -> tup
 def compose(project: Project, file: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Call `docker compose -f compose/<file>.yml` in the project's folder, as a person does; stdout is all of it."""
     return subprocess.run(
-        ["docker", "compose", "-f", f"compose/{file}.yml", *words],
+        ["docker", "compose", "--ansi", "never", "-f", f"compose/{file}.yml", *words],
         cwd=project.root,
         env={**os.environ, **env},
         stdout=subprocess.PIPE,

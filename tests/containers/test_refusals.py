@@ -36,7 +36,8 @@ def bare_engine(tmp_path: Path) -> Iterator[str]:
         pytest.skip("only root with dockerd can start a second engine")
     with tempfile.TemporaryDirectory(prefix="kit-engine-", ignore_cleanup_errors=True) as short:
         socket = f"unix://{short}/docker.sock"
-        places = [f"--{name}={tmp_path / name}" for name in ("data-root", "exec-root")]
+        # Sockets below exec-root: their whole path may have some hundred characters, and a test's folder alone has more.
+        places = [f"--data-root={tmp_path / 'data'}", f"--exec-root={short}/exec"]
         # In a network namespace of its own: an engine without a bridge takes that of the other one away.
         network = ["--bridge=none", "--iptables=false", "--ip6tables=false"]
         with (tmp_path / "log").open("wb") as log:

@@ -177,5 +177,6 @@ def test_a_real_docker_command_without_the_plugin_is_noticed(tmp_path: Path, mon
     known = subprocess.run([real, "compose", "version"], capture_output=True, check=False)
     if known.returncode == 0:
         pytest.skip("the plugin is installed for all users here")
+    engine.check_compose.cache_clear()  # other tests have asked a docker that has the plugin
     with pytest.raises(RequestError, match="docker has no Compose plugin"):
         engine.check_compose()
