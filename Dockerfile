@@ -17,7 +17,7 @@ RUN if PYTHONDONTWRITEBYTECODE=1 python -m pip show --quiet torch 2> /dev/null; 
     if [ -n "$TORCH_CPU" ]; then \
       $pip --index-url "$TORCH_CPU" $(sed -nE 's/^(torch|torchvision)==([0-9.]+) .*/\1==\2+cpu/p' requirements.lock); \
     else \
-      awk '/^[a-z]/ {keep = /^(torch|torchvision|triton|nvidia-[a-z0-9-]+)==/} keep' requirements.lock | \
+      awk '/^[a-z]/ {keep = /^(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)==/} keep' requirements.lock | \
       $pip --require-hashes -r /dev/stdin; \
     fi
 
@@ -25,7 +25,7 @@ RUN if PYTHONDONTWRITEBYTECODE=1 python -m pip show --quiet torch 2> /dev/null; 
 ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
 RUN { python -m pip list --format=freeze; cat requirements.lock; } | \
     awk 'NF == 1 && /==/ {split($1, w, "=="); gsub(/[._]/, "-", w[1]); have[tolower(w[1]) "==" w[2]]; next} \
-         /^[a-z]/ {keep = !($1 in have) && !/^(torch|torchvision|triton|nvidia-[a-z0-9-]+)==/} \
+         /^[a-z]/ {keep = !($1 in have) && !/^(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)==/} \
          keep' | \
     python -m pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary :all: --require-hashes \
       --target /opt/kit -r /dev/stdin && \
@@ -50,7 +50,7 @@ COPY --chmod=0755 requirements.lock ./
 ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
 RUN { python -m pip list --format=freeze; cat requirements.lock; } | \
     awk 'NF == 1 && /==/ {split($1, w, "=="); gsub(/[._]/, "-", w[1]); have[tolower(w[1]) "==" w[2]]; next} \
-         /^[a-z]/ {keep = !($1 in have) && !/^(torch|torchvision|triton|nvidia-[a-z0-9-]+)==/} \
+         /^[a-z]/ {keep = !($1 in have) && !/^(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)==/} \
          keep' | \
     python -m pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary :all: --require-hashes \
       --target /opt/kit -r /dev/stdin && \

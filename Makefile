@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 TORCH_CPU ?=
 export RESULTS ?= results
-CUDA_PACKAGES := ^(torch|torchvision|triton|nvidia-[a-z0-9-]+)==
+CUDA_PACKAGES := ^(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)==
 
 .PHONY: run test lint bench data lock golden clean
 

@@ -18,6 +18,7 @@ import math
 import os
 import select
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -63,6 +64,7 @@ class EventLog:
         self.rank = rank
         self._fd = fd
         self._seq = 0
+        self._lock = threading.Lock()
         self._synchronise = synchronise
 
     def point(self, key: str, value: object = None, /, **metadata: object) -> None:
@@ -90,18 +92,19 @@ class EventLog:
         self.stop(f"{name}_stop", **metadata, seconds=seconds, **phase.metadata)
 
     def _emit(self, event_type: str, key: str, value: object, metadata: dict[str, Any]) -> None:
-        own = {"rank": self.rank, "seq": self._seq}
-        event = {
-            "namespace": "",
-            "time_ms": int(time.time() * 1000),
-            "event_type": event_type,
-            "key": key,
-            "value": value,
-            "metadata": own | metadata | own,
-        }
-        self._seq += 1
-        sys.stdout.flush()  # what was printed before this line stays before it
-        _write_whole(self._fd, line(event))
+        with self._lock:  # the node's load is told by another thread
+            own = {"rank": self.rank, "seq": self._seq}
+            event = {
+                "namespace": "",
+                "time_ms": int(time.time() * 1000),
+                "event_type": event_type,
+                "key": key,
+                "value": value,
+                "metadata": own | metadata | own,
+            }
+            self._seq += 1
+            sys.stdout.flush()  # what was printed before this line stays before it
+            _write_whole(self._fd, line(event))
 
 
 def line(event: dict[str, Any]) -> bytes:

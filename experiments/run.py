@@ -13,7 +13,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from torch import nn
 from experiments import distributed, facts
 from experiments.distributed import Place, Refusal
 from experiments.events import EventLog, Phase
+from experiments.load import Load
 
 REFUSED = 2
 
@@ -133,7 +134,8 @@ def running(program: str, args: Namespace, devices: int = 1, *, cpu_stands_in: b
     run.tell_start()
     try:
         require_layout(run)
-        yield run
+        with watch_node(run):
+            yield run
     except Refusal as refusal:
         run.tell_stop("aborted", refusal)
         if run.place.local_rank == 0:
@@ -149,6 +151,14 @@ def running(program: str, args: Namespace, devices: int = 1, *, cpu_stands_in: b
     if dist.is_initialized():
         distributed.barrier()
         dist.destroy_process_group()
+
+
+def watch_node(run: Run) -> AbstractContextManager[None]:
+    """Tell the node's load, from the first of its processes."""
+    if run.place.local_rank:
+        return nullcontext()
+    gpus = run.place.local_world_size * run.devices if run.device.type == "cuda" else 0
+    return Load(run.log, gpus)
 
 
 def require_layout(run: Run) -> None:

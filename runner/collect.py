@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from runner import load
 from runner.errors import one_line
 from runner.events import Event, Malformed, parse
 from runner.failure import first_failure
@@ -44,6 +45,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     record.epochs = _epochs(flat)
     record.evaluations = [{"accuracy": event.value, **_fields(event)} for event in flat if event.key == "eval_accuracy"]
     record.facts = _facts(by_rank)
+    record.load = load.of_nodes(ranks, by_rank)
     record.malformed = broken[:MOST_MALFORMED_KEPT]
     seen = sum(facts.events_seen for facts in ranks)
     known = [facts.events_expected for facts in ranks if facts.events_expected is not None]

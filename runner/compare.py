@@ -52,6 +52,14 @@ class Row:
         return sum(values) / len(values) if values else None
 
 
+    @property
+    def load(self) -> dict[str, float]:
+        """What the nodes told of themselves while they trained, averaged over the complete runs."""
+        told = [run.load for run in self.complete if run.load]
+        names = {name: None for one in told for name in one}
+        return {name: sum(one.get(name, 0.0) for one in told) / len(told) for name in names}
+
+
 @dataclass
 class Block:
     """The rows that may be compared: one experiment on one target and one kind of hardware, with the same args."""
@@ -135,6 +143,7 @@ def _notes(block: Block) -> list[str]:
             " compares samples per second, not the same optimisation"
         )
     notes += _moved(block)
+    notes += _load(block)
     for skip in block.definition.get("skip", []):
         if skip.get("when") in (None, block.any.device):
             cells = ", ".join(f"{key} {value}" for key, value in skip.items() if key not in ("why", "when"))
@@ -168,6 +177,19 @@ def _moved(block: Block) -> list[str]:
         return []
     each = "; ".join(f"{name}: {bytes_moved:,.0f}" for name, bytes_moved in moved if bytes_moved is not None)
     return [f"bytes that a step moves between devices (each run's events say how they were counted): {each}"]
+
+
+def _load(block: Block) -> list[str]:
+    """Say how busy the nodes were, as told by themselves once a second."""
+    each = [f"{cell_name(row.any)}: {_busy(row.load)}" for row in block.rows if row.load]
+    return [f"load of a node while training, mean: {'; '.join(each)}"] if each else []
+
+
+def _busy(load: dict[str, float]) -> str:
+    words = {"cpu": "CPU {:.0f}%", "gpu": "GPU {:.0f}%"}
+    said = [words[what].format(load[f"{what}_percent"]) for what in words if f"{what}_percent" in load]
+    memory = {"memory_bytes": "memory {:.1f} GB", "gpu_memory_bytes": "GPU memory {:.1f} GB"}
+    return ", ".join(said + [text.format(load[name] / 1e9) for name, text in memory.items() if name in load])
 
 
 def cell_name(run: Digest) -> str:

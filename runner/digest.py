@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from runner import load
 from runner.layout import Layout
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Digest(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     steps: int
     global_batch_size: int
     bytes_moved: float | None = None
+    load: dict[str, float]
     torch: str
     same: dict[str, str]
     runner: dict[str, Any]
@@ -91,6 +93,7 @@ def digest(record: Record, path: str) -> Digest:
         steps=sum(_count(epoch.get("steps")) for epoch in record.epochs),
         global_batch_size=_count(record.facts.get("global_batch_size")),
         bytes_moved=record.metrics.get("bytes_moved_per_step"),
+        load=_load(record),
         torch=str(first.get("torch", "")),
         same={
             "image": _image(launch.image or {}),
@@ -105,6 +108,17 @@ def digest(record: Record, path: str) -> Digest:
         by_hand=launch.by_hand,
         collected_afterwards=bool(record.outcome and record.outcome.collected_afterwards),
     )
+
+
+def _load(record: Record) -> dict[str, float]:
+    """Average what the nodes told of themselves while they trained."""
+    figures = {
+        "cpu_percent": load.mean(record.load, "cpu_percent"),
+        "memory_bytes": load.mean(record.load, "memory_bytes"),
+        "gpu_percent": load.mean(record.load, r"gpu\d+_percent"),
+        "gpu_memory_bytes": load.mean(record.load, r"gpu\d+_memory_bytes"),
+    }
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _image(image: dict[str, Any]) -> str:

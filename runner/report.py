@@ -21,7 +21,7 @@ FIELDS = (
     *("experiment", "target", "layout", "axes", "n", "seconds", "seconds_low", "seconds_high"),
     *("speedup", "speedup_low", "speedup_high", "efficiency", "accuracy", "claimed"),
     *("not_complete", "processes", "best_accuracy", "serial_fraction", "hardware", "program", "args", "scaling"),
-    *("measure", "points", "published", "collected_afterwards"),
+    *("measure", "points", "published", "collected_afterwards", "load"),
 )
 """The fields of a row in csv and json; their names and order are a promise."""
 
@@ -115,6 +115,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "points": [one.seconds for one in row.complete],
         "published": row.published,
         "collected_afterwards": sum(run.collected_afterwards for run in row.runs),
+        "load": row.load,
     }
 
 

@@ -97,5 +97,6 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     facts: dict[str, Any] = {}
     epochs: list[dict[str, Any]] = []
     evaluations: list[dict[str, Any]] = []
+    load: list[dict[str, Any]] = []
     events: dict[str, int] = {}
     malformed: list[str] = []

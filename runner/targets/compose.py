@@ -37,6 +37,8 @@ SHM = "1gb"
 UNLIMITED = "0"
 RAW = "/raw"
 """Where a container finds its own node's folder of the run's raw files."""
+ARTIFACTS = "/artifacts"
+"""Where it finds the run's folder for traces and plots."""
 _HEADER = """One run as it was started. From its own folder it can be started again:
 docker compose -f compose.yaml up"""
 
@@ -62,8 +64,8 @@ def request(run: Run, options: dict[str, str]) -> ComposeRequest:
             number,
             device=run.device,
             command=[_literal(word) for word in node.argv],
-            environment={**node.env, "PET_LOG_DIR": RAW},
-            binds={RAW: f"../raw/node{number}", f"{WORKSPACE}/data:ro": f"{_literal(root)}/data"},
+            environment={**node.env, "PET_LOG_DIR": RAW, "KIT_ARTIFACTS": ARTIFACTS},
+            binds={RAW: f"../raw/node{number}", ARTIFACTS: "../artifacts", f"{WORKSPACE}/data:ro": f"{_literal(root)}/data"},
             gpus=gpus if run.device == "cuda" else None,
             nodes=len(nodes),
             shm=options.get("shm", SHM),

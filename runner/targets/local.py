@@ -89,7 +89,8 @@ class LocalExecution:
             for local_rank in range(wanted.processes)
         ]
         for node, wanted in nodes.items():
-            own = {MARK: mark, "PET_LOG_DIR": str(folder.node(node).resolve())}
+            artifacts = str((folder.path / "artifacts").resolve())
+            own = {MARK: mark, "PET_LOG_DIR": str(folder.node(node).resolve()), "KIT_ARTIFACTS": artifacts}
             with folder.open_agent(node) as output:
                 self._agents[node] = subprocess.Popen(
                     [*_TORCHRUN, *wanted.argv[1:]],
