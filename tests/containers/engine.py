@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tests.runner.conftest import Ended, Project
 
 LABEL = "com.docker.compose.project"
+CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def left_behind() -> list[str]:
@@ -33,8 +35,8 @@ def run(project: Project, *words: str, env: dict[str, str] | None = None) -> tup
 
 def compose(project: Project, file: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Call `docker compose -f compose/<file>.yml` in the project's folder, as a person does; stdout is all of it."""
-    return subprocess.run(
-        ["docker", "compose", "--ansi", "never", "-f", f"compose/{file}.yml", *words],
+    done = subprocess.run(
+        ["docker", "compose", "-f", f"compose/{file}.yml", *words],
         cwd=project.root,
         env={**os.environ, **env},
         stdout=subprocess.PIPE,
@@ -43,6 +45,8 @@ def compose(project: Project, file: str, *words: str, **env: str) -> subprocess.
         timeout=400,
         check=False,
     )
+    done.stdout = CONTROL.sub("", done.stdout)  # Compose clears the terminal's line even where there is none
+    return done
 
 
 def curve(record: dict[str, Any]) -> list[str]:

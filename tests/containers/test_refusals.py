@@ -36,7 +36,7 @@ def bare_engine(tmp_path: Path) -> Iterator[str]:
         pytest.skip("only root with dockerd can start a second engine")
     with tempfile.TemporaryDirectory(prefix="kit-engine-", ignore_cleanup_errors=True) as short:
         socket = f"unix://{short}/docker.sock"
-        # Sockets below exec-root: their whole path may have some hundred characters, and a test's folder alone has more.
+        # The path of a socket may have some hundred characters, and a test's folder alone has more.
         places = [f"--data-root={tmp_path / 'data'}", f"--exec-root={short}/exec"]
         # In a network namespace of its own: an engine without a bridge takes that of the other one away.
         network = ["--bridge=none", "--iptables=false", "--ip6tables=false"]
