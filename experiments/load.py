@@ -33,30 +33,30 @@ class Load:
 
     def __init__(self, log: EventLog, gpus: int = 0) -> None:
         self._log = log
-        self._looks = [look for look in (_machine(), _gpus(gpus) if gpus else None) if look]
+        self._number_of_gpus = gpus
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="load", daemon=True)
 
     def __enter__(self) -> None:
-        if self._looks:
-            self._thread.start()
+        self._thread.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
 
     def _watch(self) -> None:
         """Look at even distances, whatever a look takes."""
+        # Made here: psutil counts for each thread what is new since its last look.
+        looks = [look for look in (_machine(), _gpus(self._number_of_gpus)) if look]
         began = last = time.monotonic()
-        ended = False
+        ended = not looks
         while not ended:
             ended = self._end.wait(max(0.0, SECONDS - (time.monotonic() - began) % SECONDS))
             if not ended or time.monotonic() - last >= SHORTEST:
                 last = time.monotonic()
-                self._log.point("load", **{name: value for look in self._looks for name, value in look().items()})
+                self._log.point("load", **{name: value for look in looks for name, value in look().items()})
 
 
 def _machine() -> Look | None:
@@ -92,8 +92,10 @@ def _moved(psutil: Any) -> dict[str, int]:
 
 def _gpus(number: int) -> Look | None:
     """Return a look at the first GPUs that this process may see: how busy, and how full, whoever uses them."""
+    if not number:
+        return None
     try:
-        import pynvml  # noqa: PLC0415 - optional
+        import pynvml  # type: ignore[import-untyped] # noqa: PLC0415 - optional
     except ImportError:
         return None
     try:

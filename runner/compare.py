@@ -51,7 +51,6 @@ class Row:
         values = [value for run in self.complete if (value := getattr(run, name)) is not None]
         return sum(values) / len(values) if values else None
 
-
     @property
     def load(self) -> dict[str, float]:
         """What the nodes told of themselves while they trained, averaged over the complete runs."""

@@ -47,12 +47,12 @@ class Digest(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     steps: int
     global_batch_size: int
     bytes_moved: float | None = None
-    load: dict[str, float]
     torch: str
     same: dict[str, str]
     runner: dict[str, Any]
     by_hand: bool = False
     collected_afterwards: bool = False
+    load: dict[str, float] = {}
 
 
 def digest(record: Record, path: str) -> Digest:

@@ -12,7 +12,7 @@ from runner import environment
 from runner.collect import collect
 from runner.events import Event, parse_line
 from runner.liveness import describe_runner
-from runner.record import begin, new_id
+from runner.record import begin, new_id, require_writable
 from runner.schema import SCHEMA, Launch, Outcome, Record
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def execute(
     requests = [target.request(run, options) for run in plan.runs]
     for request in requests:
         target.check(request)
+    require_writable(results)  # before minutes are spent on an image
     image = target.image(requests[0], screen)
     code, diff = environment.describe_code(plan.runs[0].experiment.root)
     surroundings = {**describe_surroundings(code), "image": image}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 300
 """Points kept of a node; those of a longer run are means of equal stretches. Every look is in the raw file."""
+MOST = 1e18
+"""A larger figure is not one of a machine."""
 _MEASURED = re.compile(r"\w+_(percent|bytes|bytes_per_second)")
 
 
@@ -63,7 +66,8 @@ def _node(node: int, events: list[Event]) -> dict[str, Any] | None:
 
 def _values(looks: list[Event], name: str) -> list[float]:
     values = (one.metadata.get(name) for one in looks)
-    return [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    return [value for value in numbers if math.isfinite(value) and abs(value) < MOST]
 
 
 def _average(values: list[float]) -> float | None:

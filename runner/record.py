@@ -8,6 +8,7 @@ of the two. `raw/` is the truth: all else of a record is parsed from it, from `r
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -141,6 +142,18 @@ def new_id(target: str) -> str:
     return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{target}-{secrets.token_hex(4)}"
 
 
+def require_writable(results: Path) -> None:
+    """Raise RequestError where no run's folder could be made."""
+    existing = next(path for path in (results.absolute(), *results.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        why = os.strerror(errno.EACCES if existing.is_dir() else errno.ENOTDIR)
+        raise RequestError(_unwritable(results, why))
+
+
+def _unwritable(path: Path, why: str | None) -> str:
+    return f"{path}: cannot be written: {why}; name another folder with --results"
+
+
 def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
     """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written."""
     folder = RunFolder(results / launch.experiment / launch.id)
@@ -155,8 +168,7 @@ def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "r
         folder.replace(Record(launch=launch, status="running"))
     except OSError as error:
         shutil.rmtree(folder.path, ignore_errors=True)
-        msg = f"{folder.path}: cannot be written: {error.strerror}; name another folder with --results"
-        raise RequestError(msg) from None
+        raise RequestError(_unwritable(folder.path, error.strerror)) from None
     return folder
 
 

@@ -65,7 +65,11 @@ def request(run: Run, options: dict[str, str]) -> ComposeRequest:
             device=run.device,
             command=[_literal(word) for word in node.argv],
             environment={**node.env, "PET_LOG_DIR": RAW, "KIT_ARTIFACTS": ARTIFACTS},
-            binds={RAW: f"../raw/node{number}", ARTIFACTS: "../artifacts", f"{WORKSPACE}/data:ro": f"{_literal(root)}/data"},
+            binds={
+                RAW: f"../raw/node{number}",
+                ARTIFACTS: "../artifacts",
+                f"{WORKSPACE}/data:ro": f"{_literal(root)}/data",
+            },
             gpus=gpus if run.device == "cuda" else None,
             nodes=len(nodes),
             shm=options.get("shm", SHM),

@@ -38,11 +38,12 @@ def bare_engine(tmp_path: Path) -> Iterator[str]:
         socket = f"unix://{short}/docker.sock"
         # The path of a socket may have some hundred characters, and a test's folder alone has more.
         places = [f"--data-root={tmp_path / 'data'}", f"--exec-root={short}/exec"]
-        # In a network namespace of its own: an engine without a bridge takes that of the other one away.
+        # In namespaces of its own: an engine without a bridge takes that of the other one away, and its mounts would
+        # outlive it.
         network = ["--bridge=none", "--iptables=false", "--ip6tables=false"]
         with (tmp_path / "log").open("wb") as log:
             engine = subprocess.Popen(
-                ["unshare", "--net", "dockerd", "-H", socket, f"--pidfile={short}/pid", *places, *network],
+                ["unshare", "--net", "--mount", "dockerd", "-H", socket, f"--pidfile={short}/pid", *places, *network],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
