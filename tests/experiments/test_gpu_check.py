@@ -1,0 +1,127 @@
+"""The check of a GPU machine, tried on a CPU: the same launches, small."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.gpu_check.checks import Check, Plan, checks
+from experiments.gpu_check.results import own_lines, read, verdict
+
+ROOT = Path(__file__).parents[2]
+
+
+def gpu_check(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "experiments.gpu_check", "--records", str(folder), "--data-dir", str(folder), *words],
+        cwd=ROOT,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_table_and_a_record_tell_what_each_program_did(tmp_path: Path) -> None:
+    done = gpu_check(tmp_path, "--device", "cpu", "--small", "--processes", "2", "--only", "bert,resnet50.split")
+    assert done.returncode == 0, done.stderr
+    head, _, *rows = done.stdout.splitlines()
+    assert head.split() == [
+        "check",
+        "processes",
+        "train",
+        "s",
+        "samples/s",
+        "speed-up",
+        "GPU",
+        "GB",
+        "GPU",
+        "%",
+        "result",
+    ]
+    assert [row.partition("  ")[0] for row in rows] == [
+        "ResNet50, split in 2",
+        *["BERT base, fp32", "BERT base, bf16"] * 2,
+    ]
+    assert all("accuracy" in row for row in rows[1:])
+    [path] = tmp_path.glob("gpu-check-1x-*-torch-*.json")
+    record = json.loads(path.read_bytes())
+    assert [check["failed"] for check in record["checks"]] == [None] * 5
+    assert [check["processes"] for check in record["checks"]] == [1, 1, 1, 2, 2]
+    assert all(check["figures"]["train_seconds"] > 0 for check in record["checks"])
+    assert record["torch"] in done.stderr
+
+
+def test_a_check_that_fails_is_told_with_its_own_words_and_the_others_go_on(tmp_path: Path) -> None:
+    words = ["--device", "cpu", "--small", "--processes", "2", "--only", "resnet50", "--timeout-seconds", "0.5"]
+    done = gpu_check(tmp_path, *words)
+    assert done.returncode == 1
+    assert done.stdout.count("failed: not done after 0.5 seconds") == 3
+    assert "Traceback" not in done.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "error: no GPU is seen here: run it on a machine with one, or try the programs with --device cpu --small"),
+        (["--device", "cpu", "--processes", "-1"], "error: --processes -1: at least 1"),
+        (["--device", "cpu", "--small", "--only", "alchemy"], "error: --only alchemy: no check's program begins so"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused_in_one_line(words: list[str], said: str, tmp_path: Path) -> None:
+    done = gpu_check(tmp_path, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == said
+
+
+def test_eight_gpus_are_used_alone_and_together(tmp_path: Path) -> None:
+    plan = Plan("cuda", 8, tmp_path, tmp_path / "model", mnist=True, real=tmp_path, minilm=tmp_path)
+    found = list(checks(plan))
+    assert len({(check.name, check.processes) for check in found}) == len(found)
+    assert {check.program: max(one.processes for one in found if one.program == check.program) for check in found} == {
+        "collectives.measure": 8,
+        "mnist.ddp": 8,
+        "mnist.data_parallel": 1,
+        "resnet50.whole": 1,
+        "resnet50.split": 1,
+        "resnet50.pipelined": 1,
+        "bert.ddp": 8,
+    }
+
+
+def event(rank: int, seq: int, key: str, **metadata: object) -> dict[str, Any]:
+    return {"key": key, "value": None, "metadata": {"rank": rank, "seq": seq, **metadata}}
+
+
+END = {"key": "run_stop", "status": "success"}
+
+
+@pytest.mark.parametrize(
+    ("ended", "events", "said"),
+    [
+        (0, [event(0, 0, **END), event(1, 0, **END)], None),
+        (7, [], "exit code 7"),
+        ("not done", [], "not done"),
+        (0, [event(0, 0, **END)], "events of the ranks [0] only"),
+        (0, [event(0, 0, **END), event(1, 1, **END)], "rank 1 lost events"),
+        (0, [event(0, 0, **END), event(1, 0, "run_start")], "rank 1 did not end well"),
+        (0, [event(0, 0, "epoch_stop", loss=None), event(0, 1, **END), event(1, 0, **END)], "the loss is no number"),
+    ],
+)
+def test_a_check_is_well_only_if_every_rank_says_so(ended: int | str, events: list[Any], said: str | None) -> None:
+    assert verdict(Check("a", "b", {}, 2), ended, events) == said
+
+
+def test_a_refusal_of_the_program_stands_before_the_launcher_s_report(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
+    words = ["-m", "experiments.resnet50.pipelined", "--device", "cpu", "--micro-batches", "9", "--batch-size", "4"]
+    done = subprocess.run([*command, *words], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert own_lines(done.stderr) == ["error: --micro-batches 9: a batch has 4 images only"]
+    result = read(Check("ResNet50", "resnet50.pipelined", {"data_dir": tmp_path}, 1), 1, done.stdout, done.stderr, 1.0)
+    assert result.last_lines[-1] == "error: --micro-batches 9: a batch has 4 images only"
+    assert json.dumps(result.args)
