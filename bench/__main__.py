@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from bench import bert, collectives, loader, overhead, parsing, startup, summary
+from bench import bert, collectives, compose, load, loader, overhead, parsing, startup, summary
 
 PARTS = {
     "startup": startup,
     "parsing": parsing,
     "summary": summary,
     "loader": loader,
+    "load": load,
     "collectives": collectives,
     "bert": bert,
     "overhead": overhead,
+    "compose": compose,
 }
 
 

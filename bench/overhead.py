@@ -40,7 +40,7 @@ def main() -> None:
         for number in range(PAIRS):
             results = str(Path(folder, f"results-{number}"))
             bare = _time(_torchrun(epochs))
-            wrapped = _time([_tool("runner"), "run", str(definition), "--device", "cpu", "--results", results])
+            wrapped = _time([tool("runner"), "run", str(definition), "--device", "cpu", "--results", results])
             plain.append(bare)
             differences.append((wrapped - bare) / bare * 100)
     points = ", ".join(f"{one:+.1f}%" for one in differences)
@@ -69,7 +69,7 @@ def _torchrun(epochs: int) -> list[str]:
         "29517",
     ]
     return [
-        _tool("torchrun"),
+        tool("torchrun"),
         *launch,
         "-m",
         "experiments.mnist.ddp",
@@ -88,5 +88,6 @@ def _time(command: list[str]) -> float:
     return time.perf_counter() - began
 
 
-def _tool(name: str) -> str:
+def tool(name: str) -> str:
+    """Return the path of a command of this environment."""
     return str(Path(sys.executable).with_name(name))

@@ -40,7 +40,7 @@ RAW = "/raw"
 ARTIFACTS = "/artifacts"
 """Where it finds the run's folder for traces and plots."""
 _HEADER = """One run as it was started. From its own folder it can be started again:
-docker compose -f compose.yaml up"""
+mkdir -p {folders} && docker compose -f compose.yaml up"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class ComposeRequest(Request):
 
     def text(self) -> str:
         """Write the compose file."""
-        return to_yaml(self.document, _HEADER)
+        folders = " ".join(f"../raw/{name}" for name in self.document["services"])
+        return to_yaml(self.document, _HEADER.format(folders=folders))
 
 
 def request(run: Run, options: dict[str, str]) -> ComposeRequest:

@@ -1,0 +1,63 @@
+"""`runner run --on compose` against a bare `docker compose up` of the file that it kept, pairs in turn."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from bench.overhead import tool
+
+ROOT = Path(__file__).resolve().parent.parent
+PAIRS = 5
+GOAL = 3.0
+WORDS = ["quickstart", "--only", "layout=1x2", "--repeat", "1", "--set", "epochs=10", "--device", "cpu"]
+
+
+def main() -> None:
+    """Print the median of the pairs' differences, in seconds."""
+    if subprocess.run(["docker", "version"], capture_output=True, check=False).returncode:
+        print("compose: no Docker Engine answers")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        kept = run(Path(folder, "first"))[1]  # builds the image where it is missing
+        bare, wrapped = [], []
+        for number in range(PAIRS):
+            if number % 2:
+                bare.append(up(kept))
+            wrapped.append(run(Path(folder, f"results-{number}"))[0])
+            if not number % 2:
+                bare.append(up(kept))
+    added = [ours - plain for ours, plain in zip(wrapped, bare, strict=True)]
+    points = ", ".join(f"{one:+.1f}" for one in added)
+    print(
+        f"compose: runner run --on compose adds {statistics.median(added):+.1f} s to {statistics.median(bare):.0f} s"
+        f" of a bare docker compose up (goal: at most {GOAL:g} s), median of {PAIRS} pairs: {points}"
+    )
+
+
+def run(results: Path) -> tuple[float, Path]:
+    """Time the runner; return the seconds and the compose file that it kept."""
+    seconds = timed([tool("runner"), "run", *WORDS, "--on", "compose", "--results", str(results)])
+    (kept,) = results.glob("*/*/request/compose.yaml")
+    return seconds, kept
+
+
+def up(file: Path) -> float:
+    """Time `up`; then take the containers away, outside of the clock."""
+    (file.parents[1] / "raw" / "node0").mkdir(exist_ok=True)  # the run took it away, empty
+    words = ["docker", "compose", "-f", str(file), "-p", "kit-bench"]
+    seconds = timed([*words, "up"])
+    timed([*words, "down"])
+    return seconds
+
+
+def timed(words: list[str]) -> float:
+    """Run a command to its end."""
+    owner = {"KIT_UID": str(os.getuid()), "KIT_GID": str(os.getgid())}
+    began = time.monotonic()
+    subprocess.run(words, cwd=ROOT, env={**os.environ, **owner}, capture_output=True, check=True)
+    return time.monotonic() - began
