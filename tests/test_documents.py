@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from runner import definition
+from runner.published import figures
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "results/README.md")
 COMMANDS = [
@@ -70,6 +73,26 @@ def test_every_folder_of_the_map_is_there_and_every_folder_is_on_the_map() -> No
     named = set(re.findall(r"^\| `([\w.]+)/` \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE))
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert named == {path.partition("/")[0] for path in tracked.splitlines() if "/" in path}
+
+
+def test_every_published_figure_stands_in_one_table_of_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
+    wanted = []
+    for path in definition.files(ROOT):
+        resolved = definition.load(path, ROOT).resolved()
+        axes = [axis for axis in resolved["matrix"] if axis != "layout"]
+        for line in figures(resolved):
+            cell = " ".join([resolved["name"], line["layout"], *(str(line[axis]) for axis in axes if axis in line)])
+            place = f", {line['where']}" if "where" in line else ""
+            printed = [f"{line['total_seconds']:g} s"] if "total_seconds" in line else []
+            printed += [f"{line['speedup']:g} x"] if "speedup" in line else []
+            printed += [f"{line['best_accuracy']:.2%} best"] if "best_accuracy" in line else []
+            own = f"{line['computed_speedup']:.2f}" if "computed_speedup" in line else ""
+            source = resolved["published"]["source"].partition(",")[0]
+            wanted.append((f"| {source} | {cell} | {line['hardware']}{place} | ", ", ".join(printed), f" | {own} | "))
+    assert len(wanted) > 20
+    for beginning, printed, own in wanted:
+        assert any(row.startswith(beginning + printed) and own in row for row in readme), (beginning, printed, own)
 
 
 def test_every_module_of_the_runner_is_named_in_contributing() -> None:

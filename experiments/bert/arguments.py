@@ -3,8 +3,6 @@
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from pathlib import Path
 
-from experiments.distributed import Refusal
-
 DATA = Path(__file__).parents[2] / "data"
 PREPARED = "prepared"
 
@@ -56,17 +54,3 @@ def parse(parser: ArgumentParser) -> Namespace:
         if value < least:
             parser.error(f"--{name.replace('_', '-')} {value}: at least {least}")
     return args
-
-
-def global_batch_size(args: Namespace, workers: int) -> int:
-    """Return the sentences of one step of all `workers` processes."""
-    size: int = args.batch_size
-    if args.scaling == "weak":
-        return size * workers
-    if size < workers:
-        message = (
-            f"a global batch of {size} cannot be shared by {workers} processes:"
-            " --batch-size must be at least their number"
-        )
-        raise Refusal(message)
-    return size

@@ -10,10 +10,11 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from experiments.bert.arguments import bert_parser, global_batch_size, parse
+from experiments.bert.arguments import bert_parser, parse
 from experiments.bert.data import Batch, Batches, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.training import Report, warm_up
+from experiments.report import global_batch_size
 from experiments.run import Run, running
 
 
@@ -60,7 +61,7 @@ def train(run: Run, args: Namespace) -> None:
         lr = optimizer.param_groups[0]["lr"]
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
             for batch in batches.epoch(epoch):
-                totals.add(batch, step(batch))
+                totals.add(batch, step(batch), batch.tokens.numel())
         report.evaluate(model, epoch)
     report.finish(model)
 

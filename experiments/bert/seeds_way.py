@@ -24,9 +24,10 @@ from torch.utils.data import DataLoader, DistributedSampler
 from transformers import BertTokenizer
 
 from experiments import distributed, facts
-from experiments.bert.arguments import bert_parser, global_batch_size, parse
+from experiments.bert.arguments import bert_parser, parse
 from experiments.bert.model import autocast, build_model, build_optimizer, files, find, refusing
 from experiments.bert.sentences import Sentences, of_files, read, split
+from experiments.report import global_batch_size
 from experiments.run import Run, running
 
 Loader = DataLoader[Any]

@@ -3,7 +3,6 @@
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from pathlib import Path
 
-from experiments.distributed import Refusal
 from experiments.mnist.model import MODELS
 
 DATA = Path(__file__).parents[2] / "data"
@@ -74,17 +73,3 @@ def parse(parser: ArgumentParser) -> Namespace:
         if value < least:
             parser.error(f"--{name.replace('_', '-')} {value}: at least {least}")
     return args
-
-
-def global_batch_size(args: Namespace, workers: int) -> int:
-    """Return the samples of one step of all `workers` (processes, or devices of one process)."""
-    size: int = args.batch_size
-    if args.scaling == "weak":
-        return size * workers
-    if size < workers:
-        message = (
-            f"a global batch of {size} cannot be shared by {workers} processes:"
-            " --batch-size must be at least their number"
-        )
-        raise Refusal(message)
-    return size

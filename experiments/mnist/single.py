@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 
-from experiments.mnist.arguments import global_batch_size, mnist_parser, parse
+from experiments.mnist.arguments import mnist_parser, parse
 from experiments.mnist.data import Batch, Batches, load
 from experiments.mnist.training import (
     Report,
@@ -18,6 +18,7 @@ from experiments.mnist.training import (
     set_learning_rate,
     warm_up,
 )
+from experiments.report import global_batch_size
 from experiments.run import Run, running
 
 

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from experiments.distributed import Place, Refusal
-from experiments.mnist.arguments import global_batch_size, mnist_parser, parse
+from experiments.mnist.arguments import mnist_parser, parse
 from experiments.mnist.data import Batch, Batches, load
 from experiments.mnist.traffic import tell_ddp
 from experiments.mnist.training import (
@@ -25,6 +25,7 @@ from experiments.mnist.training import (
     set_learning_rate,
     warm_up,
 )
+from experiments.report import global_batch_size
 from experiments.run import Run, running
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from experiments import shards
 from experiments.bert import arguments, data, model, sentences
 from experiments.distributed import Refusal
+from experiments.report import global_batch_size
 from experiments.run import Run
 from tests import tiny_bert
 
@@ -195,8 +196,8 @@ def test_a_prepared_model_that_was_changed_is_refused(reviews: Path, tmp_path: P
 def test_a_batch_that_cannot_be_shared_is_refused(reviews: Path) -> None:
     args = arguments_for(reviews, "--batch-size", "1")
     with pytest.raises(Refusal, match="a global batch of 1 cannot be shared by 2 processes"):
-        arguments.global_batch_size(args, 2)
-    assert arguments.global_batch_size(arguments_for(reviews, "--scaling", "weak"), 2) == 128
+        global_batch_size(args, 2)
+    assert global_batch_size(arguments_for(reviews, "--scaling", "weak"), 2) == 128
 
 
 @pytest.mark.parametrize(("words", "said"), [(["--epochs", "0"], "--epochs 0"), (["--threads", "-1"], "--threads -1")])

@@ -11,9 +11,9 @@ from torch.optim.lr_scheduler import StepLR
 
 from experiments import distributed, shards
 from experiments.distributed import Place, Refusal
-from experiments.mnist.arguments import global_batch_size
 from experiments.mnist.model import MODELS
 from experiments.mnist.training import set_learning_rate
+from experiments.report import global_batch_size
 
 
 @pytest.mark.parametrize(
