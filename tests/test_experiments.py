@@ -49,6 +49,9 @@ def test_a_definition_trains_in_each_layout_and_counts_every_sample_once(
         assert sum(record["epochs"][0]["samples_by_rank"].values()) == 1438
         assert [one["samples"] for one in record["evaluations"]] == [359]
         assert len({rank["facts"]["threads"] for rank in record["ranks"]}) == 1
+        assert [one["node"] for one in record["load"]] == list(
+            range(len({rank.get("node", 0) for rank in record["ranks"]}))
+        )
 
 
 @pytest.mark.parametrize(("name", "layouts", "only", "changes"), [(name, *words) for name, words in OTHERS.items()])
@@ -63,6 +66,15 @@ def test_a_definition_without_images_ends_with_its_measure(
     if name == "network":
         printed = b"".join(path.read_bytes() for path in tmp_path.glob("network/*/raw/*.stdout"))
         assert printed.count(b'"between": "nodes"') == 2
+
+
+def test_a_trace_lands_in_the_artifacts_of_its_run(tmp_path: Path) -> None:
+    small = ["batch_size=2", "image_size=32", "batches=1", "warmup_batches=0"]
+    only = ["program=resnet50.whole", "micro_batches=1"]
+    [record] = run("resnet50", only, [*small, "profile=true"], tmp_path)
+    [trace] = tmp_path.glob("resnet50/*/artifacts/*.pt.trace.json*")
+    assert trace.parents[1].name == record["launch"]["id"]
+    assert json.loads(trace.read_bytes())["traceEvents"]
 
 
 def run(name: str, only: list[str], changes: list[str], results: Path) -> list[dict[str, Any]]:
