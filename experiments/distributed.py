@@ -6,10 +6,12 @@ Every function here works without a process group too, where it has nobody to as
 
 import hashlib
 import os
+import socket
+import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -146,19 +148,23 @@ def fingerprint(tensors: Sequence[Tensor]) -> str:
 def wait_for_neighbours(place: Place, seconds: float = 30) -> None:
     """Wait until all processes of this node are about to leave, or until time is up.
 
-    torchrun ends a node's other processes as soon as one fails: what they had to say would be lost.
+    torchrun ends a node's other processes as soon as one fails: what they had to say would be lost. They meet at a
+    socket that has a name but no file, by the number of the torchrun that started them all.
     """
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+    if "TORCHELASTIC_RUN_ID" not in os.environ or place.local_world_size == 1:
         return  # nobody started us, so nobody will end us
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    try:
-        patience = timedelta(seconds=seconds)
-        store = dist.TCPStore(  # type: ignore[attr-defined]
-            host, port, is_master=False, timeout=patience
-        )
-        node = f"leaving/{place.node_rank}"
-        if store.add(node, 1) == place.local_world_size:
-            store.set(f"{node}/all", "")
-        store.wait([f"{node}/all"], patience)
-    except (RuntimeError, OSError):
-        return  # the others are busy or gone: this process has said what it had to
+    name = f"\0leaving-{os.getppid()}"
+    deadline = time.monotonic() + seconds
+    # An error: time is up, or the others are gone. This process has said what it had to.
+    with ExitStack() as held, socket.socket(socket.AF_UNIX) as own, suppress(OSError):
+        if place.local_rank == 0:
+            own.bind(name)
+            own.listen(place.local_world_size)
+            for _ in range(place.local_world_size - 1):
+                own.settimeout(max(deadline - time.monotonic(), 0.001))
+                held.enter_context(own.accept()[0])
+            return
+        while own.connect_ex(name) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        own.settimeout(max(deadline - time.monotonic(), 0.001))
+        own.recv(1)  # nothing comes: the first process closes when all are there

@@ -1,12 +1,14 @@
 """The five programs, started as people start them, on real digits."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from experiments.mnist.model import MODELS
+from tests.experiments.conftest import start
 
 Launch = Callable[..., Any]
 ODD = ("--epochs", "1", "--batch-size", "479", "--model", "seed-2")
@@ -181,6 +183,22 @@ def test_a_refusal_is_one_line_and_every_rank_ends_its_story(launch: Launch, wor
     assert REFUSALS[words] in lines[0]
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 2
     assert not ended.all("epoch_start")
+
+
+LATE = """
+import os, sys, time
+time.sleep(2 * (os.environ["LOCAL_RANK"] == sys.argv.pop()))
+from experiments.mnist.ddp import main
+main()
+"""
+
+
+@pytest.mark.parametrize("late", ["0", "2"])
+def test_a_refusal_waits_for_a_neighbour_that_is_late(late: str, tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(LATE)
+    ended = start([str(tmp_path / "late.py"), "--dataset", "digits", "--device", "cuda", late], 3, {})
+    assert ended.code != 0
+    assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 3
 
 
 @pytest.mark.parametrize(
