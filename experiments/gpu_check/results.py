@@ -32,12 +32,20 @@ class Result:
 def read(check: Check, ended: int | str, out: bytes, err: bytes, wall_seconds: float) -> Result:
     """Read the events of all ranks; `ended` is an exit code, or why there is none."""
     text = out.decode(errors="replace")
-    events = [json.loads(line[len(MARK) :]) for line in text.split("\n") if line.startswith(MARK)]
+    events = [event for line in text.split("\n") if line.startswith(MARK) for event in whole(line[len(MARK) :])]
     failed = verdict(check, ended, events)
     args = {key: str(value) if isinstance(value, Path) else value for key, value in check.args.items()}
     lines = [line for line in text.split("\n") if line and not line.startswith(MARK)] + own_lines(err)
     figures = measured(events)
     return Result(check.name, check.program, args, check.processes, failed, figures, wall_seconds, lines[-LAST:])
+
+
+def whole(text: str) -> list[dict[str, Any]]:
+    """Return an event in a list, or nothing of one that was cut off: its number will be missed."""
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        return []
 
 
 def own_lines(err: bytes) -> list[str]:

@@ -117,6 +117,11 @@ def test_a_check_is_well_only_if_every_rank_says_so(ended: int | str, events: li
     assert verdict(Check("a", "b", {}, 2), ended, events) == said
 
 
+def test_an_event_that_was_cut_off_is_missed() -> None:
+    result = read(Check("a", "b", {}, 1), 0, b'\n:::MLLOG {"key": "run_st', b"", 1.0)
+    assert result.failed == "events of the ranks [] only"
+
+
 def test_a_refusal_of_the_program_stands_before_the_launcher_s_report(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
     words = ["-m", "experiments.resnet50.pipelined", "--device", "cpu", "--micro-batches", "9", "--batch-size", "4"]
