@@ -1,5 +1,6 @@
 """What only the inside of a run knows: the process, its device, its versions, its environment."""
 
+import hashlib
 import os
 import platform
 import resource
@@ -18,6 +19,7 @@ def of_process(device: torch.device) -> dict[str, Any]:
     """Return the facts that `run_start` carries besides the program and its arguments."""
     return {
         "host": socket.gethostname(),
+        "sources_sha256": sources_sha256(),
         "pid": os.getpid(),
         "device": str(device),
         "device_name": device_name(device),
@@ -29,6 +31,16 @@ def of_process(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT)},
     }
+
+
+def sources_sha256() -> str:
+    """Hash every program of the kit with its path, as the runner does: an image may hold others than a checkout."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted((root / "experiments").rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode("utf-8", "surrogateescape"))
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def device_name(device: torch.device) -> str | None:

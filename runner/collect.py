@@ -29,14 +29,11 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     layout = Layout.parse(launch.layout)
     by_rank: dict[int, list[Event]] = defaultdict(list)
     broken: list[str] = []
-    for node, processes in enumerate(layout.processes):
-        for local_rank in range(processes):
-            own = layout.first_rank(node) + local_rank
-            path = folder.rank(layout, node, local_rank, "stdout")
-            events, malformed = parse(path.read_bytes()) if path.exists() else ([], [])
-            for event in events:
-                by_rank[_whole(event.metadata.get("rank"), own)].append(event)
-            broken += [_describe(path.name, line) for line in malformed]
+    for own, path in folder.outputs(layout):
+        events, malformed = parse(path.read_bytes())
+        for event in events:
+            by_rank[_whole(event.metadata.get("rank"), own)].append(event)
+        broken += [_describe(path.name, line) for line in malformed]
     ranks = _ranks(layout, by_rank)
     record = Record(launch=launch, status="running", outcome=outcome, ranks=ranks)
     flat = sorted((event for events in by_rank.values() for event in events), key=lambda event: event.time_ms)
@@ -168,11 +165,14 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:  # noqa:
     if outcome.stopped_because == "interrupted":
         return "interrupted", "stopped by Ctrl-C or a signal to the runner"
     if outcome.stopped_because == "timed_out":
-        return "timed_out", f"not done after timeout_seconds: {launch.timeout_seconds:g}"
+        waits = "".join(f"; node {ended.node}: {ended.why}" for ended in outcome.exits if ended.why)
+        return "timed_out", f"not done after timeout_seconds: {launch.timeout_seconds:g}{waits}"
     if outcome.stopped_because:
         return "failed", outcome.stopped_because
-    if gone := [str(ended.node) for ended in outcome.exits if ended.code is None and ended.signal is None]:
-        return "killed", f"node {', '.join(gone)} left no exit code: killed, removed, or never started"
+    gone = [ended for ended in outcome.exits if ended.code is None and ended.signal is None]
+    if gone and (not record.failure or record.failure.node in [ended.node for ended in gone]):
+        whys = dict.fromkeys(ended.why or "killed, removed, or never started" for ended in gone)
+        return "killed", f"node {', '.join(str(ended.node) for ended in gone)} left no exit code: {'; '.join(whys)}"
     if record.failure:
         return "failed", _describe_failure(record)
     silent = [facts.rank for facts in record.ranks if facts.status is None]
@@ -194,9 +194,11 @@ def _describe_failure(record: Record) -> str:
     if failure is None:
         return record.reason or record.status
     who = f"rank {failure.rank} (node {failure.node})" if failure.rank is not None else f"node {failure.node}"
-    starved = record.outcome and any(ended.out_of_memory for ended in record.outcome.exits)
+    exits = record.outcome.exits if record.outcome else []
+    starved = any(ended.out_of_memory for ended in exits)
+    why = "".join(f": {ended.why}" for ended in exits if ended.node == failure.node and ended.why)
     if failure.signal:
-        return f"{who} was killed by {failure.signal}" + (": the container ran out of memory" if starved else "")
+        return f"{who} was killed by {failure.signal}{': the container ran out of memory' * starved}{why}"
     if failure.exit_code is not None:
-        return f"{who} exited with {failure.exit_code}"
-    return f"{who} failed"
+        return f"{who} exited with {failure.exit_code}{why}"
+    return f"{who} failed{why}"

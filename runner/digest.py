@@ -96,8 +96,8 @@ def digest(record: Record, path: str) -> Digest:
         load=_load(record),
         torch=str(first.get("torch", "")),
         same={
-            "image": _image(launch.image or {}),
-            "code": str(launch.code.get("sources_sha256")),
+            "image": _image(record),
+            "code": _code(launch, facts),
             "data": str(record.facts.get("data_sha256")),
             "torch": _values(facts, "torch"),
             "NCCL": _values(facts, "nccl"),
@@ -121,8 +121,18 @@ def _load(record: Record) -> dict[str, float]:
     return {name: value for name, value in figures.items() if value is not None}
 
 
-def _image(image: dict[str, Any]) -> str:
-    return str(image.get("digest") or image.get("id"))
+def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
+    """Name the programs as they were where they ran; a run that did not tell had those of the checkout."""
+    told = sorted({str(fact["sources_sha256"]) for fact in facts if "sources_sha256" in fact})
+    return ", ".join(told) or str(launch.code.get("sources_sha256"))
+
+
+def _image(record: Record) -> str:
+    """Name the image by what no one can move: as it was found before the launch, or as the pods tell."""
+    image = record.launch.image or {}
+    exits = record.outcome.exits if record.outcome else []
+    pulled = sorted({str(one.place["digest"]) for one in exits if "digest" in one.place})
+    return str(image.get("digest") or image.get("id") or " ".join(pulled) or None)
 
 
 def _models(facts: list[dict[str, Any]]) -> list[str]:

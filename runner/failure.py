@@ -26,6 +26,8 @@ _CHILD = re.compile(
     r"time\s*:\s*(?P<time>\S+)\s+host\s*:[^\n]*\s+rank\s*:\s*(?P<rank>\d+)\s*\(local_rank:\s*\d+\)\s+"
     r"exitcode\s*:\s*(?P<code>-?\d+)"
 )
+# With these words torchrun begins to tell of a worker that failed.
+_REPORT = re.compile(r"Sending process \d+ closing signal|failed \(exitcode: -?\d+\)")
 _VICTIM = re.compile(
     r"connection (closed|reset|refused)|broken pipe|connection was (closed|reset)|peer .*(closed|lost)|"
     r"remote process exited|socket timeout|recvvalue failed|\[.*\]:\d+: .*(reset|closed)|distnetworkerror|"
@@ -46,6 +48,8 @@ def first_failure(folder: RunFolder, layout: Layout, outcome: Outcome | None, ra
     failed = [node for node in outcome.exits if node.code != 0 or node.signal] if outcome else []
     if not failed:
         return None
+    if removed := next((node for node in failed if node.removed), None):
+        return _of_launcher(folder, removed)
     children = [child for node in failed for child in _children(folder.agent(node.node))]
     words = {child.rank: _last_lines(folder, layout, child.rank) for child in children}
     aborted = {facts.rank for facts in ranks if facts.status not in (None, "success")}
@@ -92,19 +96,21 @@ def _last_lines(folder: RunFolder, layout: Layout, rank: int) -> list[str]:
         return []
     node = _node_of(layout, rank)
     local_rank = rank - layout.first_rank(node)
-    for stream in ("stderr", "stdout"):
-        if lines := _tail(folder.rank(layout, node, local_rank, stream)):
-            return lines
-    return []
+    own = [folder.rank(layout, node, local_rank, stream) for stream in ("stderr", "stdout")]
+    if not any(path.exists() for path in own):  # a pod has one log for its launcher and all of its processes
+        return _tail(folder.agent(node), _REPORT)
+    return next((lines for path in own if (lines := _tail(path))), [])
 
 
-def _tail(path: Path) -> list[str]:
-    """Return the last lines of a file; our own event lines are left out."""
+def _tail(path: Path, until: re.Pattern[str] | None = None) -> list[str]:
+    """Return the last lines of a file, or the last before a pattern; our own event lines are left out."""
     if not path.exists():
         return []
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         text = file.read().decode("utf-8", "replace")
+    if until and (found := until.search(text)):
+        text = text[: text.rfind("\n", 0, found.start()) + 1]
     lines = [line.rstrip() for line in text.splitlines()]
     return [line for line in lines if line and not line.startswith(":::MLLOG")][-LINES_KEPT:]
 

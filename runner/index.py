@@ -24,7 +24,7 @@ from runner.record import RunFolder, read_record, run_folders
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VERSION = 5
+VERSION = 6
 _decoder = msgspec.msgpack.Decoder(Digest)
 _encode = msgspec.msgpack.Encoder().encode
 

@@ -50,7 +50,8 @@ def _list(representer: SafeRepresenter, values: list[object]) -> SequenceNode:
 
 def _text(representer: SafeRepresenter, text: str) -> ScalarNode:
     plain = bool(_PLAIN.fullmatch(text)) and text.lower() not in _WORDS
-    return representer.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
+    bare = '"' in text and "'" not in text and text.isprintable()  # as JSON, which is read best without backslashes
+    return representer.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'" if bare else '"')
 
 
 def _writer() -> YAML:

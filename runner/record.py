@@ -99,6 +99,16 @@ class RunFolder:
         attempts = sorted(self.node(node).glob(f"*/attempt_*/{local_rank}/{stream}.log"))
         return attempts[-1] if attempts else kept
 
+    def outputs(self, layout: Layout) -> Iterator[tuple[int, Path]]:
+        """Yield every file that holds what processes printed, with the first rank that it may be of.
+
+        A pod has one log for its launcher and all of its processes: the launcher's file.
+        """
+        for node, processes in enumerate(layout.processes):
+            first = layout.first_rank(node)
+            paths = [(first + one, self.rank(layout, node, one, "stdout")) for one in range(processes)]
+            yield from [(rank, path) for rank, path in (*paths, (first, self.agent(node))) if path.exists()]
+
     def read(self) -> Record:
         """Read `run.json`; ValueError says what is wrong with it."""
         return read_record((self.path / "run.json").read_bytes())
@@ -130,6 +140,10 @@ class RunFolder:
                         found.rename(lasting)
             _remove_empty(self.node(node))
         _write(self.raw / "outcome.json", msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+
+    def discard(self) -> None:
+        """Remove the run, of which there will be another record."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def outcome(self) -> Outcome | None:
         """Read what was seen from outside, if the runner lived to tell."""

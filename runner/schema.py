@@ -42,6 +42,8 @@ class NodeExit(msgspec.Struct, omit_defaults=True):
     """How the processes of one node ended, as its launcher tells: an exit code, or the signal that killed it.
 
     One that has neither is not known to have ended: it was removed or killed with all that could have told.
+    `removed` is a pod that somebody deleted while it ran, `why` what a cluster says of the end, and `place` where it
+    ran: pod, machine, image and digest, limits.
     """
 
     node: int
@@ -50,6 +52,9 @@ class NodeExit(msgspec.Struct, omit_defaults=True):
     stopped: bool = False
     out_of_memory: bool = False
     stopped_because: str | None = None
+    removed: bool = False
+    why: str | None = None
+    place: dict[str, Any] = {}
 
 
 class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):

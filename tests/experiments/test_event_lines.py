@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.events import LINE_BYTES, EventLog, line
+from experiments.facts import sources_sha256
+from runner.environment import hash_sources, read_sources
 
 ROOT = Path(__file__).parents[2]
 PROCESSES, LINES = 8, 1_500
@@ -150,3 +152,7 @@ def test_mlcommons_own_parser_reads_what_a_program_prints(launch: Callable[..., 
     lines, errors = parse_file(str(path), ruleset="4.1.0")
     assert not errors
     assert len(lines) == len(ended.events) > 30
+
+
+def test_a_program_tells_the_same_hash_of_the_programs_as_the_runner() -> None:
+    assert sources_sha256() == hash_sources(read_sources(ROOT))
