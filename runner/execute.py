@@ -14,6 +14,7 @@ from runner.events import Event, parse_line
 from runner.liveness import describe_runner
 from runner.record import begin, new_id, require_writable
 from runner.schema import SCHEMA, Launch, Outcome, Record
+from runner.targets.base import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +124,9 @@ def _one(target: Target, request: Request, folder: RunFolder, launch: Launch, sc
 def follow(execution: Execution, deadline: float, screen: Screen) -> bool:
     """Show what comes until all has ended; False if the deadline came first."""
     for line in execution.lines():
-        if line is not None:
+        if isinstance(line, Note):
+            screen.note(line.text)
+        elif line is not None:
             event = parse_line(line.text)
             if isinstance(event, Event):
                 screen.event(event)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 TARGETS = {
     "compose": "runner.targets.compose",
+    "kubernetes": "runner.targets.kubernetes",
     "local": "runner.targets.local",
     "replay": "runner.targets.replay",
 }

@@ -24,6 +24,12 @@ class Line(NamedTuple):
     text: bytes
 
 
+class Note(NamedTuple):
+    """Something to be shown to the person who waits."""
+
+    text: str
+
+
 @dataclass(frozen=True)
 class NodeRequest:
     """What is to be started on one node: a command, and the environment that it is given on top of its own."""
@@ -55,7 +61,7 @@ class Execution(Protocol):
     def exits(self) -> list[NodeExit]:
         """How each node's launcher ended; asked for when all have."""
 
-    def lines(self) -> Iterator[Line | None]:
+    def lines(self) -> Iterator[Line | Note | None]:
         """Yield what the processes print until all have ended, and None now and then while nothing comes."""
 
     def stop(self) -> None:

@@ -163,7 +163,7 @@ class ComposeExecution:
         """Let Compose make the containers, and follow each from its first line."""
         (self._root / "data").mkdir(exist_ok=True)  # Docker would make it root's
         outputs = [self._folder.open_agent(node) for node in range(len(self._nodes))]
-        self._watchdog = watch(self._project)
+        self._watchdog = watch(of_project.__module__, self._project)
         file = self._folder.path / "request" / ComposeRequest.file
         words = ["docker", "compose", "--progress", "quiet", "-f", str(file), "-p", self._project]
         self._up = subprocess.Popen(

@@ -7,6 +7,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from runner.engine import reach
 from runner.errors import one_line
 from runner.schema import NodeExit
 
@@ -88,3 +89,11 @@ def remove_all(client: DockerClient, project: str) -> None:
     for network in client.networks.list(filters={"label": f"{LABEL}={project}"}):
         with suppress(NotFound):
             network.remove()
+
+
+def tidy(project: str) -> None:
+    """End and remove what a runner that was killed has left."""
+    client = reach()
+    for container in of_project(client, project).values():
+        container.stop(timeout=10)
+    remove_all(client, project)
