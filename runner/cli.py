@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import io
-import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, Optional
+from typing import Annotated, NoReturn, Optional
 
 import typer
 
 from runner import __version__
-from runner.errors import EXIT_DEFECT, EXIT_INTERRUPTED, KitError, RequestError, RunError, one_line
-
-# typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
-_USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+from runner.ending import explain, leave
+from runner.errors import EXIT_INTERRUPTED, RequestError, RunError
 
 app = typer.Typer(
     add_completion=False,
@@ -40,6 +37,8 @@ Layouts = Annotated[
 ]
 Repeat = Annotated[Optional[int], typer.Option(min=1, max=1000, help="Repeats of each cell.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="auto: cuda where there is a GPU.")]
+Namespace = Annotated[Optional[str], typer.Option(help="For kubernetes: where; the context's own by default.")]
+Context = Annotated[Optional[str], typer.Option(help="For kubernetes: one of the kubeconfig's.")]
 Results = Annotated[Path, typer.Option(metavar="FOLDER", help="Where the records are kept.")]
 
 
@@ -100,7 +99,7 @@ def plan(
 @app.command()
 def run(
     experiment: Name,
-    on: Annotated[str, typer.Option(metavar="TARGET", help="local, compose, or replay.")] = "local",
+    on: Annotated[str, typer.Option(metavar="TARGET", help="local, compose, kubernetes, or replay.")] = "local",
     only: Only = None,
     layout: Layouts = None,
     change: Change = None,
@@ -108,8 +107,20 @@ def run(
     device: Device = "auto",
     results: Results = Path("results"),
     recording: Annotated[Optional[Path], typer.Option(help="For replay: a stdout, or a folder of them.")] = None,
-    memory: Annotated[Optional[str], typer.Option(metavar="SIZE", help="For compose: a node's most, as 8gb.")] = None,
-    shm_size: Annotated[Optional[str], typer.Option(metavar="SIZE", help="For compose: of /dev/shm, else 1gb.")] = None,
+    memory: Annotated[
+        Optional[str], typer.Option(metavar="SIZE", help="A container's most: 8gb for compose, 8Gi for kubernetes.")
+    ] = None,
+    shm_size: Annotated[Optional[str], typer.Option(metavar="SIZE", help="A container's /dev/shm, else 1gb.")] = None,
+    job: Annotated[
+        Optional[str], typer.Option(metavar="pytorchjob|indexed", help="For kubernetes: of what kind.")
+    ] = None,
+    image_: Annotated[Optional[str], typer.Option("--image", help="For kubernetes: what the pods run.")] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    cpu: Annotated[Optional[str], typer.Option(metavar="CORES", help="For kubernetes: a pod's processors.")] = None,
+    data_claim: Annotated[
+        Optional[str], typer.Option(metavar="CLAIM", help="For kubernetes: a volume claim that holds data/.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the requests; start and write nothing.")] = False,
 ) -> None:
     """Run an experiment and keep a record of it.
@@ -120,7 +131,17 @@ def run(
 
     target = targets.load(on)
     made = _plan(experiment, layout, only, change, repeat, device)
-    given = {"recording": recording, "memory": memory, "shm": shm_size}
+    given = {
+        "recording": recording,
+        "memory": memory,
+        "shm": shm_size,
+        "job": job,
+        "image": image_,
+        "namespace": namespace,
+        "context": context,
+        "cpu": cpu,
+        "data_claim": data_claim,
+    }
     options = {name: str(value) for name, value in given.items() if value is not None}
     if dry_run:
         for one in made.runs:
@@ -219,16 +240,32 @@ def prepare(
 
 @app.command()
 def collect(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, results/<experiment>/<run>.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run's folder, results/<experiment>/<run>, or a file of k8s/.")
+    ],
+    results: Results = Path("results"),
+    namespace: Namespace = None,
+    context: Context = None,
 ) -> None:
-    """Parse a run's raw files again.
+    """Make the record of a run anew, or of a job that was applied by hand.
 
-    The record is written anew; for a run whose runner was killed, it is the first one.
+    From a folder its raw files are parsed again; for a run whose runner was killed, it is the first record. From a
+    manifest the pods of its job are read in the cluster, to their end where they still run.
     """
     from runner.summary import reparse
 
-    record = reparse(folder)
-    typer.echo(f"{folder}: {record.status}" + (f": {record.reason}" if record.reason else ""))
+    if path.suffix in (".yaml", ".yml") and not path.is_dir():
+        from runner import definition
+        from runner.applied import collect_applied
+        from runner.console import Screen
+
+        with Screen() as screen:
+            found = collect_applied(path, definition.project_root(_here()), results, namespace, context, screen)
+        if any(record.status != "completed" for record in found):
+            raise typer.Exit(RunError.exit_code)
+        return
+    record = reparse(path)
+    typer.echo(f"{path}: {record.status}" + (f": {record.reason}" if record.reason else ""))
 
 
 @app.command()
@@ -353,44 +390,10 @@ def main() -> NoReturn:
     try:
         code = app(standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the one place where everything ends
-        code = _explain(error)
+        code = explain(error)
     except SystemExit:  # click's way to end when the reader of a pipe has gone, as `| head` does
         code = 0
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED
-    _leave(code if isinstance(code, int) else 0)
-
-
-def _explain(error: Exception) -> int:
-    """Say an error in one line and choose the exit code; a defect of ours also leaves a log to send."""
-    if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    if isinstance(error, typer.Exit):
-        return error.exit_code
-    if isinstance(error, typer.Abort):
-        typer.echo("interrupted", err=True)
-        return EXIT_INTERRUPTED
-    if isinstance(error, _USAGE_ERROR):
-        typer.echo(f"error: {one_line(error.format_message()).rstrip('.')}; see runner --help", err=True)
-        return RequestError.exit_code
-    if isinstance(error, KitError):
-        typer.echo(f"error: {error}", err=True)
-        return error.exit_code
-    import tempfile
-    import traceback
-
-    with tempfile.NamedTemporaryFile("w", prefix="runner-defect-", suffix=".log", delete=False) as log:
-        log.write(f"runner {__version__}, Python {sys.version}\n{sys.argv!r}\n\n")
-        traceback.print_exception(error, file=log)
-    typer.echo(f"error: a defect of ours, {type(error).__name__}: {error}; please send {log.name}", err=True)
-    return EXIT_DEFECT
-
-
-def _leave(code: int) -> NoReturn:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)
+    leave(code if isinstance(code, int) else 0)

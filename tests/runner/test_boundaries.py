@@ -64,10 +64,10 @@ ELSEWHERE = {
     "index.py": "the cache in the user's cache folder",
     "prepare.py": "the data folder",
     "compose.py": "the data folder, which containers are shown",
-    "render.py": "compose/ and the Dockerfile",
+    "render.py": "compose/, k8s/ and the Dockerfile",
     "baseimages.py": "image.lock",
     "prepare_bert.py": "the data folder",
-    "cli.py": "the log of a defect of ours, in the folder for temporary files",
+    "ending.py": "the log of a defect of ours, in the folder for temporary files",
 }
 
 
