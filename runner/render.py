@@ -1,15 +1,18 @@
-"""The files that are rendered and committed: `compose/`, and the Dockerfile's names of its base images."""
+"""The files that are rendered and committed: `compose/`, `k8s/`, and the Dockerfile's names of its base images."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
 
+from runner import definition
 from runner.baseimages import read_lock
-from runner.composefile import WORKSPACE, build, service
+from runner.composefile import IMAGES, WORKSPACE, build, service
 from runner.errors import RequestError
 from runner.layout import Layout
 from runner.manifest import to_yaml
+from runner.plan import make_plan
+from runner.podfile import KINDS, Wants
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +30,24 @@ COMPOSE = {
 }
 """Each file of `compose/`: its layout, its device, and what it is."""
 
+KUBERNETES = {
+    "mnist-multinode": ("mnist", "2x2", "cuda", "MNIST on two nodes with two GPUs each."),
+    "bert-multinode": ("bert", "2x2", "cuda", "BERT on two nodes with two GPUs each."),
+    "mnist-unlike-nodes": ("mnist", "2+3", "cuda", "MNIST on two unlike nodes: two GPUs on one, three on the other."),
+    "toy-multinode": ("toy", "2x1", "cuda", "A tiny net on two nodes with a GPU each: do they find each other?"),
+    "mnist-multinode-cpu": ("quickstart", "2x1", "cpu", "Digits on two nodes without a GPU: is the cluster well?"),
+}
+"""Each file of `k8s/`, and of `k8s/no-operator/`: its experiment, layout, device, and what it is."""
+FOLDERS = {"pytorchjob": "k8s", "indexed": "k8s/no-operator"}
+
 
 def render(root: Path) -> dict[Path, str]:
     """Return every rendered file with its text."""
     bases = read_lock(root)
     files = {root / "compose" / f"{name}.yml": _compose(name, bases) for name in COMPOSE}
+    for kind, folder in FOLDERS.items():
+        files |= {root / folder / f"{name}.yaml": _kubernetes(root, name, kind) for name in KUBERNETES}
+        files[root / folder / "kustomization.yaml"] = _kustomization(folder)
     dockerfile = root / "Dockerfile"
     return {**files, dockerfile: _with_bases(dockerfile, bases)}
 
@@ -40,15 +56,16 @@ def write(root: Path) -> list[Path]:
     """Write what differs; return which files that were."""
     changed = {path: text for path, text in render(root).items() if not _is(path, text)}
     for path, text in changed.items():
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     return list(changed)
 
 
 def differing(root: Path) -> list[Path]:
-    """Return the files that are not what would be rendered; others in `compose/` that nobody renders are among them."""
+    """Return the files that are not what would be rendered; others beside them that nobody renders are among them."""
     files = render(root)
-    strangers = [path for path in sorted((root / "compose").glob("*.y*ml")) if path not in files]
+    beside = sorted(path for folder in ("compose", *FOLDERS.values()) for path in (root / folder).glob("*.y*ml"))
+    strangers = [path for path in beside if path not in files]
     return [path for path, text in files.items() if not _is(path, text)] + strangers
 
 
@@ -84,6 +101,39 @@ def _compose(name: str, bases: dict[str, str]) -> str:
     return to_yaml(document, f"{what} Layout {layout}.\n{_HEADER.format(name=name)}")
 
 
+def _kubernetes(root: Path, name: str, kind: str) -> str:
+    """Render a job: the first cell of its layout that is not skipped."""
+    experiment, layout, device, what = KUBERNETES[name]
+    defined = definition.load(definition.find(experiment, root), root)
+    run = make_plan(defined, device=device, layouts=[layout], repeat=1).runs[0]
+    documents = KINDS[kind](run, name, Wants())
+    header = f"{what} {run.cell}.\n{_JOB_HEADER.format(path=f'{FOLDERS[kind]}/{name}.yaml')}"
+    return "---\n".join(to_yaml(one, "" if number else header) for number, one in enumerate(documents))
+
+
+def _kustomization(folder: str) -> str:
+    """Name the image and the namespace in one place; the smallest job stands for those that a person wants."""
+    document = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": "default",
+        "resources": ["mnist-multinode-cpu.yaml"],
+        "images": [{"name": IMAGES["cuda"].partition(":")[0], "newName": IMAGES["cuda"].partition(":")[0]}],
+    }
+    return to_yaml(document, _KUSTOMIZATION_HEADER.format(folder=folder))
+
+
+_JOB_HEADER = """
+kubectl apply -f {path}
+runner collect {path}
+
+Rendered by `runner render`; k8s/README.md says how to bring the image to the cluster."""
+_KUSTOMIZATION_HEADER = """The image and the namespace of the jobs, in one place. Name the files that you want under
+resources, your registry's image as newName (its tag, gpu or cpu, stays), and then:
+
+kubectl apply -k {folder}
+
+Rendered by `runner render`."""
 _HEADER = """
 EXPERIMENT=mnist ARGS="--epochs 1" docker compose -f compose/{name}.yml up
 

@@ -16,7 +16,7 @@ from runner.composefile import IMAGES
 from runner.errors import RequestError
 from runner.layout import Layout
 from runner.plan import make_plan
-from runner.render import COMPOSE, differing, render
+from runner.render import COMPOSE, FOLDERS, KUBERNETES, differing, render
 from runner.targets import compose, local
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def copy(tmp_path: Path) -> Path:
     root.mkdir()
     for name in ("image.lock", "Dockerfile"):
         shutil.copy(ROOT / name, root / name)
-    (root / "experiments").mkdir()
+    shutil.copytree(ROOT / "experiments", root / "experiments", ignore=shutil.ignore_patterns("__pycache__", "digits"))
     return root
 
 
@@ -47,6 +47,10 @@ def test_what_is_committed_is_what_is_rendered() -> None:
 def test_the_files_are_those_that_the_readme_names() -> None:
     named = set(re.findall(r"`([\w-]+)\.yml`", (ROOT / "compose" / "README.md").read_text("utf-8")))
     assert named == set(COMPOSE)
+    named = set(re.findall(r"(?m)^\| `([\w-]+)\.yaml`", (ROOT / "k8s" / "README.md").read_text("utf-8")))
+    assert named == set(KUBERNETES)
+    for folder in FOLDERS.values():
+        assert {path.stem for path in (ROOT / folder).glob("*.yaml")} == {*KUBERNETES, "kustomization"}
 
 
 @pytest.mark.parametrize("name", COMPOSE)
@@ -98,8 +102,11 @@ def test_render_writes_what_differs_and_check_names_it(tmp_path: Path, project: 
     assert "compose/2gpu.yml" in first.stderr
     assert project.runner("render").code == 0
     assert project.runner("render", "--check").stderr == "everything is as rendered\n"
-    for name in COMPOSE:
-        assert (root / "compose" / f"{name}.yml").read_bytes() == (ROOT / "compose" / f"{name}.yml").read_bytes()
+    for path in [*(root / "compose").iterdir(), *(root / "k8s").rglob("*.yaml")]:
+        assert path.read_bytes() == (ROOT / path.relative_to(root)).read_bytes()
+    (root / "k8s" / "no-operator" / "old.yaml").touch()
+    assert "k8s/no-operator/old.yaml: not as rendered" in project.runner("render", "--check").stderr
+    (root / "k8s" / "no-operator" / "old.yaml").unlink()
     (root / "compose" / "2gpu.yml").write_text("# mine\n")
     (root / "compose" / "old.yml").touch()
     last = project.runner("render", "--check")
