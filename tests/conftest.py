@@ -1,4 +1,4 @@
-"""What all tests share, and the engine that some of them need: left out in one line where there is none."""
+"""What all tests share, and the engine and the cluster that some need: left out in one line where there is none."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from runner.baseimages import NAMES, read_lock
+from runner.cluster import PATHS, Cluster, ClusterError
 from runner.engine import check_compose, reach
 from runner.errors import RequestError
 
@@ -17,7 +18,7 @@ settings.register_profile("kit", deadline=None)  # two cores that several share 
 settings.load_profile("kit")
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT_OUT = pytest.StashKey[str]()
+LEFT_OUT = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,21 +31,22 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs an engine where there is none, unless KIT_REQUIRE names it."""
-    need = [item for item in items if item.get_closest_marker("engine")]
-    if not need or not (missing := missing_for_engine_tests()):
-        return
-    if "engine" in os.environ.get("KIT_REQUIRE", "").split():
-        raise pytest.UsageError(missing)
-    items[:] = [item for item in items if item not in need]
-    config.hook.pytest_deselected(items=need)
-    config.stash[LEFT_OUT] = (
-        f"left out: {len(need)} tests of containers: {missing}; CONTRIBUTING.md says how to run them"
-    )
+    """Leave out what needs an engine or a cluster where there is none, unless KIT_REQUIRE names it."""
+    config.stash[LEFT_OUT] = []
+    for marker, (what, missing_for) in NEEDS.items():
+        need = [item for item in items if item.get_closest_marker(marker)]
+        if not need or not (missing := missing_for()):
+            continue
+        if marker in os.environ.get("KIT_REQUIRE", "").split():
+            raise pytest.UsageError(missing)
+        items[:] = [item for item in items if item not in need]
+        config.hook.pytest_deselected(items=need)
+        how = "CONTRIBUTING.md says how to run them"
+        config.stash[LEFT_OUT].append(f"left out: {len(need)} tests of {what}: {missing}; {how}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if line := config.stash.get(LEFT_OUT, ""):
+    for line in config.stash.get(LEFT_OUT, []):
         terminalreporter.write_line(line, yellow=True)
 
 
@@ -63,3 +65,23 @@ def missing_for_engine_tests() -> str | None:
         if held.returncode:
             return f"the engine does not hold the base image {base}: docker pull {base}, or name another with {name}"
     return None
+
+
+def missing_for_cluster_tests() -> str | None:
+    """Look for a cluster with the operator, and for a way to bring an image to it; a test cluster has to be named."""
+    if "KUBECONFIG" not in os.environ:
+        return "KUBECONFIG names no cluster"
+    if "KIT_LOAD" not in os.environ:
+        return "KIT_LOAD names no command that brings images to the cluster, as 'kind load docker-image'"
+    try:
+        cluster = Cluster()
+        known = [one.get("kind") for one in cluster.get(PATHS["PyTorchJob"]).get("resources", [])]
+    except (RequestError, ClusterError) as error:
+        return str(error)
+    return missing_for_engine_tests() if "PyTorchJob" in known else "the cluster knows no PyTorchJob"
+
+
+NEEDS = {
+    "engine": ("containers", missing_for_engine_tests),
+    "cluster": ("a cluster", missing_for_cluster_tests),
+}

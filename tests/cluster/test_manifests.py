@@ -1,0 +1,124 @@
+"""The files of k8s/ on a real cluster: accepted as they are, applied by hand, collected afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runner.render import FOLDERS, KUBERNETES
+from tests.cluster.conftest import get, kubectl
+from tests.containers.engine import curve
+from tests.runner.conftest import Project
+from tests.runner.launches import until
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).parents[2]
+FILES = [f"{folder}/{name}.yaml" for folder in FOLDERS.values() for name in KUBERNETES]
+
+
+def test_what_is_validated_offline_is_the_schema_that_the_cluster_has() -> None:
+    def bare(value: Any) -> Any:
+        if isinstance(value, list):
+            return [bare(one) for one in value]
+        if isinstance(value, dict):
+            return {key: bare(one) for key, one in value.items() if not (key == "description" and isinstance(one, str))}
+        return value
+
+    crd = json.loads(kubectl("get", "crd", "pytorchjobs.kubeflow.org", "-o", "json"))
+    kept = json.loads((ROOT / "tests" / "runner" / "pytorchjob.schema.json").read_text("utf-8"))
+    assert bare(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]) == kept
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_api_server_and_the_operator_accept_every_file(file: str) -> None:
+    said = kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(ROOT / file), check=False)
+    assert said.count("created (server dry run)") == (1 if "no-operator" not in file else 2), said
+    assert "Warning" not in said
+
+
+@pytest.mark.parametrize("folder", FOLDERS.values())
+def test_a_kustomization_names_image_and_namespace_in_one_place(folder: str, tmp_path: Path) -> None:
+    for path in (ROOT / folder).glob("*.yaml"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    path = tmp_path / "kustomization.yaml"
+    text = path.read_text().replace("newName: distributed-experiment-kit", "newName: registry.lab/kit")
+    path.write_text(text.replace("namespace: default", "namespace: lab"))
+    for document in yaml.safe_load_all(kubectl("kustomize", str(tmp_path))):
+        assert document["metadata"]["namespace"] == "lab"
+        if document["kind"] != "Service":
+            assert '"image": "registry.lab/kit:cpu"' in json.dumps(document)
+            assert '"image": "distributed-experiment-kit' not in json.dumps(document)
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize("folder", FOLDERS.values())
+def test_applied_by_hand_then_collected_then_summarized(folder: str, project: Project, namespace: str) -> None:
+    file = f"{folder}/mnist-multinode-cpu.yaml"
+    none = project.runner("collect", file, "--namespace", namespace)
+    assert none.code == 2
+    assert f"mnist-multinode-cpu there: kubectl apply -f {file}" in none.stderr
+    kubectl("apply", "-n", namespace, "-f", file, cwd=project.root)
+    results = project.root / f"by-hand-{Path(folder).name}"
+    done = project.runner("collect", file, "--namespace", namespace, "--results", results)  # while it runs
+    assert done.code == 0, done.snapshot
+    (path,) = results.glob("quickstart/*/run.json")
+    first = project.record(path.parent)
+    assert first["status"] == "completed"
+    assert {one["place"]["machine"] for one in first["outcome"]["exits"]} == {get("nodes")[0]["metadata"]["name"]}
+    assert all(one["place"]["digest"].startswith("sha256:") for one in first["outcome"]["exits"])
+    again = project.runner("collect", file, "--namespace", namespace, "--results", results)
+    assert (again.code, len(list(results.glob("quickstart/*/run.json")))) == (0, 1)
+    assert "collected already" in again.stderr
+    path.unlink()
+    ended = project.runner("collect", file, "--namespace", namespace, "--results", results)  # after its end
+    assert ended.code == 0, ended.snapshot
+    second = project.record(path.parent)
+    assert (second["status"], curve(second), second["events"]) == ("completed", curve(first), first["events"])
+    table = project.runner("summarize", results)
+    assert "| 2x1 | 1 |" in table.stdout
+    assert "started by hand and collected afterwards: 1 of 1 runs" in table.stdout
+    kubectl("delete", "-n", namespace, "-f", file, "--wait=false", cwd=project.root)
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize("folder", FOLDERS.values())
+def test_where_gpus_are_only_on_paper_the_program_says_how_many_it_sees(
+    folder: str, project: Project, namespace: str
+) -> None:
+    file = f"{folder}/mnist-multinode.yaml"
+    kubectl("apply", "-n", namespace, "-f", file, cwd=project.root)
+    results = project.root / f"gpus-{Path(folder).name}"
+    done = project.runner("collect", file, "--namespace", namespace, "--results", results, within=200)
+    kubectl("delete", "-n", namespace, "-f", file, "--wait=false", cwd=project.root)
+    assert done.code == 1, done.snapshot
+    assert "2 GPUs were asked for on this node and 0 are seen" in done.stderr
+    assert "Traceback" not in done.stderr
+    (path,) = results.glob("mnist/*/run.json")
+    assert project.record(path.parent)["status"] == "failed"
+
+
+@pytest.mark.usefixtures("loaded")
+def test_collecting_can_be_stopped_and_the_job_goes_on(project: Project, namespace: str) -> None:
+    request = project.runner(
+        *("run", "odd-slow", "--on", "kubernetes", "--layout", "2x1", "--repeat", "1", "--set", "seconds=20"),
+        *("--device", "cpu", "--dry-run"),
+    )
+    file = "slow.yaml"
+    (project.root / file).write_text(request.stdout)
+    kubectl("create", "-n", namespace, "-f", file, cwd=project.root)
+    results = project.root / "stopped"
+    process = project.start("collect", file, "--namespace", namespace, "--results", results)
+    until(lambda: [path for path in results.glob("*/*/raw/*.log") if b"epoch_stop" in path.read_bytes()], 60)
+    process.send_signal(subprocess.signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert list(results.glob("*/*/run.json")) == []
+    done = project.runner("collect", file, "--namespace", namespace, "--results", results)
+    assert done.code == 0, done.snapshot
+    kubectl("delete", "-n", namespace, "-f", file, "--wait=false", cwd=project.root)

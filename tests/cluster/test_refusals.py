@@ -1,0 +1,113 @@
+"""What a cluster would not start is refused in one line, before anything is created or written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cluster.conftest import kubectl, things
+from tests.runner.conftest import Ended, Project
+
+pytestmark = pytest.mark.cluster
+
+
+def refused(project: Project, *words: str, env: dict[str, str] | None = None) -> Ended:
+    before = project.written()
+    done = project.runner(
+        *("run", "toy", "--layout", "2x1", "--device", "cpu", "--repeat", "1", "--on", "kubernetes"), *words, env=env
+    )
+    assert done.code == 2, done.snapshot
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert project.written() == before
+    return done
+
+
+def kubeconfig(tmp_path: Path, server: str, token: str = "") -> dict[str, str]:
+    path = tmp_path / "config"
+    cluster = {"server": server, "insecure-skip-tls-verify": True}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    path.write_text(yaml.safe_dump(config))
+    return {"KUBECONFIG": str(path)}
+
+
+def server() -> str:
+    return kubectl("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
+
+
+def test_no_kubeconfig(project: Project, tmp_path: Path) -> None:
+    missing = tmp_path / "none"
+    assert f"no kubeconfig: {missing} does not exist" in refused(project, env={"KUBECONFIG": str(missing)}).stderr
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "a: [", "\x00", "apiVersion: v1\nkind: Config\n", "x" * 9999])
+def test_a_kubeconfig_that_is_none(project: Project, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    assert f"kubeconfig {path}" in refused(project, env={"KUBECONFIG": str(path)}).stderr
+
+
+def test_a_context_that_is_not_in_it(project: Project) -> None:
+    assert "moon" in refused(project, "--context", "moon").stderr
+
+
+def test_no_cluster_where_the_kubeconfig_points(project: Project, tmp_path: Path) -> None:
+    said = refused(project, env=kubeconfig(tmp_path, "https://127.0.0.1:1")).stderr
+    assert "no cluster answers at https://127.0.0.1:1" in said
+
+
+def test_a_cluster_that_does_not_know_who_asks(project: Project, tmp_path: Path) -> None:
+    assert "log in again" in refused(project, env=kubeconfig(tmp_path, server(), "wrong")).stderr
+
+
+def test_a_namespace_that_is_not_there(project: Project) -> None:
+    said = refused(project, "--namespace", "nowhere").stderr
+    assert "no namespace nowhere in " in said
+    assert "kubectl create namespace nowhere" in said
+
+
+def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp_path: Path) -> None:
+    kubectl("create", "serviceaccount", "guest", "-n", namespace)
+    kubectl(
+        "create", "role", "look", "-n", namespace, "--verb=get,list,watch", "--resource=pods,pytorchjobs.kubeflow.org"
+    )
+    kubectl("create", "rolebinding", "look", "-n", namespace, "--role=look", f"--serviceaccount={namespace}:guest")
+    token = kubectl("create", "token", "guest", "-n", namespace).strip()
+    said = refused(project, "--namespace", namespace, env=kubeconfig(tmp_path, server(), token)).stderr
+    assert f"no right in namespace {namespace} to create pytorchjobs, delete pytorchjobs, get pods/log" in said
+
+
+@pytest.mark.parametrize("claim", ["sets", "not a name", "../../pods"])
+def test_a_volume_claim_that_is_not_there(project: Project, namespace: str, claim: str) -> None:
+    said = refused(project, "--namespace", namespace, "--data-claim", claim).stderr
+    assert f"no volume claim {claim} in namespace {namespace}" in said
+    assert things(namespace) == []
+
+
+def test_pods_that_the_namespace_s_limits_forbid(project: Project, namespace: str) -> None:
+    limits = {"limits": [{"type": "Container", "max": {"cpu": "100m"}}]}
+    range_ = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits}
+    (project.root / "limits.yaml").write_text(yaml.safe_dump(range_))
+    kubectl("create", "-n", namespace, "-f", "limits.yaml", cwd=project.root)
+    said = refused(project, "--namespace", namespace).stderr
+    assert "maximum cpu usage per Container is 100m" in said
+    assert things(namespace) == []
+
+
+def test_without_the_operator_its_installation_and_the_other_way_are_named(project: Project) -> None:
+    if "KIT_BARE_KUBECONFIG" not in os.environ:
+        pytest.skip("KIT_BARE_KUBECONFIG names no cluster without the operator")
+    said = refused(project, env={"KUBECONFIG": os.environ["KIT_BARE_KUBECONFIG"]}).stderr
+    assert (
+        "the cluster knows no PyTorchJob: take --job indexed, or install the training-operator: kubectl apply" in said
+    )

@@ -1,0 +1,64 @@
+"""A run on a cluster gives the record that it gives here, whatever happens to its connections."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.conftest import Run, kubectl
+from tests.containers.engine import curve
+from tests.runner.conftest import Project
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.parametrize(
+    ("layout", "job"), [("2x1", "pytorchjob"), ("1+2", "pytorchjob"), ("1+2", "indexed"), ("1x2", "pytorchjob")]
+)
+def test_a_cluster_gives_the_losses_of_this_machine_bit_for_bit(
+    project: Project, run: Run, layout: str, job: str
+) -> None:
+    words = ("--layout", layout, "--set", "epochs=3")
+    done, record = run("quickstart", *words, "--job", job)
+    assert done.code == 0, done.snapshot
+    here = project.runner("run", "quickstart", *words, "--repeat", "1", "--device", "cpu")
+    assert here.code == 0, here.snapshot
+    local = project.record(project.runs("quickstart")[-1])
+    assert local["launch"]["target"] == "local"
+    assert curve(record) == curve(local) != []
+    assert record["events"]["seen"] == record["events"]["expected"] > 40
+    for key in ("status", "evaluations", "facts"):
+        assert record[key] == local[key]
+    assert [one["rank"] for one in record["ranks"]] == [one["rank"] for one in local["ranks"]]
+    assert [one.get("node", 0) for one in record["ranks"]] == [one.get("node", 0) for one in local["ranks"]]
+    assert record["launch"]["argv"] == local["launch"]["argv"]
+
+
+def test_a_layout_of_three_shapes_runs_as_an_indexed_job(run: Run) -> None:
+    done, record = run("toy", "--layout", "1+2+1", "--job", "indexed", "--set", "steps=5", "--cpu", "400m")
+    assert done.code == 0, done.snapshot
+    assert len(record["ranks"]) == 4
+    places = [one["place"] for one in record["outcome"]["exits"]]
+    assert [place["pod"].rsplit("-", 2)[1] for place in places] == ["0", "1", "2"]
+    assert all(place["limits"]["cpu"] == "400m" for place in places)
+
+
+def test_under_the_restricted_standard_the_indexed_job_runs_and_workers_are_refused(
+    project: Project, namespace: str, run: Run
+) -> None:
+    kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    words = ("--on", "kubernetes", "--namespace", namespace, "--device", "cpu", "--repeat", "1")
+    refused = project.runner("run", "toy", "--layout", "2x1", *words)
+    assert refused.code == 2
+    assert "restricted Pod Security Standard" in refused.stderr
+    assert "--job indexed" in refused.stderr
+    done, record = run("toy", "--layout", "2x1", "--job", "indexed", "--set", "steps=5")
+    assert done.code == 0, done.snapshot
+    assert record["status"] == "completed"
+    alone, record = run("toy", "--layout", "1x2", "--set", "steps=5")  # a Master alone has no such container
+    assert alone.code == 0, alone.snapshot
+
+
+def test_every_file_s_pods_pass_the_baseline_standard(namespace: str, run: Run) -> None:
+    kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=baseline")
+    done, _ = run("toy", "--layout", "2x1", "--set", "steps=5")
+    assert done.code == 0, done.snapshot
