@@ -162,10 +162,10 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:  # noqa:
     outcome = record.outcome
     if outcome is None:
         return "killed", "the runner was killed before the run ended"
+    waits = "".join(f"; node {ended.node}: {ended.why}" for ended in outcome.exits if ended.why)
     if outcome.stopped_because == "interrupted":
-        return "interrupted", "stopped by Ctrl-C or a signal to the runner"
+        return "interrupted", f"stopped by Ctrl-C or a signal to the runner{waits}"
     if outcome.stopped_because == "timed_out":
-        waits = "".join(f"; node {ended.node}: {ended.why}" for ended in outcome.exits if ended.why)
         return "timed_out", f"not done after timeout_seconds: {launch.timeout_seconds:g}{waits}"
     if outcome.stopped_because:
         return "failed", outcome.stopped_because

@@ -136,6 +136,8 @@ class KubernetesExecution:
         self._reasons: dict[int, waiting.Reason] = {}
         self._since: dict[int, float] = defaultdict(time.monotonic)
         self._looked = 0.0
+        self._left: str | None = None
+        """What could not be deleted, and how a person does it."""
 
     def lines(self) -> Iterator[Line | Note | None]:
         """Create the job and follow its pods; where a node fails, the others get a grace."""
@@ -143,7 +145,8 @@ class KubernetesExecution:
         deadline = None
         while not all(pod.is_read for pod in self._pods):
             self._look()
-            yield from self._said() or (None,)
+            yield from self._said()
+            yield None  # also while lines come without end, so that the time is looked at
             failed = any(pod.is_read and not self._well(pod) for pod in self._pods)
             if failed and deadline is None and not self._by_hand:
                 deadline = time.monotonic() + GRACE_SECONDS
@@ -252,10 +255,12 @@ class KubernetesExecution:
         by_another = bool(pod.deleted and first and first[2] != pod.node and not pod.stopped)
         pod.stopped |= by_another
         ended = pod.exit()
-        if by_another and first:
+        if self._left and not pod.has_ended:
+            ended.why = self._left
+        elif by_another and first:
             ended.why = f"it was ended because node {first[2]} had ended"
         elif pod.stopped or ended.why is None:
-            ended.why = self._reasons[pod.node].text if pod.node in self._reasons else ended.why
+            ended.why = self._reasons[pod.node].text if pod.node in self._reasons else None
         return ended
 
     def _end_pods(self) -> None:
@@ -264,7 +269,11 @@ class KubernetesExecution:
             return
         for pod in self._pods:
             pod.stopped = not pod.has_ended
-        self._delete()
+        try:
+            self._delete()
+        except ClusterError as error:
+            self._keep_left(error)
+            return
         until = time.monotonic() + END_SECONDS
         for pod in self._pods:
             if pod.state:
@@ -294,18 +303,23 @@ class KubernetesExecution:
 
     def _remove(self) -> Iterator[Note]:
         """Delete what was made and wait until the cluster has let go of it."""
-        if self._made:
+        if self._made and self._left is None:
             try:
                 self._delete()
                 self._wait_for_none()
             except ClusterError as error:
-                kind, namespace = self._kind.lower(), self._cluster.namespace
-                yield Note(f"{error}; left behind: kubectl delete -n {namespace} {kind},service {self._job}")
+                self._keep_left(error)
+        if self._left:
+            yield Note(self._left)
         self._made = False
         if self._watch:
             self._watch.end()
         if self._watchdog:
             release(self._watchdog)
+
+    def _keep_left(self, error: ClusterError) -> None:
+        kind, namespace = self._kind.lower(), self._cluster.namespace
+        self._left = f"{error}: left behind; kubectl delete -n {namespace} {kind},service {self._job}"
 
     def _wait_for_verdict(self) -> None:
         """Wait until the job's controller has seen the end too: until then it makes anew the pods that are deleted."""
