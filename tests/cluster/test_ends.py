@@ -85,6 +85,21 @@ def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, na
     assert record["ranks"][1]["events_seen"] > 0
 
 
+def test_a_program_that_never_stops_printing_is_ended_with_the_time(project: Project, run: Run) -> None:
+    project.define(
+        name="odd-endless",
+        program="odd.says",
+        matrix={"layout": ["2x1"]},
+        baseline={"layout": "2x1"},
+        timeout_seconds=20,
+    )
+    began = time.monotonic()
+    done, record = run("odd-endless", "--layout", "2x1", "--set", "seconds=300")
+    assert time.monotonic() - began < 90
+    assert done.code == 1
+    assert (record["status"], record["reason"]) == ("timed_out", "not done after timeout_seconds: 20")
+
+
 def test_an_image_that_cannot_be_pulled_ends_the_run_before_its_time(run: Run) -> None:
     began = time.monotonic()
     done, record = run("odd-slow", "--layout", "2x1", "--image", "nowhere.invalid/kit:0")
