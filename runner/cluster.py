@@ -127,11 +127,19 @@ class Cluster:
                 preload_content=False,
             )
         except (HTTPError, OSError) as error:
-            why = one_line(getattr(error, "reason", None) or error)
-            raise ClusterError(0, f"no cluster answers at {self.host}: {why}") from None
+            raise ClusterError(0, f"no cluster answers at {self.host}: {_innermost(error)}") from None
         if response.status >= _ERROR:
             raise ClusterError(response.status, _message(response))
         return response
+
+
+def _innermost(error: BaseException) -> str:
+    """Return what the system said, without the layers around it."""
+    while cause := next((one for one in (getattr(error, "reason", None), error.__cause__) if one), None):
+        if not isinstance(cause, BaseException):
+            break
+        error = cause
+    return one_line(error) or type(error).__name__
 
 
 def _message(response: Any) -> str:

@@ -12,7 +12,7 @@ from runner.errors import one_line
 from runner.events import Event, Malformed, parse
 from runner.failure import first_failure
 from runner.layout import Layout
-from runner.schema import Launch, Outcome, RankFacts, Record
+from runner.schema import Launch, NodeExit, Outcome, RankFacts, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -162,17 +162,15 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:  # noqa:
     outcome = record.outcome
     if outcome is None:
         return "killed", "the runner was killed before the run ended"
-    waits = "".join(f"; node {ended.node}: {ended.why}" for ended in outcome.exits if ended.why)
     if outcome.stopped_because == "interrupted":
-        return "interrupted", f"stopped by Ctrl-C or a signal to the runner{waits}"
+        return "interrupted", f"stopped by Ctrl-C or a signal to the runner{_whys(outcome)}"
     if outcome.stopped_because == "timed_out":
-        return "timed_out", f"not done after timeout_seconds: {launch.timeout_seconds:g}{waits}"
+        return "timed_out", f"not done after timeout_seconds: {launch.timeout_seconds:g}{_whys(outcome)}"
     if outcome.stopped_because:
         return "failed", outcome.stopped_because
     gone = [ended for ended in outcome.exits if ended.code is None and ended.signal is None]
     if gone and (not record.failure or record.failure.node in [ended.node for ended in gone]):
-        whys = dict.fromkeys(ended.why or "killed, removed, or never started" for ended in gone)
-        return "killed", f"node {', '.join(str(ended.node) for ended in gone)} left no exit code: {'; '.join(whys)}"
+        return "killed", _describe_gone(gone)
     if record.failure:
         return "failed", _describe_failure(record)
     silent = [facts.rank for facts in record.ranks if facts.status is None]
@@ -186,6 +184,20 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:  # noqa:
     if missing or broken:
         return "incomplete", f"{missing} of {record.events['expected']} events missing, {broken} malformed"
     return "completed", None
+
+
+def _whys(outcome: Outcome) -> str:
+    """Say what a cluster says of the nodes, each word once."""
+    nodes: dict[str, list[str]] = defaultdict(list)
+    for ended in outcome.exits:
+        if ended.why:
+            nodes[ended.why].append(str(ended.node))
+    return "".join(f"; node {', '.join(numbers)}: {why}" for why, numbers in nodes.items())
+
+
+def _describe_gone(gone: list[NodeExit]) -> str:
+    whys = dict.fromkeys(ended.why or "killed, removed, or never started" for ended in gone)
+    return f"node {', '.join(str(ended.node) for ended in gone)} left no exit code: {'; '.join(whys)}"
 
 
 def _describe_failure(record: Record) -> str:
