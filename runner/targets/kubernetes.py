@@ -7,7 +7,6 @@ import time
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from runner import cluster as clusters
@@ -42,7 +41,6 @@ END_SECONDS = 60.0
 VERDICT_SECONDS = 30.0
 """How long the job's controller may take to see that all pods have ended."""
 _BEYOND_SECONDS = 600
-_NEVER = datetime.max.replace(tzinfo=timezone.utc)
 _HEADER = """One run as it was started. Again: kubectl create -n {namespace} -f job.yaml"""
 
 
@@ -250,8 +248,8 @@ class KubernetesExecution:
 
     def _exit(self, pod: Pod) -> NodeExit:
         """Tell a pod that the job's controller ended, because another had ended first, from one that was deleted."""
-        ends = [(one.deleted or one.finished, one.finished or _NEVER, one.node) for one in self._pods]
-        first = min(((when, done, node) for when, done, node in ends if when), default=None)
+        ends = [(one.deleted or one.finished, one.noticed, one.node) for one in self._pods]
+        first = min(((when, noticed, node) for when, noticed, node in ends if when), default=None)
         by_another = bool(pod.deleted and first and first[2] != pod.node and not pod.stopped)
         pod.stopped |= by_another
         ended = pod.exit()

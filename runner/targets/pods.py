@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import threading
 import time
@@ -40,6 +41,8 @@ class Pod:
         self.is_read = False
         """Whether all that it printed is kept."""
         self.stopped = False
+        self.noticed = math.inf
+        """When its end, or that somebody asked for it, was first seen here: finer than the cluster's seconds."""
         self._cluster = cluster
         self._output = output
         self._lines = lines
@@ -92,6 +95,8 @@ class Pod:
         """Take in what the cluster says; the first word starts to follow the log."""
         begins = not self.state
         self.state = state
+        if self.terminated or state["metadata"].get("deletionTimestamp"):
+            self.noticed = min(self.noticed, time.monotonic())
         if begins:
             self._thread.start()
 

@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[2]
 
 def bare(project: Project, folder: Path) -> Project:
     """A project of nothing but what is pinned."""
-    (folder / "experiments").mkdir(parents=True)
+    shutil.copytree(
+        ROOT / "experiments", folder / "experiments", ignore=shutil.ignore_patterns("__pycache__", "digits")
+    )
     for name in ("image.lock", "Dockerfile"):
         shutil.copy(ROOT / name, folder / name)
     return type(project)(folder, project.env)
