@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from runner.plan import Run
     from runner.record import RunFolder
     from runner.schema import NodeExit
+
+_SIGNALLED = 128
 
 
 class Line(NamedTuple):
@@ -52,6 +55,16 @@ class Request:
     def text(self) -> str:
         """Write the request as it is kept in `request/` and shown by `--dry-run`."""
         return to_json(asdict(self))
+
+
+def exit_of(code: object) -> tuple[int | None, str | None]:
+    """Read a container's exit code: itself, or the signal that its init hands on as 128 and the signal's number."""
+    if not isinstance(code, int):
+        return None, None
+    try:
+        return None, signal.Signals(code - _SIGNALLED).name
+    except ValueError:
+        return code, None
 
 
 class Execution(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from runner.engine import reach
 from runner.errors import one_line
 from runner.schema import NodeExit
+from runner.targets.base import exit_of
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 LABEL = "com.docker.compose.project"
 _SERVICE = "com.docker.compose.service"
-_SIGNALLED = 128
 
 
 class Followed:
@@ -65,11 +64,7 @@ class Followed:
 
     def _describe(self, state: dict[str, Any]) -> NodeExit:
         """Translate the engine's words; a container that is gone has neither a code nor a signal."""
-        code = state.get("ExitCode")
-        name = None
-        if isinstance(code, int) and code > _SIGNALLED:
-            with suppress(ValueError):  # init hands a child's signal on as 128 + its number
-                name, code = signal.Signals(code - _SIGNALLED).name, None
+        code, name = exit_of(state.get("ExitCode"))
         return NodeExit(self.node, code, name, self._stopped, bool(state.get("OOMKilled")))
 
 

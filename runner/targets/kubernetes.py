@@ -185,6 +185,8 @@ class KubernetesExecution:
         if not 0 <= node < len(self._pods):
             return
         pod = self._pods[node]
+        if pod.is_gone:
+            return
         if pod.uid and pod.uid != state["metadata"]["uid"]:
             pod.is_gone = True
             return

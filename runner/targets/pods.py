@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import threading
 import time
 from contextlib import suppress
@@ -14,18 +13,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from runner.cluster import PODS, ClusterError
 from runner.podfile import CONTAINER
 from runner.schema import NodeExit
-from runner.targets.base import Line
+from runner.targets.base import Line, exit_of
 from runner.targets.podlog import PodLog
 
 if TYPE_CHECKING:
     import queue
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from runner.cluster import Cluster
 
 AGAIN_SECONDS = 0.3
 WATCH_SECONDS = 300
-_SIGNALLED = 128
 _ROLES = {"master": 0, "worker": 1}
 _SELECTORS = {"PyTorchJob": "training.kubeflow.org/job-name", "Job": "job-name"}
 
@@ -115,10 +113,7 @@ class Pod:
     def exit(self) -> NodeExit:
         """Translate the kubelet's words; a pod that is gone or never ran has neither a code nor a signal."""
         ended = self.terminated or {}
-        code, name = ended.get("exitCode"), None
-        if isinstance(code, int) and code > _SIGNALLED:
-            with suppress(ValueError):
-                name, code = signal.Signals(code - _SIGNALLED).name, None
+        code, name = exit_of(ended.get("exitCode"))
         return NodeExit(
             self.node,
             code,
@@ -134,6 +129,11 @@ class Pod:
         """Say what else there is to say of a bad end."""
         status = self.state.get("status") or {}
         words = [status.get("reason"), status.get("message")]  # as of an eviction
+        words += [
+            f"its init container {one['name']} exited with {code}"
+            for one in status.get("initContainerStatuses") or []
+            if (code := ((one.get("state") or {}).get("terminated") or {}).get("exitCode"))
+        ]
         if self.deleted and not self.stopped:
             words.append("its pod was deleted while it ran")
         elif self.is_gone and not ended:
@@ -186,7 +186,7 @@ class Pod:
         for data in self._cluster.stream(path, **wanted, **({"follow": "true"} if follow else {})):
             self._keep(self._log.feed(data))
 
-    def _keep(self, lines: Any) -> None:
+    def _keep(self, lines: Iterator[bytes]) -> None:
         texts = list(lines)
         self._output.write(b"".join(text + b"\n" for text in texts))
         self._output.flush()
@@ -256,17 +256,11 @@ def selector(kind: str, job: str) -> str:
 
 def node_of(pod: dict[str, Any]) -> int:
     """Return the number of a pod's node: Master, then Workers; or its index in the Job. -1 for another's pod."""
-    labels = pod["metadata"].get("labels") or {}
-    role = labels.get("training.kubeflow.org/replica-type")
-    word = labels.get("training.kubeflow.org/replica-index" if role else "batch.kubernetes.io/job-completion-index")
-    word = (
-        word
-        if word is not None
-        else (pod["metadata"].get("annotations") or {}).get("batch.kubernetes.io/job-completion-index")
-    )
-    if word is None or not str(word).isdigit():
-        return -1
-    return int(word) + (_ROLES.get(str(role).lower(), 0) if role else 0)
+    metadata = pod["metadata"]
+    told = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
+    role = str(told.get("training.kubeflow.org/replica-type", "")).lower()
+    word = str(told.get("training.kubeflow.org/replica-index" if role else "batch.kubernetes.io/job-completion-index"))
+    return int(word) + _ROLES.get(role, 0) if word.isdigit() else -1
 
 
 def _moment(text: str | None) -> datetime | None:

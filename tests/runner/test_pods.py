@@ -190,3 +190,11 @@ def test_a_node_that_was_deleted_or_ended_says_so_in_the_reason(tmp_path: Path, 
     assert reason(NodeExit(0, stopped=True), NodeExit(1, why="Unschedulable: no room"), because="timed_out") == (
         "not done after timeout_seconds: 60; node 1: Unschedulable: no room"
     )
+
+
+def test_a_pod_whose_init_container_failed_says_so() -> None:
+    one = pod({"waiting": {"reason": "PodInitializing"}})
+    init = {"name": "init-pytorch", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+    one.state["status"] |= {"phase": "Failed", "initContainerStatuses": [init]}
+    assert one.has_ended
+    assert one.exit().why == "its init container init-pytorch exited with 1"
