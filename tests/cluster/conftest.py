@@ -15,7 +15,7 @@ import pytest
 
 from tests.containers.conftest import PROGRAM, Images, docker, image, project  # noqa: F401 - fixtures
 from tests.runner.conftest import Ended, Project
-from tests.runner.launches import until
+from tests.runner.launches import starting
 
 Run = Callable[..., tuple[Ended, dict[str, Any]]]
 Start = Callable[..., tuple[subprocess.Popen[str], Path]]
@@ -109,17 +109,5 @@ def run(project: Project, namespace: str, loaded: Images) -> Run:  # noqa: ARG00
 @pytest.fixture
 def started(project: Project, namespace: str, loaded: Images) -> Iterator[Start]:  # noqa: ARG001, F811
     """Start a run and return its process and its folder, once there is one."""
-    processes: list[subprocess.Popen[str]] = []
-
-    def start(experiment: str, *words: str, env: dict[str, str] | None = None) -> tuple[subprocess.Popen[str], Path]:
-        before = set(project.results.glob("*/*/run.json"))
-        words = (*words, "--on", "kubernetes", "--namespace", namespace, "--repeat", "1", "--device", "cpu")
-        processes.append(project.start("run", experiment, *words, env=env))
-        (new,) = until(lambda: set(project.results.glob("*/*/run.json")) - before, 60)
-        return processes[-1], new.parent
-
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    with starting(project, "--on", "kubernetes", "--namespace", namespace) as start:
+        yield start

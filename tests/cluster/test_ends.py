@@ -15,7 +15,7 @@ import yaml
 
 from tests.cluster.conftest import Run, Start, get, kubectl, things
 from tests.runner.conftest import Project
-from tests.runner.launches import until
+from tests.runner.launches import interrupted, until
 
 pytestmark = pytest.mark.cluster
 
@@ -156,12 +156,7 @@ def test_an_interrupted_run_is_collected_and_deleted(
 ) -> None:
     process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100")
     until(printed(folder, b"epoch_stop"), 60)
-    os.killpg(process.pid, number)
-    _, stderr = process.communicate(timeout=90)
-    assert process.returncode == 130, stderr
-    assert "Traceback" not in stderr
-    record = project.record(folder)
-    assert record["status"] == "interrupted"
+    record = interrupted(project, process, folder, number)
     assert record["epochs"]
     assert all(one["stopped"] for one in record["outcome"]["exits"])
     assert things(namespace) == []

@@ -12,10 +12,9 @@ import pytest
 
 from tests.containers.conftest import docker
 from tests.containers.engine import LABEL, left_behind, run
-from tests.runner.launches import until
+from tests.runner.launches import interrupted, starting, until
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Iterator
 
     from tests.runner.conftest import Project
@@ -32,20 +31,8 @@ def nothing_is_left() -> Iterator[None]:
 @pytest.fixture
 def started(project: Project) -> Iterator[Callable[..., Any]]:
     """Start a run and return its process and its folder, once there is one."""
-    processes: list[subprocess.Popen[str]] = []
-
-    def start(experiment: str, *words: str) -> Any:
-        before = set(project.results.glob("*/*/run.json"))
-        words = ("run", experiment, *words, "--on", "compose", "--repeat", "1", "--device", "cpu")
-        processes.append(project.start(*words))
-        (new,) = until(lambda: set(project.results.glob("*/*/run.json")) - before)
-        return processes[-1], new.parent
-
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    with starting(project, "--on", "compose") as start:
+        yield start
 
 
 def containers(folder: Any) -> list[str]:
@@ -101,12 +88,7 @@ def test_a_node_that_never_joins_is_ended_with_the_time(project: Project, starte
 def test_an_interrupted_run_is_collected(project: Project, started: Callable[..., Any], number: signal.Signals) -> None:
     process, folder = started("odd-slow", "--layout", "1+2", "--set", "seconds=100")
     until(lambda: [b'"epoch_stop"' in path.read_bytes() for path in raw(folder, 3)] == [True] * 3, 90)
-    os.killpg(process.pid, number)
-    _, stderr = process.communicate(timeout=90)
-    assert process.returncode == 130, stderr
-    assert "Traceback" not in stderr
-    record = project.record(folder)
-    assert record["status"] == "interrupted"
+    record = interrupted(project, process, folder, number)
     assert record["epochs"]
     assert (folder / "raw" / "node1-rank2.stdout").stat().st_size > 0
 

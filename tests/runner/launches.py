@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.runner.conftest import Project
 
@@ -106,3 +108,32 @@ def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str
     stdout, stderr = process.communicate(timeout=seconds)
     assert stdout == ""
     return process.returncode, stderr
+
+
+@contextmanager
+def starting(project: Project, *last: str) -> Iterator[Callable[..., tuple[subprocess.Popen[str], Path]]]:
+    """Give a function that starts a run, whose words end with these, and returns its process and its folder."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(experiment: str, *words: str, env: dict[str, str] | None = None) -> tuple[subprocess.Popen[str], Path]:
+        before = set(project.results.glob("*/*/run.json"))
+        processes.append(project.start("run", experiment, *words, *last, "--repeat", "1", "--device", "cpu", env=env))
+        (new,) = until(lambda: set(project.results.glob("*/*/run.json")) - before, 60)
+        return processes[-1], new.parent
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def interrupted(project: Project, process: subprocess.Popen[str], folder: Path, number: int) -> dict[str, Any]:
+    """Send a run a signal; its record, once it has ended as it should."""
+    os.killpg(process.pid, number)
+    _, stderr = process.communicate(timeout=90)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    record = project.record(folder)
+    assert record["status"] == "interrupted"
+    return record
