@@ -15,7 +15,7 @@ from runner import definition
 from runner.published import figures
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "results/README.md")
+DOCUMENTS = ("README.md", "experiments/README.md", "CONTRIBUTING.md", "results/README.md")
 COMMANDS = [
     (document, command)
     for document in DOCUMENTS
