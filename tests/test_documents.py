@@ -1,32 +1,52 @@
-"""The documents run: every `$ command` of a console block, in a copy of the project, with the files that they show."""
+"""The documents run: their commands in a copy of the project, with the files that they show; what they name exists."""
 
 from __future__ import annotations
 
+import html
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from runner import definition
-from runner.published import figures
+from runner.definitions import experiment as definition
+from runner.definitions.published import figures
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "experiments/README.md", "CONTRIBUTING.md", "results/README.md")
+TRACKED = subprocess.run(
+    ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=True,
+).stdout.splitlines()
+TEXTS = {name: (ROOT / name).read_text("utf-8") for name in TRACKED if name.endswith(".md") and (ROOT / name).is_file()}
+BLOCKS = [
+    (name, kind, body)
+    for name, text in TEXTS.items()
+    for kind, body in re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+]
 COMMANDS = [
-    (document, command)
-    for document in DOCUMENTS
-    for block in re.findall(r"```console\n(.*?)```", (ROOT / document).read_text("utf-8"), re.DOTALL)
-    for command in re.findall(r"^\$ (.+)$", block, re.MULTILINE)
+    (name, command)
+    for name, kind, body in BLOCKS
+    if kind == "console"
+    for command in re.findall(r"^\$ (.+)$", body, re.MULTILINE)
 ]
 SHOWN = [
-    (path, text)
-    for document in DOCUMENTS
-    for path, text in re.findall(r"`([\w/.]+)`:\n\n```\w+\n(.*?)```", (ROOT / document).read_text("utf-8"), re.DOTALL)
+    (path, body)
+    for text in TEXTS.values()
+    for path, body in re.findall(r"`([\w/.]+)`:\n\n```\w+\n(.*?)```", text, re.DOTALL)
 ]
+MENTIONED = [(name, span) for name, text in TEXTS.items() for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", text)] + [
+    (name, line.removeprefix("$ ")) for name, _, body in BLOCKS for line in body.splitlines()
+]
+"""Every piece of code in a document: spans within the text, and lines of blocks."""
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +69,24 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@cache
+def help_of(command: str) -> str:
+    done = run(f"{command} --help", ROOT)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
+def words_of(line: str, program: str) -> list[str]:
+    """The words after the name of a program in a line of a document, or nothing if the line does not call it."""
+    if not re.match(rf"{program} [a-z]", line):
+        return []
+    return shlex.split(line, comments=True)[1:]
+
+
 def test_the_documents_show_commands_and_files() -> None:
     assert len(COMMANDS) > 8
-    assert {path for path, _ in SHOWN} == {"experiments/hello/train.py", "experiments/hello.yaml"}
+    hello = {f"experiments/hello/{name}" for name in ("train.py", "hello.yaml", "prepare.py")}
+    assert {path for path, _ in SHOWN} == hello
 
 
 @pytest.mark.parametrize(("document", "command"), COMMANDS, ids=[command for _, command in COMMANDS])
@@ -61,23 +96,90 @@ def test_a_command_of_the_documents_does_what_it_says(document: str, command: st
     assert "Traceback" not in done.stderr
 
 
-def test_make_run_trains_and_ends_with_the_table_of_the_quickstart(tmp_path: Path) -> None:
-    done = run(f"make run RESULTS='{tmp_path}/a b' VENV='{Path(sys.prefix)}'", ROOT)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = re.findall(r"^\| (1x[12]) \| 3 \| .* \| (\d\d\.\d\d)% \| (.*) \|$", done.stdout, re.MULTILINE)
-    assert [layout for layout, _, _ in rows] == ["1x1", "1x2"]
-    assert all(float(accuracy) > 95 for _, accuracy, _ in rows)
+def test_continuous_integration_runs_the_two_commands_of_the_readme_and_looks_at_the_table() -> None:
+    commands = re.findall(r"(?m)^(make \w+)\b", TEXTS["README.md"])[:2]
+    assert commands == ["make run", "make test"]
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    for command in commands:
+        assert f'"${{without[@]}}" {command}' in script
+    assert "grep" in script.partition("make run")[2].partition("make test")[0]
 
 
-def test_every_folder_of_the_map_is_there_and_every_folder_is_on_the_map() -> None:
-    named = set(re.findall(r"^\| `([\w.]+)/` \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE))
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert named == {path.partition("/")[0] for path in tracked.splitlines() if "/" in path}
+def test_the_readme_is_short() -> None:
+    assert len(TEXTS["README.md"].splitlines()) <= 150
 
 
-def test_every_published_figure_stands_in_one_table_of_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
-    wanted = []
+def test_every_command_of_the_runner_in_a_document_exists_with_its_options() -> None:
+    found = [(name, words) for name, line in MENTIONED if (words := words_of(line, "runner"))]
+    assert len(found) > 30
+    for name, words in found:
+        command = " ".join(["runner", *words[: 2 if words[0] == "image" else 1]])
+        options = {word.partition("=")[0] for word in words if word.startswith("--") and words[0] != "prepare"}
+        missing = [option for option in options if option not in help_of(command)]
+        assert not missing, f"{name}: runner {' '.join(words)}: no {missing}"
+
+
+def test_every_option_of_a_target_in_a_document_exists() -> None:
+    found = []
+    for name, line in MENTIONED:
+        words = words_of(line, "runner")
+        target = words[words.index("--on") + 1] if "--on" in words else "kubernetes"
+        found += [(name, target, after.partition("=")[0]) for word, after in pairwise(words) if word == "--with"]
+    assert len(found) > 4
+    listed = {target: run(f"runner targets {target}", ROOT).stdout for target in {target for _, target, _ in found}}
+    for name, target, option in found:
+        assert re.search(rf"\b{option}\b", listed[target]), f"{name}: target {target} has no option {option}"
+
+
+def test_every_target_of_make_in_a_document_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = {words[0] for _, line in MENTIONED if (words := words_of(line, r"(?:[A-Z_]+=\S+ )*make"))}
+    assert {"run", "test", "data"} <= named
+    assert named <= targets
+
+
+def test_every_link_of_a_document_leads_somewhere() -> None:
+    links = [(name, link) for name, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", text)]
+    assert len(links) > 15
+    for name, link in links:
+        path, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        place = ((ROOT / name).parent / path).resolve() if path else ROOT / name
+        assert place.exists(), f"{name}: {link}"
+        if anchor:
+            assert anchor in anchors(place.read_text("utf-8")), f"{name}: {link}"
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of the headings of a document, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_every_path_that_a_document_names_exists() -> None:
+    folders = {path.partition("/")[0] for path in TRACKED if "/" in path} - {"data", "results"}
+    shown = {path for path, _ in SHOWN} | {"experiments/hello"}
+    named = {
+        (name, word.rstrip("/"))
+        for name, text in MENTIONED
+        for word in re.findall(r"[\w.-]+(?:/[\w.-]+)+", text)
+        if word.partition("/")[0] in folders and word.rstrip("/") not in shown and "/x" not in word
+    }
+    assert len(named) > 20
+    assert {(name, path) for name, path in named if not (ROOT / path).exists()} == set()
+
+
+@pytest.mark.parametrize("folder", ["compose", "k8s"])
+def test_every_rendered_file_stands_in_the_table_of_its_folder(folder: str) -> None:
+    rows = [row.split("|")[1] for row in TEXTS[f"{folder}/README.md"].splitlines() if row.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([\w-]+\.ya?ml)`", row)}
+    assert named == {path.name for path in (ROOT / folder).glob("*.y*ml")} - {"kustomization.yaml"}
+
+
+def test_every_published_figure_stands_in_one_table() -> None:
+    rows = TEXTS["docs/results.md"].splitlines()
+    lines = []
     for path in definition.files(ROOT):
         resolved = definition.load(path, ROOT).resolved()
         axes = [axis for axis in resolved["matrix"] if axis != "layout"]
@@ -89,19 +191,49 @@ def test_every_published_figure_stands_in_one_table_of_the_readme() -> None:
             printed += [f"{line['best_accuracy']:.2%} best"] if "best_accuracy" in line else []
             own = f"{line['computed_speedup']:.2f}" if "computed_speedup" in line else ""
             source = resolved["published"]["source"].partition(",")[0]
-            wanted.append((f"| {source} | {cell} | {line['hardware']}{place} | ", ", ".join(printed), f" | {own} | "))
-    assert len(wanted) > 20
-    for beginning, printed, own in wanted:
-        assert any(row.startswith(beginning + printed) and own in row for row in readme), (beginning, printed, own)
+            lines.append((f"| {source} | {cell} | {line['hardware']}{place} | ", ", ".join(printed), f" | {own} | "))
+    assert len(lines) > 20
+    for beginning, printed, own in lines:
+        assert any(row.startswith(beginning + printed) and own in row for row in rows), (beginning, printed, own)
 
 
-def test_every_module_of_the_runner_is_named_in_contributing() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    modules = {path.name for path in (ROOT / "runner").glob("*.py") if not path.name.startswith("__")}
-    assert len(modules) > 20
-    assert {name for name in modules if f"`{name}`" not in text} == set()
+def test_every_document_that_a_definition_cites_is_explained() -> None:
+    definitions = [definition.load(path, ROOT).resolved() for path in definition.files(ROOT)]
+    cited = {one["published"]["source"].partition(",")[0] for one in definitions if one.get("published")}
+    explained = set(re.findall(r"^\| `([\w-]+)` \|", TEXTS["docs/references.md"], re.MULTILINE))
+    assert len(cited) > 3
+    assert cited <= explained
 
 
 def test_the_experiments_of_the_readme_are_those_of_the_project() -> None:
-    table = re.findall(r"^\| `([\w-]+)` \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
-    assert set(table) == {path.stem for path in (ROOT / "experiments").glob("*.yaml")}
+    table = re.findall(r"^\| `([\w-]+)` \|", TEXTS["README.md"], re.MULTILINE)
+    assert set(table) == {path.stem for path in definition.files(ROOT)}
+
+
+def test_the_models_of_the_documents_are_those_of_the_program() -> None:
+    done = run(f"{sys.executable} -m experiments.mnist.single --help", ROOT)
+    choices = re.search(r"--model \{([^}]+)\}", re.sub(r"\s+", " ", done.stdout))
+    assert choices, done.stdout + done.stderr
+    named = re.findall(r"^\| `([\w-]+)` \|", TEXTS["docs/programs.md"], re.MULTILINE)
+    assert set(named) == {choice.strip() for choice in choices[1].split(",")}
+
+
+def test_the_picture_shows_the_table_that_the_readme_has_as_text() -> None:
+    drawn = (ROOT / "docs" / "quickstart.svg").read_text("utf-8")
+    pieces = [html.unescape(piece).split() for piece in re.findall(r"<text[^>]*>([^<]*)</text>", drawn)]
+    picture = [word for piece in pieces[1:] for word in piece]  # the first is the title of the window
+    (table,) = [body for name, _, body in BLOCKS if name == "README.md" and body.startswith("quickstart\n")]
+    assert len(picture) > 50
+    assert picture == table.split()
+    assert "url(http" not in drawn
+    assert 'url("http' not in drawn
+
+
+def test_every_promise_about_input_from_others_names_a_test_that_exists() -> None:
+    rows = [row.strip("|").split("|") for row in TEXTS["docs/security.md"].splitlines() if row.startswith("| ")][1:]
+    assert len(rows) > 10
+    for row in rows:
+        tests = re.findall(r"`(tests/[\w/.]+)::(test_\w+)`", row[-1])
+        assert tests, f"no test shows it: {row[1].strip()}"
+        for path, test in tests:
+            assert f"def {test}(" in (ROOT / path).read_text("utf-8"), f"{path}::{test}"

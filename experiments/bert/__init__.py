@@ -1,5 +1,5 @@
-"""BERT, fine-tuned to tell good from bad reviews: one process, several, and the way of the published script."""
+"""BERT, fine-tuned to classify reviews: in one process, in several, and as a published script does it."""
 
 import os
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # no run ever downloads anything; the library reads it when it is imported
+os.environ["HF_HUB_OFFLINE"] = "1"  # no run downloads anything; the library reads this at import

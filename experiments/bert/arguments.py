@@ -1,16 +1,23 @@
 """The arguments that all BERT programs share."""
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from pathlib import Path
+from trainkit.arguments import (
+    Parser,
+    add_data_dir,
+    add_epochs,
+    add_learning_rate_rule,
+    add_seed,
+    data_folder,
+    program_parser,
+)
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = data_folder(__file__)
 PREPARED = "prepared"
 
 
-def bert_parser(description: str | None) -> ArgumentParser:
+def bert_parser(description: str | None) -> Parser:
     """Return a parser with the shared arguments; a program adds its own, if any."""
-    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
-    parser.add_argument("--data-dir", default=str(DATA), help="sentences and model lie in its folder bert/")
+    parser = program_parser(description)
+    add_data_dir(parser, DATA, "sentences and model are in its folder bert/")
     parser.add_argument(
         "--model",
         default=PREPARED,
@@ -19,38 +26,13 @@ def bert_parser(description: str | None) -> ArgumentParser:
     parser.add_argument("--optimizer", choices=["adam", "adamw"], default="adam")
     parser.add_argument("--lr", type=float, default=2e-5, help="learning rate")
     parser.add_argument("--weight-decay", type=float, default=0.01, help="of adamw")
-    parser.add_argument(
-        "--lr-rule",
-        choices=["none", "linear"],
-        default="none",
-        help="linear: --lr times the number of processes",
-    )
+    add_learning_rate_rule(parser)
     parser.add_argument(
         "--precision",
         choices=["fp32", "bf16"],
         default="fp32",
         help="bf16: autocast; parameters, gradients and optimizer stay in fp32",
     )
-    parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--batch-size", type=int, default=64, help="sentences; see --scaling")
-    parser.add_argument(
-        "--scaling",
-        choices=["strong", "weak"],
-        default="strong",
-        help="strong: --batch-size is of all processes; weak: of each",
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of each process")
-    parser.add_argument("--warmup-steps", type=int, default=2, help="steps before the clock starts; they are undone")
+    add_epochs(parser, 64, "sentences")
+    add_seed(parser)
     return parser
-
-
-def parse(parser: ArgumentParser) -> Namespace:
-    """Read the command line; a number that makes no sense ends the program with one line."""
-    args = parser.parse_args()
-    for name, least in {"epochs": 1, "batch_size": 1, "threads": 1, "warmup_steps": 0}.items():
-        value = getattr(args, name)
-        if value < least:
-            parser.error(f"--{name.replace('_', '-')} {value}: at least {least}")
-    return args

@@ -8,11 +8,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments import distributed, shards
 from experiments.bert import sentences
 from experiments.bert.model import files, find, load_tokenizer
-from experiments.distributed import Refusal
-from experiments.run import Run
+from trainkit import distributed
+from trainkit import sharding as shards
+from trainkit.errors import Refusal
+from trainkit.run import Run
 
 EVAL_BATCH = 256
 
@@ -63,7 +64,7 @@ class Batch:
     tokens: Tensor
     """[n, longest]"""
     mask: Tensor
-    """[n, longest], 1 where there is a token and 0 where there is padding."""
+    """[n, longest], 1 for a token and 0 for padding."""
     labels: Tensor
     """[n]"""
     samples: int
@@ -100,7 +101,7 @@ def tokenise(folder: Path, read: sentences.Sentences, device: torch.device) -> S
 
 
 class Batches:
-    """A rank's batches, dealt out by `experiments.shards`."""
+    """A rank's batches, dealt out by `trainkit.sharding`."""
 
     def __init__(self, samples: Samples, seed: int, run: Run, batch_size: int) -> None:
         self.samples = samples

@@ -10,20 +10,21 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from experiments.bert.arguments import bert_parser, parse
+from experiments.bert.arguments import bert_parser
 from experiments.bert.data import Batch, Batches, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.training import Report, warm_up
-from experiments.report import global_batch_size
-from experiments.run import Run, running
+from trainkit.arguments import add_backend
+from trainkit.epochs import global_batch_size
+from trainkit.run import Run, running
 
 
 @record
 def main() -> None:
     """Read the arguments, then train."""
     parser = bert_parser(__doc__)
-    parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
-    args = parse(parser)
+    add_backend(parser)
+    args = parser.parse_args()
     with running("bert.ddp", args) as run:
         train(run, args)
 

@@ -1,5 +1,6 @@
 """The model and its tokenizer, from a folder of this machine; no run ever downloads anything."""
 
+import os
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,22 +13,19 @@ from huggingface_hub import snapshot_download
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
 
-from experiments import shards
 from experiments.bert.arguments import PREPARED
-from experiments.bert.sentences import checked, of_file
-from experiments.distributed import Refusal
-from experiments.run import Run
+from experiments.bert.model_files import MODEL_FILES, PICKLED, missing_part
+from trainkit import sharding as shards
+from trainkit.errors import Refusal, one_line, reason
+from trainkit.prepare import LIST, read_prepared, sha256_of
+from trainkit.run import Run
 
-transformers.logging.set_verbosity_error()  # the classifier is new: that is what we train
+transformers.logging.set_verbosity_error()  # it warns that the classifier is new, which is what is trained
 transformers.logging.disable_progress_bar()
-
-FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-TOKENIZER = ("tokenizer.json", "vocab.txt")
 
 
 def find(args: Namespace) -> Path:
-    """Return the folder of the model that `args` names; Refusal where it lacks a part."""
+    """Return the folder of the model that `args` names; Refusal if it lacks a part."""
     folder = Path(args.data_dir) / "bert" / "model" if args.model == PREPARED else Path(args.model)
     way_out = "run `runner prepare bert`" if args.model == PREPARED else "--model is a folder or a name in the cache"
     if args.model != PREPARED and not folder.is_dir():
@@ -36,21 +34,21 @@ def find(args: Namespace) -> Path:
         except (OSError, ValueError):
             message = f"no model {args.model} on this machine: {way_out}"
             raise Refusal(message) from None
-    for what, names in {"config": FILES[:1], "tokenizer": TOKENIZER, "weights": WEIGHTS}.items():
-        if not any((folder / name).is_file() for name in names):
-            message = f"no {what} in the model's folder {folder} (no {' or '.join(names)}): {way_out}"
-            raise Refusal(message)
+    if wrong := missing_part([name for name in (*MODEL_FILES, PICKLED) if (folder / name).is_file()]):
+        message = f"{folder}: {wrong}: {way_out}"
+        raise Refusal(message)
     return folder
 
 
 def files(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file of a model that is read; Refusal where it is not what was prepared."""
+    """Return the SHA-256 of every file of a model that is read; Refusal if it is not what was prepared."""
     try:
-        if (folder / "prepared.json").exists():
-            return checked(folder)[1]
-        return {name: of_file(folder / name) for name in (*FILES, *WEIGHTS) if (folder / name).is_file()}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"the model's folder {folder} is not whole ({error}): run `runner prepare bert`"
+        if os.path.lexists(folder / LIST):
+            return read_prepared(folder)[1]
+        # In the cache of Hugging Face, files are links to their contents.
+        return {name: sha256_of((folder / name).resolve()) for name in MODEL_FILES if (folder / name).is_file()}
+    except (OSError, ValueError) as error:
+        message = f"the model's folder {folder} is not whole ({reason(error)}): run `runner prepare bert`"
         raise Refusal(message) from error
 
 
@@ -70,7 +68,9 @@ def build_model(folder: Path, args: Namespace, run: Run) -> nn.Module:
     """
     torch.manual_seed(args.seed)
     with refusing(folder):
-        model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2)
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(
+            folder, num_labels=2, use_safetensors=True
+        )
     model = model.float().to(run.device).train()
     torch.manual_seed(shards.generator(args.seed, "rank", run.rank).initial_seed())
     return model  # type: ignore[no-any-return]
@@ -78,12 +78,11 @@ def build_model(folder: Path, args: Namespace, run: Run) -> nn.Module:
 
 @contextmanager
 def refusing(folder: Path) -> Iterator[None]:
-    """Turn whatever the library says of a folder's files, in one of its many kinds of error, into a line."""
+    """Turn what the library raises about a folder's files, an error of one of many kinds, into a line."""
     try:
         yield
     except Exception as error:
-        reason = " ".join(str(error).split())[:300]
-        message = f"transformers cannot load the model in {folder}: {reason}"
+        message = f"transformers cannot load the model in {folder}: {one_line(error)[:300]}"
         raise Refusal(message) from error
 
 

@@ -1,6 +1,6 @@
 """The sentences: read once, every byte checked, and split once for all ranks.
 
-`runner prepare bert` lays a folder out: the files, and beside them `prepared.json`, which names their source and holds
+`runner prepare bert` makes the folder: the files, and beside them `prepared.json`, with the name of their source and
 the SHA-256 of each.
 """
 
@@ -9,17 +9,19 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from experiments import shards
-from experiments.distributed import Refusal
+from trainkit import sharding as shards
+from trainkit.errors import Refusal, reason
+from trainkit.files import read_file
+from trainkit.prepare import read_prepared
 
 LABELS = {"negative.txt": 0, "positive.txt": 1}
 """A file of each label: UTF-8, one sentence a line."""
 TEST_SHARE = 0.1
+LARGEST_BYTES = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -34,53 +36,30 @@ class Sentences:
 
 
 def read(data_dir: str) -> Sentences:
-    """Read the sentences of a data folder; Refusal where they are not whole."""
+    """Read the sentences of a data folder; Refusal if they are not whole."""
     folder = Path(data_dir) / "bert" / "sentences"
     texts: list[str] = []
     labels: list[int] = []
     try:
-        source, files = checked(folder)
+        source, files = read_prepared(folder)
         for name, label in LABELS.items():
             lines = read_lines(folder / name)
             texts += lines
             labels += [label] * len(lines)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"no whole sentences in {folder} ({error}): run `runner prepare bert`"
+    except (OSError, ValueError) as error:
+        message = f"no whole sentences in {folder} ({reason(error)}): run `runner prepare bert`"
         raise Refusal(message) from error
     return Sentences(texts, torch.tensor(labels), source, files)
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file; ValueError where one is empty, or is no UTF-8."""
+    """Return the lines of a file; ValueError if one is empty, or is no UTF-8."""
     # Not splitlines: a sentence may hold characters that Python takes for the end of a line.
-    lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+    lines = read_file(path, LARGEST_BYTES).decode().removesuffix("\n").split("\n")
     if not all(lines):
         message = f"{path.name} is empty or has an empty line"
         raise ValueError(message)
     return lines
-
-
-def checked(folder: Path) -> tuple[str, dict[str, str]]:
-    """Return what `prepared.json` says of a folder, its source and files, after comparing every file's SHA-256.
-
-    Raises OSError or ValueError where a file is missing or another.
-    """
-    told: dict[str, Any] = json.loads((folder / "prepared.json").read_text(encoding="utf-8"))
-    source, files = str(told["source"]), dict(told["files"])
-    for name, sha256 in files.items():
-        if of_file(folder / name) != sha256:
-            message = f"{name} is not what was prepared: its SHA-256 is not {sha256[:16]}..."
-            raise ValueError(message)
-    return source, files
-
-
-def of_file(path: Path) -> str:
-    """Return a file's SHA-256."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def of_files(files: dict[str, str]) -> str:

@@ -9,18 +9,18 @@ from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 
-from experiments.bert.arguments import bert_parser, parse
+from experiments.bert.arguments import bert_parser
 from experiments.bert.data import Batch, Batches, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.training import Report, warm_up
-from experiments.report import global_batch_size
-from experiments.run import Run, running
+from trainkit.epochs import global_batch_size
+from trainkit.run import Run, running
 
 
 @record
 def main() -> None:
     """Read the arguments, then train."""
-    args = parse(bert_parser(__doc__))
+    args = bert_parser(__doc__).parse_args()
     with running("bert.single", args) as run:
         train(run, args)
 

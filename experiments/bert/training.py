@@ -1,4 +1,4 @@
-"""What the BERT programs share besides their loops: warm-up, what they tell."""
+"""What the BERT programs share besides their loops: warm-up, what they report."""
 
 import copy
 from argparse import Namespace
@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from experiments import distributed, report
 from experiments.bert.data import EVAL_BATCH, Batch, Batches, Data
 from experiments.bert.model import autocast
 from experiments.bert.sentences import of_files
-from experiments.report import Totals
-from experiments.run import Run
+from trainkit import distributed, epochs
+from trainkit.epochs import Totals
+from trainkit.run import Run
 
 Step = Callable[[Batch], Tensor]
 """One update of the model; returns the loss of every sentence of the batch [n]."""
@@ -23,8 +23,8 @@ Step = Callable[[Batch], Tensor]
 def warm_up(step: Step, batches: Batches, run: Run, args: Namespace, model: nn.Module, optimizer: Optimizer) -> None:
     """Take the first steps, which are slow, before the clock starts; then undo them.
 
-    They have the longest sentences: what fits into the memory now will fit later. In between, the ranks' parameters
-    must be equal after real steps: here a gradient that is not averaged shows.
+    They have the longest sentences: what fits into memory now will fit later. In between, the ranks' parameters
+    must be equal after real steps: a gradient that is not averaged is found here.
     """
     before = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
     fresh = copy.deepcopy(optimizer.state_dict())
@@ -37,13 +37,13 @@ def warm_up(step: Step, batches: Batches, run: Run, args: Namespace, model: nn.M
     optimizer.zero_grad()
 
 
-class Report(report.Report):
-    """What the BERT programs tell."""
+class Report(epochs.Report):
+    """What the BERT programs report."""
 
     data: Data
 
-    def tell_data(self) -> None:
-        """Say which sentences, how they are split, and every file that was read."""
+    def describe_data(self) -> None:
+        """Report which sentences, how they are split, and every file that was read."""
         log, data = self.run.log, self.data
         log.point("dataset", data.source, data_sha256=of_files(data.files), split_sha256=data.split_sha256)
         log.point("files", sha256=data.files)
@@ -56,6 +56,6 @@ class Report(report.Report):
             yield batch, logits.float()
 
     def of_epoch(self, totals: Totals) -> dict[str, float]:
-        """Say how much of what was computed was padding."""
+        """Report how much of what was computed was padding."""
         [places] = distributed.total(totals.places)
         return {"padding": 1 - int(self.data.train.lengths.sum()) / places}

@@ -1,7 +1,7 @@
 """The values that each operation moves, small enough to be read, and checked.
 
-Every rank r of n starts with [1 + 2r, 2 + 2r], as in seed-4 and in the documentation of torch.distributed;
-where an operation takes a part for every rank, part p of rank r is as `Lesson.of` says.
+Every rank r of n starts with [1 + 2r, 2 + 2r], as in `collectives-tutorial` and in the documentation of
+torch.distributed; if an operation takes a part for every rank, `given` says what part p of rank r is.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from experiments.collectives.operations import OPERATIONS, Buffers
-from experiments.distributed import SENT
+from trainkit.distributed import SENT
 
 PAIR = torch.arange(2)
 
@@ -26,9 +26,9 @@ class Lesson:
 
 
 def teach(name: str, device: torch.device) -> Lesson:
-    """Run one operation on the article's values; raise where the result is wrong.
+    """Run one operation on these values; raise if the result is wrong.
 
-    Raises whatever the backend raises where it lacks the operation.
+    Raises whatever the backend raises if it lacks the operation.
     """
     lesson = point_to_point(device) if name == "send" else collective(name, device)
     if lesson.expected is not None and lesson.after != lesson.expected:
@@ -96,7 +96,7 @@ def taken_by(name: str, buffers: Buffers, rank: int) -> list[int]:
 
 
 def expected(name: str, rank: int, ranks: int) -> list[int] | None:
-    """Return what the rank has to have after an operation, by arithmetic; None where nothing is promised."""
+    """Return what the rank has to have after an operation, by arithmetic; None if nothing is promised."""
     everyone = torch.stack([own(other) for other in range(ranks)])
     if name == "isend":
         result = own((rank - 1) % ranks)

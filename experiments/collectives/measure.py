@@ -1,10 +1,10 @@
-"""Every operation of torch.distributed: first with values that one can follow, then its speed by size.
+"""Every operation of torch.distributed: first with values that can be followed by hand, then its speed by size.
 
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.collectives.measure --max-bytes 16777216
 """
 
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import Namespace
 
 import torch
 from torch import Tensor
@@ -15,23 +15,23 @@ from experiments.collectives.limits import require_ranks, require_room, require_
 from experiments.collectives.operations import OPERATIONS, cut
 from experiments.collectives.table import Row, headlines, table
 from experiments.collectives.timing import time_calls
-from experiments.distributed import Refusal, device_of_messages
-from experiments.run import Run, running
+from trainkit.arguments import add_backend, at_least, program_parser
+from trainkit.distributed import device_of_messages
+from trainkit.errors import Refusal
+from trainkit.run import Run, running
 
 
 @record
 def main() -> None:
     """Read the arguments, then measure."""
-    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser = program_parser(__doc__)
+    add_backend(parser)
     parser.add_argument("--operations", default="all", help=f"names with commas between: {', '.join(OPERATIONS)}")
     parser.add_argument("--min-bytes", type=int, default=1024)
     parser.add_argument("--max-bytes", type=int, default=256 * 2**20)
-    parser.add_argument("--factor", type=int, default=4, help="from one size to the next")
-    parser.add_argument("--rounds", type=int, default=5, help="of many calls each; the fastest is told too")
-    parser.add_argument("--calls", type=int, default=100, help="of a round at most; large messages take fewer")
-    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto")
-    parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of each process")
+    parser.add_argument("--factor", type=at_least(2), default=4, help="from one size to the next")
+    parser.add_argument("--rounds", type=at_least(1), default=5, help="of many calls each; the fastest is reported too")
+    parser.add_argument("--calls", type=at_least(1), default=100, help="of a round at most; large messages take fewer")
     args = parser.parse_args()
     with running("collectives.measure", args) as run:
         require_sense(args, run.world_size)
@@ -59,7 +59,7 @@ def measure(run: Run, args: Namespace) -> None:
 
 
 def show(run: Run, name: str, *, named: bool) -> bool:
-    """Run an operation on the article's values; return whether the backend has it."""
+    """Run an operation on the lesson's values; return whether the backend has it."""
     try:
         require_ranks(name, run.world_size)
         lesson = teach(name, device_of_messages())
@@ -82,7 +82,7 @@ def show(run: Run, name: str, *, named: bool) -> bool:
 
 
 def time_operation(run: Run, args: Namespace, name: str, size: int, arenas: list[Tensor]) -> Row:
-    """Time one operation at one size and tell it; sizes are rounded down to whole elements of every part."""
+    """Time one operation at one size and report it; sizes are rounded down to whole elements of every part."""
     operation = OPERATIONS[name]
     buffers, size = cut(operation, size, arenas, run.world_size)
     timing = time_calls(run, lambda: operation.call(buffers), size, args.rounds, args.calls)

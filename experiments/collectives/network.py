@@ -9,7 +9,7 @@ import math
 import statistics
 import sys
 import time
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import Namespace
 from itertools import permutations
 
 import torch
@@ -17,9 +17,11 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from experiments import distributed
-from experiments.distributed import SENT, Refusal
-from experiments.run import Run, running
+from trainkit import distributed
+from trainkit.arguments import add_backend, at_least, program_parser
+from trainkit.distributed import SENT
+from trainkit.errors import Refusal
+from trainkit.run import Run, running
 
 SMALL_BYTES = 8
 WARM_UP_TRIPS = 20
@@ -28,19 +30,13 @@ WARM_UP_TRIPS = 20
 @record
 def main() -> None:
     """Read the arguments, then measure."""
-    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
-    parser.add_argument("--round-trips", type=int, default=1000, help="of a small message, for the latency")
-    parser.add_argument("--messages", type=int, default=8, help="large ones in a row, for the bandwidth")
-    parser.add_argument("--message-bytes", type=int, default=32 * 2**20)
-    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto")
-    parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of each process")
+    parser = program_parser(__doc__)
+    add_backend(parser)
+    parser.add_argument("--round-trips", type=at_least(1), default=1000, help="of a small message, for the latency")
+    parser.add_argument("--messages", type=at_least(1), default=8, help="large ones in a row, for the bandwidth")
+    parser.add_argument("--message-bytes", type=at_least(1), default=32 * 2**20)
     args = parser.parse_args()
     with running("collectives.network", args) as run:
-        for name in ("round_trips", "messages", "message_bytes"):
-            if getattr(args, name) < 1:
-                message = f"--{name.replace('_', '-')} {getattr(args, name)}: at least 1"
-                raise Refusal(message)
         if run.world_size == 1:
             message = "a network needs 2 ranks and there is 1"
             raise Refusal(message)
@@ -95,7 +91,7 @@ def ends(run: Run) -> tuple[dict[int, int], str]:
 
 
 def round_trips(run: Run, source: int, target: int, small: Tensor, count: int) -> list[float]:
-    """Return the seconds of each round trip of a small message, as the source sees it; nothing elsewhere."""
+    """Return the seconds of each round trip of a small message, measured at the source; nothing elsewhere."""
     seconds = []
     for _ in range(WARM_UP_TRIPS + count):
         began = time.perf_counter()
@@ -111,7 +107,7 @@ def round_trips(run: Run, source: int, target: int, small: Tensor, count: int) -
 
 
 def one_way(run: Run, source: int, target: int, large: Tensor, small: Tensor, count: int) -> float:
-    """Return the seconds in which the target has received all messages, as the source sees it; 0 elsewhere."""
+    """Return the seconds in which the target has received all messages, measured at the source; 0 elsewhere."""
     began = 0.0
     for number in range(count + 1):
         if number == 1:  # the first message warms up

@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from experiments import distributed
 from experiments.collectives.ring import exchange, ring_all_reduce
-from experiments.distributed import SENT
+from trainkit import distributed
+from trainkit.distributed import SENT
 
 ELEMENT = torch.float32
 ELEMENT_BYTES = 4
@@ -74,7 +74,7 @@ def gather(buffers: Buffers) -> None:
 
 
 def reduce(buffers: Buffers) -> None:
-    """Add up on rank 0; what the others hold afterwards is not defined."""
+    """Add up on rank 0; what the others hold after it is not defined."""
     dist.reduce(buffers.mine, dst=0)
 
 
@@ -124,12 +124,12 @@ def barrier(_: Buffers) -> None:
 
 
 def once(_: int) -> float:
-    """Return the factor where every byte goes over the slowest link once: the bus bandwidth is the other one."""
+    """Return the factor if every byte goes over the slowest link once: both bandwidths are equal."""
     return 1.0
 
 
 def all_but_own(ranks: int) -> float:
-    """Return the factor where a rank already has its own part of the total: (n - 1) / n."""
+    """Return the factor if a rank already has its own part of the total: (n - 1) / n."""
     return (ranks - 1) / ranks
 
 

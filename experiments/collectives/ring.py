@@ -18,7 +18,7 @@ def ring_all_reduce(tensor: Tensor, scratch: Tensor) -> None:
         scratch: as many elements, of the same type and device; what it holds is lost.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    chunks = tensor.view(-1).tensor_split(ranks)  # near-equal; some are empty where there are fewer elements
+    chunks = tensor.view(-1).tensor_split(ranks)  # near-equal; some are empty if there are fewer elements
     arriving = scratch.view(-1).tensor_split(ranks)
     for step in range(ranks - 1):
         gone, here = (rank - step) % ranks, (rank - step - 1) % ranks

@@ -1,7 +1,7 @@
-"""The measured rows as a person reads them, and the few that a record keeps by name."""
+"""The measured rows as a table, and the few that a record keeps by name."""
 
 Row = tuple[str, dict[str, float]]
-"""An operation at one size: `bytes`, `seconds`, `min_seconds` and, where it has a size, its two bandwidths."""
+"""An operation at one size: `bytes`, `seconds`, `min_seconds` and, if it has a size, its two bandwidths."""
 
 HEADLINES = ("all_reduce", "ring_all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "broadcast", "isend")
 TITLES = ("bytes", "mean us", "min us", "algbw GB/s", "busbw GB/s")

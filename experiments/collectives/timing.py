@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from experiments.distributed import SENT, device_of_messages
-from experiments.run import Run
+from trainkit.distributed import SENT, device_of_messages
+from trainkit.run import Run
 
 WARM_UP_CALLS = 2
 ROUND_BYTES = 64 * 2**20

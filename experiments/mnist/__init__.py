@@ -1,1 +1,1 @@
-"""MNIST in five programs; the difference between two of them is what one learns."""
+"""MNIST in five programs; the difference between two of them is the lesson."""

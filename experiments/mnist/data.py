@@ -1,8 +1,7 @@
 """The images: read once, checked, held as tensors on the device, and dealt out in batches."""
 
-import gzip
 import math
-import zlib
+import os
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate
 
-from experiments import distributed, shards
-from experiments.distributed import Refusal
-from experiments.run import Run
+from trainkit import distributed
+from trainkit import sharding as shards
+from trainkit.archives import gunzip
+from trainkit.errors import Refusal, reason
+from trainkit.files import read_file
+from trainkit.run import Run
 
 DIGITS = Path(__file__).parent / "digits"
 SIDE = 28
@@ -76,9 +78,9 @@ def load(args: Namespace, run: Run) -> Data:
             read_idx(folder, "t10k-images-idx3-ubyte", test_count, side, side),
             read_idx(folder, "t10k-labels-idx1-ubyte", test_count),
         ]
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except (OSError, ValueError) as error:
         way_out = "run `runner prepare mnist`" if args.dataset == "mnist" else "restore its files"
-        message = f"no whole {args.dataset} data in {folder} ({error}): {way_out}"
+        message = f"no whole {args.dataset} data in {folder} ({reason(error)}): {way_out}"
         raise Refusal(message) from error
     sha256 = distributed.fingerprint(raw)
     distributed.require_equal("the data", sha256)
@@ -94,19 +96,22 @@ def load(args: Namespace, run: Run) -> Data:
 def read_idx(folder: Path, name: str, *shape: int) -> Tensor:
     """Read an IDX file of bytes, gzipped or not, as a uint8 tensor that must have this shape.
 
+    Raises OSError or ValueError if it is not there, or not whole.
+
     The format: two zeros, 8 for bytes, the number of dimensions; the dimensions, big-endian in
     four bytes each; the values.
     """
+    header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
+    length = len(header) + math.prod(shape)
     plain, zipped = folder / name, folder / f"{name}.gz"
-    if plain.exists():
-        content = plain.read_bytes()
-    elif zipped.exists():
-        content = gzip.decompress(zipped.read_bytes())
+    if os.path.lexists(plain):
+        content = read_file(plain, length)
+    elif os.path.lexists(zipped):
+        content = gunzip(read_file(zipped, length), length)
     else:
         message = f"{name} is not there"
         raise ValueError(message)
-    header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
-    if not content.startswith(header) or len(content) != len(header) + math.prod(shape):
+    if not content.startswith(header) or len(content) != length:
         expected = " x ".join(map(str, shape))
         message = f"{name} is torn or does not hold {expected} bytes"
         raise ValueError(message)
@@ -124,7 +129,7 @@ def as_images(raw: Tensor) -> Tensor:
 
 
 class Batches:
-    """A rank's batches of an epoch, dealt out by `experiments.shards`."""
+    """A rank's batches of an epoch, dealt out by `trainkit.sharding`."""
 
     def __init__(self, samples: Samples, args: Namespace, run: Run, batch_size: int) -> None:
         self.samples = samples
@@ -143,7 +148,7 @@ class Batches:
             if draws is None:
                 yield batch
                 continue
-            # A sample's distortion hangs on its place in the order, not on the rank that gets it.
+            # A sample's distortion depends on its place in the order, not on the rank that gets it.
             images = distort(batch.images, draws[chosen].to(self.device), self.background)
             yield Batch(images, batch.labels, batch.samples, batch.global_samples)
 
@@ -154,7 +159,7 @@ class Batches:
 
     @property
     def background(self) -> float:
-        """What a black pixel is once it is normalised."""
+        """The value of a black pixel after normalisation."""
         return -self.samples.mean / self.samples.std
 
     def _dealt(self, order: Tensor) -> Iterator[tuple[Batch, slice]]:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 
-from experiments.mnist.arguments import mnist_parser, parse
+from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.data import Batch, Batches, load
-from experiments.mnist.traffic import tell_data_parallel
+from experiments.mnist.traffic import report_data_parallel
 from experiments.mnist.training import (
     Report,
     build_model,
@@ -20,16 +20,17 @@ from experiments.mnist.training import (
     set_learning_rate,
     warm_up,
 )
-from experiments.report import global_batch_size
-from experiments.run import Run, running
+from trainkit.arguments import add_devices
+from trainkit.epochs import global_batch_size
+from trainkit.run import Run, running
 
 
 @record
 def main() -> None:
     """Read the arguments, then train."""
     parser = mnist_parser(__doc__)
-    parser.add_argument("--devices", type=int, default=0, help="GPUs; 0: all that are seen")
-    args = parse(parser)
+    add_devices(parser, 0, "GPUs; 0: all that are seen")
+    args = parser.parse_args()
     args.devices = args.devices or (torch.cuda.device_count() if args.device != "cpu" else 1) or 1
     with running("mnist.data_parallel", args, devices=args.devices) as run:
         train(run, args)
@@ -65,7 +66,7 @@ def train(run: Run, args: Namespace) -> None:
                 totals.add(batch, step(batch))
         report.evaluate(model, epoch)
     report.finish(model)
-    tell_data_parallel(run, model, next(batches.epoch(1)).images)
+    report_data_parallel(run, model, next(batches.epoch(1)).images)
 
 
 if __name__ == "__main__":

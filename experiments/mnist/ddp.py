@@ -10,9 +10,9 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from experiments.mnist.arguments import mnist_parser, parse
+from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.data import Batch, Batches, load
-from experiments.mnist.traffic import tell_ddp
+from experiments.mnist.traffic import report_ddp
 from experiments.mnist.training import (
     Report,
     build_model,
@@ -20,16 +20,17 @@ from experiments.mnist.training import (
     set_learning_rate,
     warm_up,
 )
-from experiments.report import global_batch_size
-from experiments.run import Run, running
+from trainkit.arguments import add_backend
+from trainkit.epochs import global_batch_size
+from trainkit.run import Run, running
 
 
 @record
 def main() -> None:
     """Read the arguments, then train."""
     parser = mnist_parser(__doc__)
-    parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
-    args = parse(parser)
+    add_backend(parser)
+    args = parser.parse_args()
     with running("mnist.ddp", args) as run:
         train(run, args)
 
@@ -67,7 +68,7 @@ def train(run: Run, args: Namespace) -> None:
                 totals.add(batch, step(batch))
         report.evaluate(model, epoch)
     report.finish(model)
-    tell_ddp(run, model, next(batches.epoch(1)).images)
+    report_ddp(run, model, next(batches.epoch(1)).images)
 
 
 if __name__ == "__main__":

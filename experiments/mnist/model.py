@@ -1,8 +1,8 @@
-"""The models of the published experiments, by the number of their source.
+"""The models of the published experiments, by their architecture.
 
 All take images [N, 1, 28, 28] and return raw logits [N, 10]; the loss is cross entropy of them,
 which equals the negative log likelihood of their log_softmax that some of the sources write out.
-ReLU comes after max pooling, where some of them have it before: the values are the same, since
+ReLU comes after max pooling, and not before it as in some sources: the values are the same, because
 ReLU keeps the order of its inputs, and it has a quarter of the work.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from torch import nn
 
 
-def seed_0() -> nn.Module:
-    """Build two convolutions, two linear layers; trained with Adam 1e-3, 512 a process."""
+def conv2_fc500() -> nn.Module:
+    """Build two convolutions, a hidden layer of 500 (`a100-ddp`); trained with Adam 1e-3, 512 a process."""
     return nn.Sequential(
         nn.Conv2d(1, 10, kernel_size=5),
         nn.MaxPool2d(2),
@@ -26,8 +26,8 @@ def seed_0() -> nn.Module:
     )
 
 
-def seed_1() -> nn.Module:
-    """Build three convolutions with BatchNorm; SGD 0.01 momentum 0.9, a tenth every 5 epochs."""
+def conv3_bn() -> nn.Module:
+    """Build three convolutions with BatchNorm (`rtx3090-backends`); SGD 0.01 momentum 0.9, a tenth every 5 epochs."""
 
     def block(inputs: int, outputs: int, kernel_size: int, padding: int) -> list[nn.Module]:
         convolution = nn.Conv2d(inputs, outputs, kernel_size, padding=padding)
@@ -47,8 +47,8 @@ def seed_1() -> nn.Module:
     )
 
 
-def seed_2() -> nn.Module:
-    """Build LeNet's shape; SGD 0.1, batch 64. Its source puts a ReLU on the logits: not here."""
+def lenet_relu() -> nn.Module:
+    """Build the shape of LeNet with ReLU (`dataparallel-vs-ddp`); SGD 0.1, batch 64. Its source ends with a ReLU."""
     return nn.Sequential(
         nn.Conv2d(1, 6, kernel_size=5),
         nn.MaxPool2d(2),
@@ -65,8 +65,8 @@ def seed_2() -> nn.Module:
     )
 
 
-def seed_3() -> nn.Module:
-    """Build three linear layers; Adam 1e-3, batch 32 a process."""
+def mlp_128_64() -> nn.Module:
+    """Build linear layers of 128 and 64 (`cpu-gpu-ddp`); Adam 1e-3, batch 32 a process."""
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(28 * 28, 128),
@@ -77,8 +77,8 @@ def seed_3() -> nn.Module:
     )
 
 
-def seed_4() -> nn.Module:
-    """Build the model of the hand-averaged gradients; SGD 0.01 momentum 0.5, 128 in all."""
+def conv2_dropout2d() -> nn.Module:
+    """Build two convolutions with Dropout2d (`collectives-tutorial`); SGD 0.01 momentum 0.5, 128 in all."""
     return nn.Sequential(
         nn.Conv2d(1, 10, kernel_size=5),
         nn.MaxPool2d(2),
@@ -96,9 +96,9 @@ def seed_4() -> nn.Module:
 
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
-    "seed-0": seed_0,
-    "seed-1": seed_1,
-    "seed-2": seed_2,
-    "seed-3": seed_3,
-    "seed-4": seed_4,
+    "conv2-fc500": conv2_fc500,
+    "conv3-bn": conv3_bn,
+    "lenet-relu": lenet_relu,
+    "mlp-128-64": mlp_128_64,
+    "conv2-dropout2d": conv2_dropout2d,
 }

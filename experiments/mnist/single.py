@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 
-from experiments.mnist.arguments import mnist_parser, parse
+from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.data import Batch, Batches, load
 from experiments.mnist.training import (
     Report,
@@ -18,14 +18,14 @@ from experiments.mnist.training import (
     set_learning_rate,
     warm_up,
 )
-from experiments.report import global_batch_size
-from experiments.run import Run, running
+from trainkit.epochs import global_batch_size
+from trainkit.run import Run, running
 
 
 @record
 def main() -> None:
     """Read the arguments, then train."""
-    args = parse(mnist_parser(__doc__))
+    args = mnist_parser(__doc__).parse_args()
     with running("mnist.single", args) as run:
         train(run, args)
 

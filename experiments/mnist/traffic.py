@@ -13,11 +13,11 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
-from experiments.distributed import SENT
-from experiments.run import Run
+from trainkit.distributed import SENT
+from trainkit.run import Run
 
 
-def tell_ddp(run: Run, model: nn.Module, images: Tensor) -> None:
+def report_ddp(run: Run, model: nn.Module, images: Tensor) -> None:
     """Count what one step of DDP hands to all_reduce, on a copy of the model and outside of every clock."""
     counted: list[int] = []
 
@@ -31,24 +31,24 @@ def tell_ddp(run: Run, model: nn.Module, images: Tensor) -> None:
     ddp.register_comm_hook(None, hook)
     ddp(images).sum().backward()
     # Rank 0's BatchNorm statistics are broadcast before every forward pass.
-    tell_all_reduce(run, sum(counted), sum(buffer.nbytes for buffer in model.buffers()), "counted in a step of DDP")
+    report_all_reduce(run, sum(counted), sum(buffer.nbytes for buffer in model.buffers()), "counted in a step of DDP")
 
 
-def tell_manual(run: Run, model: nn.Module) -> None:
+def report_manual(run: Run, model: nn.Module) -> None:
     """Add up the gradients that a step hands to all_reduce."""
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    tell_all_reduce(run, sum(gradient.nbytes for gradient in gradients), 0, "the sizes of the gradients")
+    report_all_reduce(run, sum(gradient.nbytes for gradient in gradients), 0, "the sizes of the gradients")
 
 
-def tell_all_reduce(run: Run, gradients: int, buffers: int, how: str) -> None:
-    """Tell what moves where `gradients` bytes are reduced around a ring and `buffers` bytes broadcast."""
+def report_all_reduce(run: Run, gradients: int, buffers: int, how: str) -> None:
+    """Report what moves if `gradients` bytes are reduced around a ring and `buffers` bytes broadcast."""
     n = run.world_size
     moved = 2 * (n - 1) * gradients + (n - 1) * buffers
     busiest = 2 * 2 * (n - 1) / n * gradients + (n - 1) * buffers
-    tell(run, moved, busiest, f"{how}; moved as around a ring", all_reduce_bytes=gradients, broadcast_bytes=buffers)
+    report(run, moved, busiest, f"{how}; moved as around a ring", all_reduce_bytes=gradients, broadcast_bytes=buffers)
 
 
-def tell_data_parallel(run: Run, model: nn.Module, images: Tensor) -> None:
+def report_data_parallel(run: Run, model: nn.Module, images: Tensor) -> None:
     """Compute what DataParallel moves; it cannot be counted without several GPUs, and one device moves nothing.
 
     Source: torch/nn/parallel/data_parallel.py: replicate, scatter and gather, and the same backwards.
@@ -59,10 +59,10 @@ def tell_data_parallel(run: Run, model: nn.Module, images: Tensor) -> None:
     buffers = sum(buffer.nbytes for buffer in model.buffers())
     sent_on = [tensor.nbytes - tensor.chunk(run.devices)[0].nbytes for tensor in (images, outputs)]
     moved = others * (2 * parameters + buffers) + sent_on[0] + 2 * sent_on[1]
-    tell(run, moved, moved, "computed from the sizes; all of it through the first device")
+    report(run, moved, moved, "computed from the sizes; all of it through the first device")
 
 
-def tell(run: Run, moved: float, busiest: float, how: str, **more: int) -> None:
+def report(run: Run, moved: float, busiest: float, how: str, **more: int) -> None:
     """Print the event and the metrics; `busiest` is what the busiest device sends and receives."""
     if run.first:
         devices = run.devices * run.world_size

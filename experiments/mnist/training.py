@@ -1,4 +1,4 @@
-"""What the MNIST programs share besides their loops: set-up, warm-up, what they tell."""
+"""What the MNIST programs share besides their loops: set-up, warm-up, what they report."""
 
 import copy
 from argparse import Namespace
@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
-from experiments import distributed, report, shards
 from experiments.mnist.data import EVAL_BATCH, Batch, Batches, Data
 from experiments.mnist.model import MODELS
-from experiments.run import Run
+from trainkit import distributed, epochs
+from trainkit import sharding as shards
+from trainkit.run import Run
 
 Step = Callable[[Batch], Tensor]
 """One update of the model; returns the loss of every sample of the batch [n]."""
@@ -52,7 +53,7 @@ def warm_up(step: Step, batches: Batches, run: Run, model: nn.Module, optimizer:
     """Take the first steps, which are slow, before the clock starts; then undo them.
 
     Parameters, buffers, optimizer and random numbers are as before. In between, the ranks'
-    parameters must be equal after real steps: here a gradient that is not averaged shows.
+    parameters must be equal after real steps: a gradient that is not averaged is found here.
     """
     before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
     with torch.random.fork_rng(devices=run.cuda_devices):
@@ -64,13 +65,13 @@ def warm_up(step: Step, batches: Batches, run: Run, model: nn.Module, optimizer:
     optimizer.zero_grad()
 
 
-class Report(report.Report):
-    """What the MNIST programs tell."""
+class Report(epochs.Report):
+    """What the MNIST programs report."""
 
     data: Data
 
-    def tell_data(self) -> None:
-        """Say which images, and how they are read."""
+    def describe_data(self) -> None:
+        """Report which images, and how they are read."""
         self.run.log.point("dataset", self.args.dataset, data_sha256=self.data.sha256, loader=self.args.loader)
 
     def outputs(self, model: nn.Module) -> Iterator[tuple[Batch, Tensor]]:

@@ -2,45 +2,41 @@
 
 import math
 import os
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import Namespace
 
-from experiments.distributed import Refusal
+from trainkit.arguments import Parser, add_seed, at_least, program_parser
+from trainkit.errors import Refusal
 
 TWO = 2
 SHRINKS = 32
 """How many times smaller ResNet's last feature map is than the image, by side."""
 
 
-def resnet_parser(description: str | None) -> ArgumentParser:
+def resnet_parser(description: str | None) -> Parser:
     """Return a parser with the shared arguments; a program adds its own, if any."""
-    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
-    parser.add_argument("--batches", type=int, default=5)
-    parser.add_argument("--batch-size", type=int, default=120, help="images")
-    parser.add_argument("--image-size", type=int, default=128, help="pixels of a side")
-    parser.add_argument("--micro-batches", type=int, default=1, help="parts of a batch that follow one another")
+    parser = program_parser(description)
+    parser.add_argument("--batches", type=at_least(1), default=5)
+    parser.add_argument("--batch-size", type=at_least(1), default=120, help="images")
+    parser.add_argument("--image-size", type=at_least(1), default=128, help="pixels of a side")
+    parser.add_argument(
+        "--micro-batches", type=at_least(1), default=1, help="parts into which a batch is cut, one after another"
+    )
     parser.add_argument("--lr", type=float, default=1e-3, help="learning rate of SGD")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--warmup-batches", type=int, default=1, help="before the clock starts; they are undone")
+    add_seed(parser)
+    parser.add_argument(
+        "--warmup-batches", type=at_least(0), default=1, help="before the clock starts; they are undone"
+    )
     parser.add_argument("--profile", action="store_true", help="trace four more batches, after the clock has stopped")
     parser.add_argument(
         "--artifacts",
         default=os.environ.get("KIT_ARTIFACTS", ""),
-        help="the folder that takes the trace; $KIT_ARTIFACTS where it is set",
+        help="the folder that takes the trace; by default $KIT_ARTIFACTS",
     )
-    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of the process")
     return parser
 
 
 def require_sense(args: Namespace) -> None:
     """Refuse what cannot be trained."""
-    for name in ("batches", "batch_size", "image_size", "micro_batches"):
-        if getattr(args, name) < 1:
-            message = f"--{name.replace('_', '-')} {getattr(args, name)}: at least 1"
-            raise Refusal(message)
-    if args.warmup_batches < 0:
-        message = f"--warmup-batches {args.warmup_batches}: at least 0"
-        raise Refusal(message)
     if args.micro_batches > args.batch_size:
         message = f"--micro-batches {args.micro_batches}: a batch has {args.batch_size} images only"
         raise Refusal(message)

@@ -1,4 +1,4 @@
-"""ResNet50 cut in two, as a pipeline: one device takes the next micro-batch while the other has the last.
+"""ResNet50 cut in two, as a pipeline: one device works on the next micro-batch while the other has the one before.
 
 By hand:  python -m experiments.resnet50.pipelined --micro-batches 4 --batch-size 8 --image-size 64
 """
@@ -10,14 +10,15 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from experiments.resnet50.arguments import require_sense, resnet_parser
 from experiments.resnet50.model import build_resnet50, halves
 from experiments.resnet50.training import devices_of, train
-from experiments.run import running
+from trainkit.arguments import add_devices
+from trainkit.run import running
 
 
 @record
 def main() -> None:
     """Read the arguments, then train."""
     parser = resnet_parser(__doc__)
-    parser.add_argument("--devices", type=int, default=2, help="the two halves' GPUs; a CPU stands for both")
+    add_devices(parser, 2, "the two halves' GPUs; one CPU takes the place of both")
     args = parser.parse_args()
     with running("resnet50.pipelined", args, devices=2, cpu_stands_in=True) as run:
         require_sense(args)
@@ -33,7 +34,7 @@ def main() -> None:
             crossing = first(next(parts)).to(there)
             outputs = []
             for part in parts:
-                # A GPU is only told what to do: both lines return at once, and the two devices work together.
+                # On GPUs both lines return at once, before the work is done: the two devices work at the same time.
                 outputs.append(second(crossing))
                 crossing = first(part).to(there)
             outputs.append(second(crossing))

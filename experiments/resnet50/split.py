@@ -6,18 +6,19 @@ By hand:  python -m experiments.resnet50.split --batch-size 8 --image-size 64
 from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from experiments.distributed import Refusal
 from experiments.resnet50.arguments import require_sense, resnet_parser
 from experiments.resnet50.model import build_resnet50, halves
 from experiments.resnet50.training import devices_of, train
-from experiments.run import running
+from trainkit.arguments import add_devices
+from trainkit.errors import Refusal
+from trainkit.run import running
 
 
 @record
 def main() -> None:
     """Read the arguments, then train."""
     parser = resnet_parser(__doc__)
-    parser.add_argument("--devices", type=int, default=2, help="the two halves' GPUs; a CPU stands for both")
+    add_devices(parser, 2, "the two halves' GPUs; one CPU takes the place of both")
     args = parser.parse_args()
     with running("resnet50.split", args, devices=2, cpu_stands_in=True) as run:
         require_sense(args)

@@ -10,14 +10,16 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss, one_hot
 from torch.optim import SGD
 
-from experiments import distributed, facts, shards
 from experiments.resnet50.model import NUM_CLASSES
-from experiments.run import Run
+from trainkit import distributed
+from trainkit import process_facts as facts
+from trainkit import sharding as shards
+from trainkit.run import Run
 
 Forward = Callable[[Tensor], Tensor]
 """Images [N, 3, H, W] on the first device to outputs [N, 1000] on the last."""
 TRACED = {"wait": 1, "warmup": 1, "active": 2}
-"""Batches of the profiler's schedule, as in seed-4: only the last two are in the trace."""
+"""Batches of the profiler's schedule, as in `collectives-tutorial`: only the last two are in the trace."""
 
 
 def devices_of(run: Run) -> list[torch.device]:
@@ -42,7 +44,7 @@ def noise(args: Namespace, run: Run) -> tuple[list[Tensor], Tensor]:
 
 
 def train(run: Run, args: Namespace, model: nn.Module, forward: Forward) -> None:
-    """Warm up, train all batches inside the clock, tell what came of it, then trace if asked to."""
+    """Warm up, train all batches inside the clock, report the result, then trace if asked to."""
     with run.phase("data"):
         batches, labels = noise(args, run)
         labels = labels.to(devices_of(run)[-1])
@@ -66,15 +68,15 @@ def train(run: Run, args: Namespace, model: nn.Module, forward: Forward) -> None
     with run.phase("epoch", epoch_num=1, epochs=1) as phase:
         losses = [step(images) for images in batches]
         seconds = phase.stop_clock()
-        told = [float(loss) for loss in losses]
-        mean = sum(told) / len(told)
+        values = [float(loss) for loss in losses]
+        mean = sum(values) / len(values)
         samples = args.batch_size * args.batches
         phase.metadata |= {"train_seconds": seconds, "samples": samples, "steps": args.batches}
         phase.metadata |= {"trained_samples": samples, "loss": mean, "loss_hex": mean.hex(), "lr": args.lr}
-    for number, loss in enumerate(told):
+    for number, loss in enumerate(values):
         run.log.point("batch_loss", loss, batch=number, loss_hex=loss.hex())
     run.log.point("parameters", distributed.fingerprint(list(model.parameters())))
-    stats = {"train_seconds": seconds, "samples_per_second": samples / seconds, "final_loss": told[-1]}
+    stats = {"train_seconds": seconds, "samples_per_second": samples / seconds, "final_loss": values[-1]}
     run.log.point("tracked_stats", stats | peak_memory(run))
     if args.profile:
         trace(run, step, batches, Path(args.artifacts))

@@ -10,7 +10,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from experiments.resnet50.arguments import require_sense, resnet_parser
 from experiments.resnet50.model import build_resnet50
 from experiments.resnet50.training import train
-from experiments.run import running
+from trainkit.run import running
 
 
 @record

@@ -1,1 +1,1 @@
-"""The smallest training there is over several nodes: for the launch, not for the model."""
+"""The smallest training over several nodes: for the launch, not for the model."""

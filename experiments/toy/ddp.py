@@ -1,11 +1,11 @@
-"""A net of two layers on several nodes; each process tells where it stands.
+"""A net of two layers on several nodes; each process prints its place.
 
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.toy.ddp
 """
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import Namespace
 
 import torch
 from torch import nn
@@ -13,28 +13,23 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
-from experiments import distributed, shards
-from experiments.distributed import Refusal
-from experiments.run import Run, running
+from trainkit import distributed
+from trainkit import sharding as shards
+from trainkit.arguments import add_backend, add_seed, at_least, program_parser
+from trainkit.run import Run, running
 
 
 @record
 def main() -> None:
     """Read the arguments, then train."""
-    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--batch-size", type=int, default=20, help="samples of each process")
+    parser = program_parser(__doc__)
+    add_backend(parser)
+    add_seed(parser)
+    parser.add_argument("--steps", type=at_least(1), default=100)
+    parser.add_argument("--batch-size", type=at_least(1), default=20, help="samples of each process")
     parser.add_argument("--lr", type=float, default=1e-3, help="learning rate of SGD")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto")
-    parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of each process")
     args = parser.parse_args()
     with running("toy.ddp", args) as run:
-        for name in ("steps", "batch_size"):
-            if getattr(args, name) < 1:
-                message = f"--{name.replace('_', '-')} {getattr(args, name)}: at least 1"
-                raise Refusal(message)
         run.join()
         train(run, args)
 

@@ -1,26 +1,40 @@
-"""The targets by name; each is a module that satisfies `base.Target`, imported on use."""
+"""The targets by name, each a class that satisfies `base.Target`, imported on use."""
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, cast
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, cast
 
-from runner.errors import RequestError, did_you_mean
+from runner.core.errors import RequestError, did_you_mean
+from runner.targets.options import read_options
 
 if TYPE_CHECKING:
     from runner.targets.base import Target
 
 TARGETS = {
-    "compose": "runner.targets.compose",
-    "kubernetes": "runner.targets.kubernetes",
-    "local": "runner.targets.local",
-    "replay": "runner.targets.replay",
+    "compose": "runner.targets.compose.target:Compose",
+    "kubernetes": "runner.targets.kubernetes.target:Kubernetes",
+    "local": "runner.targets.local:Local",
+    "replay": "runner.targets.replay:Replay",
 }
 
 
-def load(name: str) -> Target:
-    """Import a target; RequestError for a name that is none."""
+def find(name: str) -> type[Target[Any]]:
+    """Import the class of a target; RequestError for a name that is none."""
     if name not in TARGETS:
         msg = f"no target '{name}'{did_you_mean(name, TARGETS)}"
         raise RequestError(msg)
-    return cast("Target", importlib.import_module(TARGETS[name]))
+    module, _, attribute = TARGETS[name].partition(":")
+    return cast("type[Target[Any]]", getattr(importlib.import_module(module), attribute))
+
+
+def load(name: str, words: list[str] | None = None) -> Target[Any]:
+    """Make a target with its options, given as `name=value` words."""
+    target = find(name)
+    return target(read_options(target, words or [], _names(words or [])))
+
+
+def _names(words: list[str]) -> dict[str, list[str]]:
+    """List the options of every target, only if there is a word to compare with them."""
+    return {name: [one.name for one in fields(find(name).Options)] for name in TARGETS} if words else {}

@@ -1,20 +1,28 @@
-"""What every target is: a Run becomes a Request, a Request becomes Lines, and at the end an Exit for each node."""
+"""The contract of a target: a way to run, for example as processes of this machine or as pods of a cluster.
+
+    Run --spec()--> LaunchSpec --start()--> Handle --lines()--> Line ... --exits--> NodeExit of each node
+
+A target is a class with a frozen dataclass of options and five methods. It lives in one file or folder of
+`runner/targets/` and is named in the table of `targets/__init__.py`. It does not parse what the processes print, and it
+writes only into the raw files of the run's folder.
+"""
 
 from __future__ import annotations
 
 import signal
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from runner.manifest import to_json
+from runner.core.text import one_line
+from runner.core.yaml_writer import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from runner.console import Screen
-    from runner.plan import Run
-    from runner.record import RunFolder
-    from runner.schema import NodeExit
+    from runner.definitions.plan import Run
+    from runner.records.folder import RunFolder
+    from runner.records.schema import NodeExit
 
 _SIGNALLED = 128
 
@@ -27,15 +35,22 @@ class Line(NamedTuple):
     text: bytes
 
 
-class Note(NamedTuple):
-    """Something to be shown to the person who waits."""
+@dataclass(frozen=True)
+class Note:
+    """Something to show beside the progress, for example why a pod has not started.
+
+    Parts of it often come from an engine, a cluster or a program, so it is always one printable line.
+    """
 
     text: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", one_line(self.text))
+
 
 @dataclass(frozen=True)
-class NodeRequest:
-    """What is to be started on one node: a command, and the environment that it is given on top of its own."""
+class NodeSpec:
+    """What to start on one node: a command, and the environment that it gets on top of the node's own."""
 
     argv: list[str]
     env: dict[str, str]
@@ -43,59 +58,92 @@ class NodeRequest:
 
 
 @dataclass(frozen=True)
-class Request:
-    """A run, ready to start; the same run always gives the same request."""
+class LaunchSpec:
+    """A run, ready to start; the same run and options always give an equal spec."""
 
-    nodes: list[NodeRequest]
+    nodes: list[NodeSpec]
     cwd: str
-    options: dict[str, str] = field(default_factory=dict)
+    device: str
+    options: dict[str, Any] = field(default_factory=dict)
     file: ClassVar[str] = "request.json"
-    """Its name in the run's folder."""
+    """The name of its text in the run's folder, below `request/`."""
 
-    def text(self) -> str:
-        """Write the request as it is kept in `request/` and shown by `--dry-run`."""
+    def text(self, run_id: str = "") -> str:  # noqa: ARG002 - for targets whose objects carry the id in their names
+        """Return the spec as it is kept in `request/`; without a run's id, as `--dry-run` shows it."""
         return to_json(asdict(self))
 
 
+class Handle(Protocol):
+    """A run from its start to its end.
+
+    A target may leave the start itself to `lines`, so that `stop` finds whatever was made if Ctrl-C comes in between.
+    """
+
+    @property
+    def exits(self) -> list[NodeExit]:
+        """How the launcher of each node ended; to be read after `lines` or `stop` has returned."""
+
+    def lines(self) -> Iterator[Line | Note | None]:
+        """Yield what the processes print until all have ended, and None now and then, so that a deadline is seen.
+
+        Raises OSError if the run cannot be started, or can no longer be followed.
+        """
+
+    def stop(self) -> None:
+        """End every process that was started: SIGTERM, then SIGKILL after the grace; safe to call again.
+
+        It does not raise: what could not be removed is named in `exits`.
+        """
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a target that has none."""
+
+
+Spec = TypeVar("Spec", bound=LaunchSpec)
+
+
+class Target(ABC, Generic[Spec]):
+    """A way to run; made by `targets.load` with the options of the command line."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    Options: ClassVar[type] = NoOptions
+    """A frozen dataclass; each field has a type, a default, and `help` in its metadata (`targets.options`)."""
+
+    def __init__(self, options: Any = None) -> None:
+        self.options = self.Options() if options is None else options
+
+    @abstractmethod
+    def spec(self, run: Run) -> Spec:
+        """Build the launch spec. Pure: no clock, environment, disk or network."""
+
+    @abstractmethod
+    def preflight(self, spec: Spec) -> None:
+        """Raise RequestError if the run cannot be carried out here; called before anything is started or written."""
+
+    def image(self, spec: Spec, say: Callable[[str], None]) -> dict[str, Any] | None:  # noqa: ARG002 - see the docstring
+        """Describe the image that the run is started from, and build it if it is missing; None if there is none."""
+        return None
+
+    @abstractmethod
+    def start(self, spec: Spec, folder: RunFolder) -> Handle:
+        """Start the run; its processes print into the raw files of the folder."""
+
+    @abstractmethod
+    def cleanup(self, folder: RunFolder) -> None:
+        """End and remove whatever is left of a run, found by its folder alone.
+
+        It is called by another process if the runner was killed (`targets.watchdog`), and is safe to call again.
+        """
+
+
 def exit_of(code: object) -> tuple[int | None, str | None]:
-    """Read a container's exit code: itself, or the signal that its init hands on as 128 and the signal's number."""
+    """Read a container's exit code: (code, None), or (None, signal) if its init reports 128 + the signal's number."""
     if not isinstance(code, int):
         return None, None
     try:
         return None, signal.Signals(code - _SIGNALLED).name
     except ValueError:
         return code, None
-
-
-class Execution(Protocol):
-    """A started run."""
-
-    @property
-    def exits(self) -> list[NodeExit]:
-        """How each node's launcher ended; asked for when all have."""
-
-    def lines(self) -> Iterator[Line | Note | None]:
-        """Yield what the processes print until all have ended, and None now and then while nothing comes."""
-
-    def stop(self) -> None:
-        """End every process that was started, first politely, then by force; safe to call again."""
-
-
-class Target(Protocol):
-    """A way to run: a module with these two functions."""
-
-    @staticmethod
-    def request(run: Run, options: dict[str, str]) -> Request:
-        """Build the request; pure: no clock, environment, disk or network."""
-
-    @staticmethod
-    def check(request: Request) -> None:
-        """Raise RequestError, before anything is started or written, if this machine cannot carry it out."""
-
-    @staticmethod
-    def image(request: Request, screen: Screen) -> dict[str, Any] | None:
-        """Describe the image that the run is started from, built where it is missing; None where there is none."""
-
-    @staticmethod
-    def start(request: Request, folder: RunFolder) -> Execution:
-        """Start it; whatever the processes print goes to the folder's raw files."""

@@ -1,10 +1,22 @@
-"""Children that do not outlive the runner."""
+"""Processes that do not outlive the runner. A mark in their environment lets any process find them again."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MARK = "KIT_RUN_ID"
+"""The run that a process belongs to: its id, and behind a slash the node if that was started by hand."""
+RUNNER = "KIT_RUNNER_PID"
+"""The runner that started it."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -12,3 +24,63 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def die_with_parent() -> None:
     """Ask the kernel to end this process when its parent dies, however it dies (prctl(2)); for `preexec_fn`."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def marks(mark: str) -> dict[str, str]:
+    """Return the environment variables that mark a process and its descendants."""
+    return {MARK: mark, RUNNER: str(os.getpid())}
+
+
+def kill_marked(mark: str) -> None:
+    """Kill every process with this mark, for example workers without their agent."""
+    for process, environment in _marked():
+        if environment[MARK] == mark:
+            with suppress(psutil.Error):
+                process.kill()
+
+
+def end_marked(mark: str, grace_seconds: float) -> None:
+    """End every process with this mark: SIGTERM, then SIGKILL after the grace."""
+    _end([process for process, environment in _marked() if environment[MARK] == mark], grace_seconds)
+    kill_marked(mark)  # what was started meanwhile
+
+
+def end_orphans(run: str, grace_seconds: float) -> None:
+    """End every process of a run whose runner is dead: SIGTERM, then SIGKILL after the grace."""
+    _end(_orphans(run), grace_seconds)
+    _end(_orphans(run), 0)  # what was started meanwhile
+
+
+def _end(processes: list[psutil.Process], grace_seconds: float) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
+            process.terminate()
+    _, alive = psutil.wait_procs(processes, grace_seconds)
+    for process in alive:
+        with suppress(psutil.Error):
+            process.kill()
+
+
+def _orphans(run: str) -> list[psutil.Process]:
+    return [
+        process
+        for process, environment in _marked()
+        if environment[MARK].partition("/")[0] == run and not _lives(environment.get(RUNNER, ""), process)
+    ]
+
+
+def _marked() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            environment = process.environ()
+            if MARK in environment:
+                yield process, environment
+
+
+def _lives(runner: str, child: psutil.Process) -> bool:
+    """Whether a child's runner lives: a process with its number that is older than the child, and no zombie."""
+    try:
+        found = psutil.Process(int(runner))
+        return found.status() != psutil.STATUS_ZOMBIE and found.create_time() <= child.create_time()
+    except (psutil.Error, ValueError, OverflowError):
+        return False

@@ -11,153 +11,155 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-import psutil
-
-from runner.environment import gpus
-from runner.errors import RequestError
-from runner.schema import NodeExit
-from runner.targets.base import Line, Request
-from runner.targets.children import die_with_parent
-from runner.targets.tail import Tail
-from runner.targets.torchrun import device_ids, node_requests
+from runner.core.errors import RequestError
+from runner.records.provenance import gpus
+from runner.records.schema import NodeExit
+from runner.targets.base import LaunchSpec, Target
+from runner.targets.children import die_with_parent, end_orphans, kill_marked, marks
+from runner.targets.torchrun import device_ids, node_specs
+from runner.targets.worker_logs import GRACE_SECONDS, WorkerLogs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.console import Screen
-    from runner.plan import Run
-    from runner.record import RunFolder
-    from runner.targets.base import NodeRequest
+    from runner.definitions.plan import Run
+    from runner.records.folder import RunFolder
+    from runner.targets.base import Line, NodeSpec, Note
 
-MARK = "KIT_RUN_ID"
-POLL_SECONDS = 0.1
-QUIET_POLLS = 5
-GRACE_SECONDS = 10.0
 # What the command torchrun is, for the Python that the runner itself runs on.
 _TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 
 
-def request(run: Run, options: dict[str, str]) -> Request:
-    """Build one torchrun command and environment a node; the port and the log folder are chosen at the start."""
-    nodes = node_requests(run.cell, "127.0.0.1")
-    for node, ids in zip(nodes, device_ids(run.cell), strict=True):
-        del node.env["PET_MASTER_PORT"]
-        if run.device == "cuda":
-            node.env["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
-    return Request(nodes, str(run.experiment.root), {"device": run.device, **options})
+class Local(Target[LaunchSpec]):
+    """Starts torchrun agents on this machine."""
 
+    name: ClassVar[str] = "local"
+    summary: ClassVar[str] = "processes of this machine, started by torchrun; one agent for each node of the layout"
 
-def check(request: Request) -> None:
-    """Look for torchrun, the project's folder and, on cuda, enough GPUs."""
-    if importlib.util.find_spec("torch") is None:
-        msg = f"torch is not installed for {sys.executable}: install the project's requirements.lock"
-        raise RequestError(msg)
-    if request.options["device"] == "cuda":
-        wanted = sum(len(node.env["CUDA_VISIBLE_DEVICES"].split(",")) for node in request.nodes)
-        seen = len(gpus())
-        if wanted > seen:
-            msg = f"the layout needs {wanted} GPUs and this machine shows {seen}: choose a smaller one, or --device cpu"
+    def spec(self, run: Run) -> LaunchSpec:
+        """Build one torchrun command and environment for each node; the port is chosen at the start."""
+        nodes = node_specs(run.cell, "127.0.0.1")
+        ids_of_nodes = device_ids(run.cell.layout, run.cell.devices_per_process)
+        for node, ids in zip(nodes, ids_of_nodes, strict=True):
+            del node.env["PET_MASTER_PORT"]
+            if run.device == "cuda":
+                node.env["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
+        return LaunchSpec(nodes, str(run.experiment.root), run.device)
+
+    def preflight(self, spec: LaunchSpec) -> None:
+        """Look for torchrun and, on cuda, for enough GPUs."""
+        if importlib.util.find_spec("torch") is None:
+            msg = f"torch is not installed for {sys.executable}: install the project's requirements.lock"
             raise RequestError(msg)
+        if spec.device == "cuda":
+            needed = sum(len(node.env["CUDA_VISIBLE_DEVICES"].split(",")) for node in spec.nodes)
+            seen = len(gpus())
+            if needed > seen:
+                msg = (
+                    f"the layout needs {needed} GPUs, this machine shows {seen}: choose a smaller one, or --device cpu"
+                )
+                raise RequestError(msg)
+
+    def start(self, spec: LaunchSpec, folder: RunFolder) -> LocalHandle:
+        """Choose a port; the agents are started when the lines are asked for, so that a stop finds them."""
+        port = {"PET_MASTER_PORT": str(_free_port())}
+        nodes = {number: replace(node, env={**_visible(node.env), **port}) for number, node in enumerate(spec.nodes)}
+        return LocalHandle(nodes, spec.cwd, folder, folder.path.name)
+
+    def cleanup(self, folder: RunFolder) -> None:
+        """End the processes that carry the run's mark and have no runner."""
+        end_orphans(folder.path.name, GRACE_SECONDS)
 
 
-def image(request: Request, screen: Screen) -> None:
-    """There is none."""
+class LocalHandle:
+    """The agents of some nodes of a run, all of them here; their processes carry the mark in their environment."""
 
+    def __init__(self, nodes: dict[int, NodeSpec], cwd: str, folder: RunFolder, mark: str) -> None:
+        self._nodes, self._cwd, self._folder, self._mark = nodes, cwd, folder, mark
+        self._agents: dict[int, _Agent] = {}
+        self._logs = WorkerLogs(folder, {number: node.processes for number, node in nodes.items()})
 
-def start(request: Request, folder: RunFolder) -> LocalExecution:
-    """Start the agents."""
-    port = {"PET_MASTER_PORT": str(_free_port())}
-    nodes = {number: replace(node, env={**_visible(node.env), **port}) for number, node in enumerate(request.nodes)}
-    return LocalExecution(nodes, request.cwd, folder, folder.path.name)
+    def lines(self) -> Iterator[Line | Note | None]:
+        """Start the agents, and follow the files of their workers until every agent has ended."""
+        for number, node in self._nodes.items():
+            self._agents[number] = self._start(number, node)
+        yield from self._logs.follow(list(self._agents.values()), self.stop)
+        kill_marked(self._mark)
+        yield from self._logs.rest()
 
-
-class LocalExecution:
-    """The agents of some nodes of a run, all of them here, and the files that their workers print to.
-
-    All of their processes carry the mark in their environment.
-    """
-
-    def __init__(self, nodes: dict[int, NodeRequest], cwd: str, folder: RunFolder, mark: str) -> None:
-        self._mark = mark
-        self._agents: dict[int, subprocess.Popen[bytes]] = {}
-        self._stopped: set[int] = set()
-        self._tails = [
-            Tail(folder.node(node), node, local_rank)
-            for node, wanted in nodes.items()
-            for local_rank in range(wanted.processes)
+    @property
+    def exits(self) -> list[NodeExit]:
+        """How each agent ended; one that was never started has neither a code nor a signal."""
+        return [
+            self._agents[number].exit(number) if number in self._agents else NodeExit(number, stopped=True)
+            for number in self._nodes
         ]
-        for node, wanted in nodes.items():
-            artifacts = str((folder.path / "artifacts").resolve())
-            own = {MARK: mark, "PET_LOG_DIR": str(folder.node(node).resolve()), "KIT_ARTIFACTS": artifacts}
-            with folder.open_agent(node) as output:
-                self._agents[node] = subprocess.Popen(
-                    [*_TORCHRUN, *wanted.argv[1:]],
-                    cwd=cwd,
-                    env={**_inherited(), **wanted.env, **own},
+
+    def stop(self) -> None:
+        """Ask the agents to end, which end their workers; kill whatever is still there after the grace."""
+        agents = list(self._agents.values())
+        for agent in agents:
+            agent.terminate()
+        deadline = time.monotonic() + GRACE_SECONDS
+        for agent in agents:
+            agent.wait(max(0.0, deadline - time.monotonic()))
+            agent.kill()
+        kill_marked(self._mark)
+
+    def _start(self, number: int, node: NodeSpec) -> _Agent:
+        folders = {
+            "PET_LOG_DIR": str(self._folder.node(number).resolve()),
+            "KIT_ARTIFACTS": str((self._folder.path / "artifacts").resolve()),
+        }
+        with self._folder.open_agent(number) as output:
+            return _Agent(
+                subprocess.Popen(
+                    [*_TORCHRUN, *node.argv[1:]],
+                    cwd=self._cwd,
+                    env={**_inherited(), **node.env, **marks(self._mark), **folders},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                     preexec_fn=die_with_parent,  # noqa: PLW1509 - the runner has one thread here
                 )
+            )
 
-    def lines(self) -> Iterator[Line | None]:
-        """Follow the workers' files until every agent has ended; where one fails, the others get a grace."""
-        deadline = None
-        polls = 0
-        while self._running():
-            found = [line for tail in self._tails for line in tail.read()] if polls % QUIET_POLLS == 0 else []
-            yield from found or (None,)
-            polls += 1
-            if deadline is None and any(agent.returncode for agent in self._agents.values()):
-                deadline = time.monotonic() + GRACE_SECONDS
-            if deadline is not None and time.monotonic() > deadline:
-                self.stop()
-            self._wait()
-        self._kill_workers()
-        yield from (line for tail in self._tails for line in tail.read(to_end=True))
+
+class _Agent:
+    """One torchrun agent."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._stopped = False
 
     @property
-    def exits(self) -> list[NodeExit]:
-        """How each agent ended."""
-        return [self._exit(node, agent) for node, agent in self._agents.items()]
+    def ended(self) -> bool:
+        return self._process.poll() is not None
 
-    def stop(self) -> None:
-        """Ask the agents to end, which end their workers; kill whatever is still there after the grace."""
-        for agent in self._running():
-            self._stopped.add(agent.pid)
-            agent.terminate()
-        deadline = time.monotonic() + GRACE_SECONDS
-        while time.monotonic() < deadline and self._running():
-            self._wait()
-        for agent in self._running():
-            agent.kill()
-            agent.wait()
-        self._kill_workers()
+    @property
+    def failed(self) -> bool:
+        return bool(self._process.returncode)
 
-    def _running(self) -> list[subprocess.Popen[bytes]]:
-        """Ask every agent (not only the first that still runs), so that each one's end is seen when it comes."""
-        return [agent for agent in self._agents.values() if agent.poll() is None]
+    def wait(self, seconds: float) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
 
-    def _wait(self) -> None:
-        """Sleep until something may have changed: an agent that ends is noticed at once."""
-        if running := self._running():
-            with suppress(subprocess.TimeoutExpired):
-                running[0].wait(POLL_SECONDS)
+    def terminate(self) -> None:
+        if not self.ended:
+            self._stopped = True
+            self._process.terminate()
 
-    def _kill_workers(self) -> None:
-        """Kill workers that outlived their agent; they carry the mark in their environment."""
-        for process in psutil.process_iter():
-            with suppress(psutil.Error, OSError):
-                if process.environ().get(MARK) == self._mark:
-                    process.kill()
+    def kill(self) -> None:
+        if not self.ended:
+            self._process.kill()
 
-    def _exit(self, node: int, agent: subprocess.Popen[bytes]) -> NodeExit:
-        code = agent.wait()
+    def exit(self, node: int) -> NodeExit:
+        code = self._process.wait()
         name = signal.Signals(-code).name if code < 0 else None
-        return NodeExit(node, code if code >= 0 else None, name, stopped=agent.pid in self._stopped)
+        return NodeExit(node, code if code >= 0 else None, name, stopped=self._stopped)
 
 
 def _inherited() -> dict[str, str]:

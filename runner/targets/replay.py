@@ -1,70 +1,90 @@
-"""Target `replay`: a recorded stdout instead of a launch, for tests and demos.
-
-The option `recording` names a file, which then stands for every run, or a folder of files `<cell>-<repeat>.log`, the
-cell written as in `runner plan` with spaces as underscores, as `1x2_backend=gloo-1.log`.
-"""
+"""Target `replay`: a recorded stdout instead of a launch, for tests and demos."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from runner.errors import RequestError
-from runner.schema import NodeExit
-from runner.targets.base import Line, NodeRequest, Request
+from runner.core.errors import RequestError
+from runner.records.schema import NodeExit
+from runner.targets.base import LaunchSpec, Line, NodeSpec, Note, Target
+from runner.targets.bounded_lines import BoundedLines, cut_note
+from trainkit import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.console import Screen
-    from runner.plan import Run
-    from runner.record import RunFolder
+    from runner.definitions.plan import Run
+    from runner.records.folder import RunFolder
+
+BLOCK_BYTES = 262_144
 
 
-def request(run: Run, options: dict[str, str]) -> Request:
-    """Name the file that is to be read."""
-    if "recording" not in options:
-        msg = "target replay needs --recording: a file, or a folder of <cell>-<repeat>.log"
-        raise RequestError(msg)
-    name = f"{str(run.cell).replace(' ', '_').replace('/', '_')}-{run.repeat}.log"
-    nodes = [NodeRequest([], {}, processes) for processes in run.cell.layout.processes]
-    return Request(nodes, str(run.experiment.root), {"recording": options["recording"], "name": name})
+@dataclass(frozen=True)
+class Options:
+    """The options of target replay."""
+
+    recording: str = field(
+        metadata={
+            "help": "a recorded stdout, which stands for every run; or a folder of <cell>-<repeat>.log, the cell as in"
+            " `runner plan` with underscores for spaces, for example 1x2_backend=gloo-1.log"
+        }
+    )
 
 
-def check(request: Request) -> None:
-    """Look for the recording."""
-    path = _recording(request)
-    if not path.is_file():
-        msg = f"{path}: there is no such recording"
-        raise RequestError(msg)
+class Replay(Target[LaunchSpec]):
+    """Reads what was recorded."""
+
+    name: ClassVar[str] = "replay"
+    summary: ClassVar[str] = "a recorded stdout instead of a launch, for tests and demos"
+    Options: ClassVar[type] = Options
+
+    def spec(self, run: Run) -> LaunchSpec:
+        """Name the recording of the run."""
+        name = f"{str(run.cell).replace(' ', '_').replace('/', '_')}-{run.repeat}.log"
+        nodes = [NodeSpec([], {}, processes) for processes in run.cell.layout.processes]
+        return LaunchSpec(nodes, str(run.experiment.root), run.device, {**asdict(self.options), "name": name})
+
+    def preflight(self, spec: LaunchSpec) -> None:
+        """Look for the recording."""
+        path = _recording(spec)
+        try:
+            files.open_file(path).close()
+        except OSError as error:
+            msg = f"{path}: no recording can be read there: {error.strerror}"
+            raise RequestError(msg) from None
+
+    def start(self, spec: LaunchSpec, folder: RunFolder) -> ReplayHandle:
+        """Copy the recording to where the output of rank 0 goes."""
+        return ReplayHandle(folder.keep_recording(_recording(spec)), len(spec.nodes))
+
+    def cleanup(self, folder: RunFolder) -> None:
+        """Do nothing: nothing was started."""
 
 
-def image(request: Request, screen: Screen) -> None:
-    """There is none."""
-
-
-def start(request: Request, folder: RunFolder) -> ReplayExecution:
-    """Copy the recording to where rank 0's output goes, and read it."""
-    return ReplayExecution(folder.keep_recording(_recording(request)), len(request.nodes))
-
-
-class ReplayExecution:
-    """A recorded run; its launchers always ended well, since nothing was launched."""
+class ReplayHandle:
+    """A recorded run; its launchers ended with 0, since nothing was launched."""
 
     def __init__(self, path: Path, nodes: int) -> None:
         self._path = path
         self.exits = [NodeExit(node, 0) for node in range(nodes)]
 
-    def lines(self) -> Iterator[Line | None]:
+    def lines(self) -> Iterator[Line | Note | None]:
         """Yield the recorded lines."""
-        with self._path.open("rb") as file:
-            for text in file:
-                yield Line(0, 0, text.rstrip(b"\r\n"))
+        lines = BoundedLines()
+        with files.open_file(self._path) as file:
+            while block := file.read(BLOCK_BYTES):
+                yield from (Line(0, 0, text.rstrip(b"\r")) for text in lines.feed(block))
+                yield None
+        yield from (Line(0, 0, text.rstrip(b"\r")) for text in lines.finish())
+        if lines.cut:
+            yield Note(cut_note("the recording", lines.cut))
 
     def stop(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: nothing runs."""
 
 
-def _recording(request: Request) -> Path:
-    path = Path(request.options["recording"])
-    return path / request.options["name"] if path.is_dir() else path
+def _recording(spec: LaunchSpec) -> Path:
+    path = Path(spec.options["recording"])
+    return path / str(spec.options["name"]) if path.is_dir() else path

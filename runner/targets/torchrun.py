@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from runner.targets.base import NodeRequest
+from runner.targets.base import NodeSpec
 
 if TYPE_CHECKING:
-    from runner.plan import Cell
+    from runner.core.layout import Layout
+    from runner.definitions.plan import Cell
 
 RENDEZVOUS_SECONDS = 120
 MASTER_PORT = 29500
 
 
-def node_requests(cell: Cell, master: str) -> list[NodeRequest]:
-    """Build the command and environment of every node; `master` is where the others find node 0.
-
-    Rendezvous is static, which keeps the order of the nodes, and the per-rank files are the only ones that several
-    processes cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr).
-    """
-    command = ["torchrun", "-m", cell.program.module, *cell.program.argv(cell.args)]
+def node_specs(cell: Cell, master: str) -> list[NodeSpec]:
+    """Build the command and environment of every node; `master` is where the others find node 0."""
+    command, shared = node_command(cell), node_environment(cell)
     return [
-        NodeRequest(
+        NodeSpec(
             command,
             {
                 "PET_NNODES": str(cell.layout.nodes),
@@ -29,12 +27,7 @@ def node_requests(cell: Cell, master: str) -> list[NodeRequest]:
                 "PET_NPROC_PER_NODE": str(processes),
                 "PET_MASTER_ADDR": master,
                 "PET_MASTER_PORT": str(MASTER_PORT),
-                "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}",
-                "PET_MONITOR_INTERVAL": "0.1",
-                "PET_MAX_RESTARTS": "0",
-                "PET_REDIRECTS": "3",
-                "OMP_NUM_THREADS": str(cell.args.get("threads") or 1),
-                "PYTHONUNBUFFERED": "1",
+                **shared,
             },
             processes,
         )
@@ -42,17 +35,40 @@ def node_requests(cell: Cell, master: str) -> list[NodeRequest]:
     ]
 
 
-def devices_per_process(cell: Cell) -> int:
-    """GPUs of one process: one, unless the program spreads over several."""
-    devices = cell.args.get("devices", 1)
-    return devices if isinstance(devices, int) and devices > 0 else 1
+def node_command(cell: Cell) -> list[str]:
+    """Return the command that every node runs.
+
+    torchrun replaces `${local_rank}` in the arguments by `string.Template`, which also makes `$` of `$$`.
+    """
+    words = [word.replace("$", "$$") for word in cell.program.argv(cell.args)]
+    return ["torchrun", "-m", cell.program.module, *words]
 
 
-def device_ids(cell: Cell) -> list[list[str]]:
-    """Give each node GPUs of its own on a machine that all of them share."""
-    layout, devices = cell.layout, devices_per_process(cell)
-    firsts = [layout.first_rank(node) for node in range(layout.nodes)]
+def node_environment(cell: Cell) -> dict[str, str]:
+    """Return the variables that are the same on every node.
+
+    Rendezvous is static, which keeps the order of the nodes, and the per-rank files are the only ones that several
+    processes cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr).
+    """
+    return {
+        "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}",
+        "PET_MONITOR_INTERVAL": "0.1",
+        "PET_MAX_RESTARTS": "0",
+        "PET_REDIRECTS": "3",
+        "OMP_NUM_THREADS": str(cell.threads_per_process),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def device_ids(layout: Layout, devices: int) -> list[list[str]]:
+    """Give each node GPUs of its own on a machine that all of them share.
+
+    Args:
+        layout: the processes of each node.
+        devices: the GPUs of each process.
+    """
+    ends = list(accumulate(processes * devices for processes in layout.processes))
     return [
-        [str(number) for number in range(first * devices, (first + processes) * devices)]
-        for first, processes in zip(firsts, layout.processes, strict=True)
+        [str(number) for number in range(end - processes * devices, end)]
+        for end, processes in zip(ends, layout.processes, strict=True)
     ]

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.containers.conftest import PROGRAM, Images, docker, image, project  # noqa: F401 - fixtures
-from tests.runner.conftest import Ended, Project
-from tests.runner.launches import starting
+from tests.support.launches import starting
+from tests.support.projects import Ended, Project
 
 Run = Callable[..., tuple[Ended, dict[str, Any]]]
 Start = Callable[..., tuple[subprocess.Popen[str], Path]]
@@ -36,11 +36,18 @@ SAYS = """
 """
 
 
+ECHOES = """
+            os.write(1, f"text: {args.text}\\n".encode())
+"""
+SECONDS = {"option": "seconds", "kind": "float", "default": "1.0"}
+TEXT = {"option": "text", "kind": "str", "default": "''"}
+
+
 @pytest.fixture(scope="session", autouse=True)
 def more_programs(project: Project) -> None:  # noqa: F811 - the fixture
     """Programs that only a cluster's tests need; they are there before the image is built."""
-    for name, body in (("leaves", LEAVES), ("says", SAYS)):
-        words = {"summary": name, "option": "seconds", "kind": "float", "default": "1.0", "name": name}
+    for name, body, option in (("leaves", LEAVES, SECONDS), ("says", SAYS, SECONDS), ("echoes", ECHOES, TEXT)):
+        words = {"summary": name, **option, "name": name}
         project.program(f"odd.{name}", PROGRAM.format(**words, body=body.strip("\n")))
         project.define(
             name=f"odd-{name}",
@@ -96,7 +103,7 @@ def run(project: Project, namespace: str, loaded: Images) -> Run:  # noqa: ARG00
 
     def run(experiment: str, *words: str, device: str = "cpu", **more: Any) -> tuple[Ended, dict[str, Any]]:
         before = set(project.results.glob("*/*/run.json"))
-        words = (*words, "--on", "kubernetes", "--namespace", namespace, "--repeat", "1", "--device", device)
+        words = (*words, "--on", "kubernetes", "--with", f"namespace={namespace}", "--repeat", "1", "--device", device)
         done = project.runner("run", experiment, *words, within=240, **more)
         new = set(project.results.glob("*/*/run.json")) - before
         assert len(new) == 1, done.snapshot
@@ -109,5 +116,5 @@ def run(project: Project, namespace: str, loaded: Images) -> Run:  # noqa: ARG00
 @pytest.fixture
 def started(project: Project, namespace: str, loaded: Images) -> Iterator[Start]:  # noqa: ARG001, F811
     """Start a run and return its process and its folder, once there is one."""
-    with starting(project, "--on", "kubernetes", "--namespace", namespace) as start:
+    with starting(project, "--on", "kubernetes", "--with", f"namespace={namespace}") as start:
         yield start

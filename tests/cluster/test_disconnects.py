@@ -23,8 +23,8 @@ import pytest
 
 from tests.cluster.conftest import Start, kubectl
 from tests.cluster.test_refusals import kubeconfig
-from tests.runner.conftest import Project
-from tests.runner.launches import until
+from tests.support.launches import until
+from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
 MOST_BYTES = 20_000

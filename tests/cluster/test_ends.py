@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from tests.cluster.conftest import Run, Start, get, kubectl, things
-from tests.runner.conftest import Project
-from tests.runner.launches import interrupted, until
+from tests.support.launches import interrupted, until
+from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
 
@@ -42,7 +42,7 @@ def define(project: Project, name: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("job", ["pytorchjob", "indexed"])
 def test_a_worker_that_exits_is_named_with_its_code(run: Run, job: str) -> None:
-    done, record = run("odd-exits", "--layout", "2x1", "--set", "code=3", "--job", job)
+    done, record = run("odd-exits", "--layout", "2x1", "--set", "code=3", "--with", f"job={job}")
     assert done.code == 1
     assert record["status"] == "failed"
     assert record["reason"] == "rank 1 (node 1) exited with 3"
@@ -50,7 +50,7 @@ def test_a_worker_that_exits_is_named_with_its_code(run: Run, job: str) -> None:
 
 
 def test_a_worker_that_runs_out_of_memory_says_so(run: Run) -> None:
-    done, record = run("odd-memory", "--layout", "2x1", "--memory", "1500Mi")
+    done, record = run("odd-memory", "--layout", "2x1", "--with", "memory=1500Mi")
     assert done.code == 1
     assert record["status"] == "failed"
     assert any(one.get("out_of_memory") for one in record["outcome"]["exits"])
@@ -73,7 +73,7 @@ def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, na
     container["command"] = ["sh", "-c", f"{shlex.join(container['command'])} & sleep 20"]
     (project.root / "first.yaml").write_text(yaml.safe_dump(job))
     kubectl("create", "-n", namespace, "-f", "first.yaml", cwd=project.root)
-    done = project.runner("collect", "first.yaml", "--namespace", namespace, "--results", "first", within=200)
+    done = project.runner("collect", "first.yaml", "--with", f"namespace={namespace}", "--results", "first", within=200)
     kubectl("delete", "-n", namespace, "-f", "first.yaml", "--wait=false", cwd=project.root)
     assert done.code == 1, done.snapshot
     (path,) = (project.root / "first").glob("*/*/run.json")
@@ -102,7 +102,7 @@ def test_a_program_that_never_stops_printing_is_ended_with_the_time(project: Pro
 
 def test_an_image_that_cannot_be_pulled_ends_the_run_before_its_time(run: Run) -> None:
     began = time.monotonic()
-    done, record = run("odd-slow", "--layout", "2x1", "--image", "nowhere.invalid/kit:0")
+    done, record = run("odd-slow", "--layout", "2x1", "--with", "image=nowhere.invalid/kit:0")
     assert time.monotonic() - began < 110
     assert done.code == 1
     assert record["status"] == "failed"
@@ -113,7 +113,7 @@ def test_an_image_that_cannot_be_pulled_ends_the_run_before_its_time(run: Run) -
 
 def test_an_image_s_name_that_is_none_is_not_waited_for(run: Run) -> None:
     began = time.monotonic()
-    done, record = run("odd-slow", "--layout", "2x1", "--image", "UPPER//case")
+    done, record = run("odd-slow", "--layout", "2x1", "--with", "image=UPPER//case")
     assert time.monotonic() - began < 40
     assert done.code == 1
     assert "InvalidImageName" in record["reason"]
@@ -142,7 +142,7 @@ def test_a_worker_that_never_starts_is_named_when_the_time_is_up(project: Projec
 def test_an_indexed_job_can_be_interrupted_while_its_pods_come(
     project: Project, namespace: str, started: Start
 ) -> None:
-    process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100", "--job", "indexed")
+    process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100", "--with", "job=indexed")
     until(lambda: len(pods(namespace)) == 2, 60)
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=90)
@@ -171,19 +171,21 @@ def test_ctrl_c_before_there_are_pods_leaves_nothing(project: Project, started: 
 
 
 def test_a_runner_that_is_killed_leaves_nothing(project: Project, namespace: str, started: Start) -> None:
-    process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100", "--job", "indexed")
+    process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100", "--with", "job=indexed")
     until(printed(folder, b"epoch_stop"), 60)
     process.kill()
     process.communicate()
     until(lambda: things(namespace) == [], 90)
     collected = project.runner("collect", folder)
-    assert collected.stdout.endswith("the runner was killed before the run ended\n")
+    assert collected.stdout.endswith(
+        "the runner did not record how the run ended: it was killed, or it could not write\n"
+    )
     assert project.record(folder)["epochs"]
 
 
 @pytest.mark.parametrize("job", ["pytorchjob", "indexed"])
 def test_a_pod_that_somebody_deletes_ends_the_run(project: Project, namespace: str, started: Start, job: str) -> None:
-    process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100", "--job", job)
+    process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100", "--with", f"job={job}")
     until(printed(folder, b"epoch_stop"), 60)
     name = pods(namespace)[1]["metadata"]["name"]
     kubectl("delete", "pod", "-n", namespace, name, "--grace-period=1", "--wait=false")

@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 import yaml
 
-from runner.render import FOLDERS, KUBERNETES
+from runner.targets.committed_files import FOLDERS
+from runner.targets.committed_list import read_listing
 from tests.cluster.conftest import get, kubectl
 from tests.containers.engine import curve
-from tests.runner.conftest import Project
-from tests.runner.launches import until
+from tests.support.launches import until
+from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
-FILES = [f"{folder}/{name}.yaml" for folder in FOLDERS.values() for name in KUBERNETES]
+NAMES = [one.name for one in read_listing(ROOT).kubernetes]
+FILES = [f"{folder}/{name}.yaml" for folder in FOLDERS.values() for name in NAMES]
 
 
 def test_what_is_validated_offline_is_the_schema_that_the_cluster_has() -> None:
@@ -31,7 +33,7 @@ def test_what_is_validated_offline_is_the_schema_that_the_cluster_has() -> None:
         return value
 
     crd = json.loads(kubectl("get", "crd", "pytorchjobs.kubeflow.org", "-o", "json"))
-    kept = json.loads((ROOT / "tests" / "runner" / "pytorchjob.schema.json").read_text("utf-8"))
+    kept = json.loads((ROOT / "tests" / "targets" / "kubernetes" / "pytorchjob.schema.json").read_text("utf-8"))
     assert bare(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]) == kept
 
 
@@ -60,29 +62,29 @@ def test_a_kustomization_names_image_and_namespace_in_one_place(folder: str, tmp
 @pytest.mark.parametrize("folder", FOLDERS.values())
 def test_applied_by_hand_then_collected_then_summarized(folder: str, project: Project, namespace: str) -> None:
     file = f"{folder}/mnist-multinode-cpu.yaml"
-    none = project.runner("collect", file, "--namespace", namespace)
+    none = project.runner("collect", file, "--with", f"namespace={namespace}")
     assert none.code == 2
     assert f"mnist-multinode-cpu there: kubectl apply -f {file}" in none.stderr
     kubectl("apply", "-n", namespace, "-f", file, cwd=project.root)
     results = project.root / f"by-hand-{Path(folder).name}"
-    done = project.runner("collect", file, "--namespace", namespace, "--results", results)  # while it runs
+    done = project.runner("collect", file, "--with", f"namespace={namespace}", "--results", results)  # while it runs
     assert done.code == 0, done.snapshot
     (path,) = results.glob("quickstart/*/run.json")
     first = project.record(path.parent)
     assert first["status"] == "completed"
     assert {one["place"]["machine"] for one in first["outcome"]["exits"]} == {get("nodes")[0]["metadata"]["name"]}
     assert all(one["place"]["digest"].startswith("sha256:") for one in first["outcome"]["exits"])
-    again = project.runner("collect", file, "--namespace", namespace, "--results", results)
+    again = project.runner("collect", file, "--with", f"namespace={namespace}", "--results", results)
     assert (again.code, len(list(results.glob("quickstart/*/run.json")))) == (0, 1)
     assert "collected already" in again.stderr
     path.unlink()
-    ended = project.runner("collect", file, "--namespace", namespace, "--results", results)  # after its end
+    ended = project.runner("collect", file, "--with", f"namespace={namespace}", "--results", results)  # after its end
     assert ended.code == 0, ended.snapshot
     second = project.record(path.parent)
     assert (second["status"], curve(second), second["events"]) == ("completed", curve(first), first["events"])
     table = project.runner("summarize", results)
     assert "| 2x1 | 1 |" in table.stdout
-    assert "started by hand and collected afterwards: 1 of 1 runs" in table.stdout
+    assert "started by hand, so no runner supervised it: 1 of 1 runs" in table.stdout
     kubectl("delete", "-n", namespace, "-f", file, "--wait=false", cwd=project.root)
 
 
@@ -94,7 +96,7 @@ def test_where_gpus_are_only_on_paper_the_program_says_how_many_it_sees(
     file = f"{folder}/mnist-multinode.yaml"
     kubectl("apply", "-n", namespace, "-f", file, cwd=project.root)
     results = project.root / f"gpus-{Path(folder).name}"
-    done = project.runner("collect", file, "--namespace", namespace, "--results", results, within=200)
+    done = project.runner("collect", file, "--with", f"namespace={namespace}", "--results", results, within=200)
     kubectl("delete", "-n", namespace, "-f", file, "--wait=false", cwd=project.root)
     assert done.code == 1, done.snapshot
     assert "2 GPUs were asked for on this node and 0 are seen" in done.stderr
@@ -113,12 +115,12 @@ def test_collecting_can_be_stopped_and_the_job_goes_on(project: Project, namespa
     (project.root / file).write_text(request.stdout)
     kubectl("create", "-n", namespace, "-f", file, cwd=project.root)
     results = project.root / "stopped"
-    process = project.start("collect", file, "--namespace", namespace, "--results", results)
+    process = project.start("collect", file, "--with", f"namespace={namespace}", "--results", results)
     until(lambda: [path for path in results.glob("*/*/raw/*.log") if b"epoch_stop" in path.read_bytes()], 60)
     process.send_signal(subprocess.signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
     assert list(results.glob("*/*/run.json")) == []
-    done = project.runner("collect", file, "--namespace", namespace, "--results", results)
+    done = project.runner("collect", file, "--with", f"namespace={namespace}", "--results", results)
     assert done.code == 0, done.snapshot
     kubectl("delete", "-n", namespace, "-f", file, "--wait=false", cwd=project.root)

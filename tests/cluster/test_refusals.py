@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.cluster.conftest import kubectl, things
-from tests.runner.conftest import Ended, Project
+from tests.support.projects import Ended, Project
 
 pytestmark = pytest.mark.cluster
 
@@ -58,7 +58,7 @@ def test_a_kubeconfig_that_is_none(project: Project, tmp_path: Path, text: str) 
 
 
 def test_a_context_that_is_not_in_it(project: Project) -> None:
-    assert "moon" in refused(project, "--context", "moon").stderr
+    assert "moon" in refused(project, "--with", "context=moon").stderr
 
 
 def test_no_cluster_where_the_kubeconfig_points(project: Project, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_cluster_that_does_not_know_who_asks(project: Project, tmp_path: Path)
 
 
 def test_a_namespace_that_is_not_there(project: Project) -> None:
-    said = refused(project, "--namespace", "nowhere").stderr
+    said = refused(project, "--with", "namespace=nowhere").stderr
     assert "no namespace nowhere in " in said
     assert "kubectl create namespace nowhere" in said
 
@@ -83,13 +83,13 @@ def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp
     )
     kubectl("create", "rolebinding", "look", "-n", namespace, "--role=look", f"--serviceaccount={namespace}:guest")
     token = kubectl("create", "token", "guest", "-n", namespace).strip()
-    said = refused(project, "--namespace", namespace, env=kubeconfig(tmp_path, server(), token)).stderr
+    said = refused(project, "--with", f"namespace={namespace}", env=kubeconfig(tmp_path, server(), token)).stderr
     assert f"no right in namespace {namespace} to create pytorchjobs, delete pytorchjobs, get pods/log" in said
 
 
 @pytest.mark.parametrize("claim", ["sets", "not a name", "../../pods"])
 def test_a_volume_claim_that_is_not_there(project: Project, namespace: str, claim: str) -> None:
-    said = refused(project, "--namespace", namespace, "--data-claim", claim).stderr
+    said = refused(project, "--with", f"namespace={namespace}", "--with", f"data_claim={claim}").stderr
     assert f"no volume claim {claim} in namespace {namespace}" in said
     assert things(namespace) == []
 
@@ -99,7 +99,7 @@ def test_pods_that_the_namespace_s_limits_forbid(project: Project, namespace: st
     range_ = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits}
     (project.root / "limits.yaml").write_text(yaml.safe_dump(range_))
     kubectl("create", "-n", namespace, "-f", "limits.yaml", cwd=project.root)
-    said = refused(project, "--namespace", namespace).stderr
+    said = refused(project, "--with", f"namespace={namespace}").stderr
     assert "maximum cpu usage per Container is 100m" in said
     assert things(namespace) == []
 
@@ -109,5 +109,6 @@ def test_without_the_operator_its_installation_and_the_other_way_are_named(proje
         pytest.skip("KIT_BARE_KUBECONFIG names no cluster without the operator")
     said = refused(project, env={"KUBECONFIG": os.environ["KIT_BARE_KUBECONFIG"]}).stderr
     assert (
-        "the cluster knows no PyTorchJob: take --job indexed, or install the training-operator: kubectl apply" in said
+        "the cluster knows no PyTorchJob: use --with job=indexed, or install the training-operator: kubectl apply"
+        in said
     )

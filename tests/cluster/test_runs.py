@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster.conftest import Run, kubectl
 from tests.containers.engine import curve
-from tests.runner.conftest import Project
+from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
 
@@ -18,7 +18,7 @@ def test_a_cluster_gives_the_losses_of_this_machine_bit_for_bit(
     project: Project, run: Run, layout: str, job: str
 ) -> None:
     words = ("--layout", layout, "--set", "epochs=3")
-    done, record = run("quickstart", *words, "--job", job)
+    done, record = run("quickstart", *words, "--with", f"job={job}")
     assert done.code == 0, done.snapshot
     here = project.runner("run", "quickstart", *words, "--repeat", "1", "--device", "cpu")
     assert here.code == 0, here.snapshot
@@ -33,8 +33,21 @@ def test_a_cluster_gives_the_losses_of_this_machine_bit_for_bit(
     assert record["launch"]["argv"] == local["launch"]["argv"]
 
 
+@pytest.mark.parametrize("job", ["pytorchjob", "indexed"])
+def test_a_text_that_kubernetes_would_expand_reaches_the_program_as_it_is(project: Project, run: Run, job: str) -> None:
+    strange = "$(OMP_NUM_THREADS) $$(HOME) $x ${y} ${local_rank} $(PET_NNODES"
+    words = ("--layout", "1+2", "--set", f"text={strange}")
+    done, record = run("odd-echoes", *words, "--with", f"job={job}")
+    assert done.code == 0, done.snapshot
+    assert record["launch"]["args"]["text"] == strange
+    raw = project.results / "odd-echoes" / record["launch"]["id"] / "raw"
+    for node, ranks in enumerate((1, 2)):
+        printed = (raw / f"node{node}-agent.log").read_text("utf-8").splitlines()
+        assert [line for line in printed if line.startswith("text: ")] == [f"text: {strange}"] * ranks
+
+
 def test_a_layout_of_three_shapes_runs_as_an_indexed_job(run: Run) -> None:
-    done, record = run("toy", "--layout", "1+2+1", "--job", "indexed", "--set", "steps=5", "--cpu", "400m")
+    done, record = run("toy", "--layout", "1+2+1", "--with", "job=indexed", "--set", "steps=5", "--with", "cpu=400m")
     assert done.code == 0, done.snapshot
     assert len(record["ranks"]) == 4
     places = [one["place"] for one in record["outcome"]["exits"]]
@@ -46,12 +59,12 @@ def test_under_the_restricted_standard_the_indexed_job_runs_and_workers_are_refu
     project: Project, namespace: str, run: Run
 ) -> None:
     kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
-    words = ("--on", "kubernetes", "--namespace", namespace, "--device", "cpu", "--repeat", "1")
+    words = ("--on", "kubernetes", "--with", f"namespace={namespace}", "--device", "cpu", "--repeat", "1")
     refused = project.runner("run", "toy", "--layout", "2x1", *words)
     assert refused.code == 2
     assert "restricted Pod Security Standard" in refused.stderr
-    assert "--job indexed" in refused.stderr
-    done, record = run("toy", "--layout", "2x1", "--job", "indexed", "--set", "steps=5")
+    assert "--with job=indexed" in refused.stderr
+    done, record = run("toy", "--layout", "2x1", "--with", "job=indexed", "--set", "steps=5")
     assert done.code == 0, done.snapshot
     assert record["status"] == "completed"
     alone, record = run("toy", "--layout", "1x2", "--set", "steps=5")  # a Master alone has no such container

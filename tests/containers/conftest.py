@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.runner.conftest import WEIRD, Project
+from tests.support.projects import WEIRD, Project
 
 ROOT = Path(__file__).parents[2]
 BASES = {"cpu": "CPU_BASE_IMAGE", "gpu": "BASE_IMAGE"}
@@ -26,7 +26,7 @@ import os
 import time
 from argparse import ArgumentParser
 
-from experiments.run import running
+from trainkit.run import running
 
 
 def main() -> None:

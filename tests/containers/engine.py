@@ -12,7 +12,7 @@ from tests.containers.conftest import docker
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.runner.conftest import Ended, Project
+    from tests.support.projects import Ended, Project
 
 LABEL = "com.docker.compose.project"
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,9 +14,17 @@ from tests.containers.engine import compose, curve, left_behind, newest, run
 
 if TYPE_CHECKING:
     from tests.containers.conftest import Images
-    from tests.runner.conftest import Project
+    from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
+
+
+def collected(project: Project, experiment: str) -> dict[str, Any]:
+    """Make the record of the newest run, whose nodes nobody followed from outside."""
+    folder = newest(project, experiment)
+    done = project.runner("collect", folder)
+    assert done.code == 0, done.snapshot
+    return project.record(folder)
 
 
 @pytest.mark.parametrize(("file", "layout"), [("2cpu", "1x2"), ("8cpu", "1x8"), ("2node-cpu", "1+2")])
@@ -28,8 +36,8 @@ def test_a_layout_gives_the_same_record_everywhere(project: Project, image: Imag
     assert left_behind() == []
     rows = json.loads(project.runner("summarize", "--format", "json", "--experiment", "quickstart").stdout)
     (row,) = [row for row in rows if row["layout"] == layout and row["target"] == "compose"]
-    assert (row["n"], row["collected_afterwards"]) == (1, 1)
-    by_hand = project.record(newest(project, "quickstart"))
+    assert (row["n"], row["started_by_hand"]) == (1, 1)
+    by_hand = collected(project, "quickstart")
 
     cell = ("quickstart", "--layout", layout, "--set", "epochs=3", "--device", "cpu")
     done, contained = run(project, *cell)
@@ -96,7 +104,7 @@ def test_a_gpu_file_tells_how_many_gpus_were_asked_for_and_are_seen(project: Pro
     assert "error: 2 GPUs were asked for on this node and 0 are seen" in up.stdout, up.stdout
     assert "Traceback" not in up.stdout
     assert json.loads(project.runner("summarize", "--format", "json").stdout)
-    record = project.record(newest(project, "quickstart"))
+    record = collected(project, "quickstart")
     assert record["status"] == "failed"
     assert "error: 2 GPUs were asked for on this node and 0 are seen" in record["failure"]["last_lines"]
 

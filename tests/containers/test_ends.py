@@ -12,12 +12,12 @@ import pytest
 
 from tests.containers.conftest import docker
 from tests.containers.engine import LABEL, left_behind, run
-from tests.runner.launches import interrupted, starting, until
+from tests.support.launches import interrupted, starting, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.runner.conftest import Project
+    from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
 
@@ -59,7 +59,7 @@ def test_a_rank_that_exits_is_named_with_its_code(project: Project, layout: str)
 
 
 def test_a_container_that_runs_out_of_memory_says_so(project: Project) -> None:
-    done, record = run(project, "odd-memory", "--layout", "1x2", "--memory", "1500mb", "--device", "cpu")
+    done, record = run(project, "odd-memory", "--layout", "1x2", "--with", "memory=1500mb", "--device", "cpu")
     assert done.code == 1
     assert record["status"] == "failed"
     assert record["outcome"]["exits"][0]["out_of_memory"] is True
@@ -109,7 +109,9 @@ def test_a_runner_that_is_killed_leaves_no_container(project: Project, started: 
     process.communicate()
     until(lambda: left_behind() == [], 60)
     project.runner("summarize")
-    assert project.runner("collect", folder).stdout.endswith("the runner was killed before the run ended\n")
+    assert project.runner("collect", folder).stdout.endswith(
+        "the runner did not record how the run ended: it was killed, or it could not write\n"
+    )
 
 
 def test_a_container_that_somebody_removes_ends_the_run(project: Project, started: Callable[..., Any]) -> None:

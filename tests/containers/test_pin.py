@@ -13,7 +13,7 @@ from tests.containers.conftest import docker
 from tests.containers.registry import registry
 
 if TYPE_CHECKING:
-    from tests.runner.conftest import Project
+    from tests.support.projects import Project
 
 pytestmark = pytest.mark.engine
 
@@ -25,7 +25,7 @@ def bare(project: Project, folder: Path) -> Project:
     shutil.copytree(
         ROOT / "experiments", folder / "experiments", ignore=shutil.ignore_patterns("__pycache__", "digits")
     )
-    for name in ("image.lock", "Dockerfile"):
+    for name in ("image.lock", "Dockerfile", "rendered.yaml"):
         shutil.copy(ROOT / name, folder / name)
     return type(project)(folder, project.env)
 

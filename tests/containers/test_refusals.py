@@ -17,7 +17,7 @@ from tests.containers.conftest import docker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.runner.conftest import Ended, Project
+    from tests.support.projects import Ended, Project
 
 pytestmark = pytest.mark.engine
 
@@ -81,14 +81,13 @@ def test_an_image_for_another_architecture_is_refused(project: Project, tmp_path
 
 
 def test_a_named_image_that_holds_other_programs_is_refused(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /workspace/experiments/\n")
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /workspace/experiments/mnist/ddp.py\n")
     name = "kit-test-other-programs:1"
     docker("build", "--quiet", "--tag", name, ".", cwd=tmp_path)
     try:
         line = refused(project, "--device", "cpu", KIT_IMAGE=name)
         assert line == (
-            f"error: the image {name} holds other programs than experiments/ here: "
-            "build it anew, or leave KIT_IMAGE out"
+            f"error: the image {name} holds other programs than this checkout: build it again, or leave KIT_IMAGE out"
         )
     finally:
         docker("image", "rm", name)

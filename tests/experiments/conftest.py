@@ -1,5 +1,6 @@
 """Programs started as people start them, once for all tests that look at the same run."""
 
+import atexit
 import json
 import os
 import subprocess
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests import tiny_bert
+from runner.definitions.data import environment, prepare_command
+from tests.experiments import tiny_bert
+from tests.support.fork_server import ForkServer
 
 ROOT = Path(__file__).parents[2]
 MARK = b":::MLLOG "
@@ -51,21 +54,44 @@ class Ended:
         return [data["loss_hex"] for data in metadata if "loss_hex" in data]
 
 
+@cache
+def server() -> ForkServer:
+    """The process from which programs are forked; it ends with the tests."""
+    one = ForkServer()
+    atexit.register(one.close)
+    return one
+
+
 def start(program: list[str], processes: int | None, extra: dict[str, str]) -> Ended:
-    """Run a module or file; `processes` of it under torchrun, or None for plain Python."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        **extra,
-    }
+    """Run a module or file, in so many processes as torchrun would start, or as one plain process."""
+    code, stdout, stderr = server().run(program, processes, extra)
+    return Ended(code, stdout, stderr.decode())
+
+
+def start_with_torchrun(program: list[str], processes: int | None, extra: dict[str, str]) -> Ended:
+    """Run a module or file for real: under torchrun, or, without a number of processes, under plain Python."""
+    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     launcher = [sys.executable]
     if processes is not None:
         launcher += ["-m", "torch.distributed.run", "--standalone", "--monitor-interval", "0.1"]
         launcher += ["--nproc-per-node", str(processes)]
-    ended = subprocess.run(launcher + program, cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
+    words, environment = launcher + program, {**os.environ, **own, **extra}
+    ended = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
     return Ended(ended.returncode, ended.stdout, ended.stderr.decode())
+
+
+def prepare_program(family: str, *words: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Prepare data as `runner prepare` does."""
+    command = prepare_command(ROOT, family, [str(word) for word in words])
+    everything = {**environment(ROOT), **(env or {})}
+    return subprocess.run(command, env=everything, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def weird_path(tmp_path: Path) -> Path:
+    path = tmp_path / 'it\'s a "wéird" pàth, 目 %20 #1?'
+    path.mkdir()
+    return path
 
 
 @pytest.fixture(scope="session")

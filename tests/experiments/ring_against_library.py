@@ -5,9 +5,9 @@ import sys
 import torch
 import torch.distributed as dist
 
-from experiments import shards
 from experiments.collectives.ring import ring_all_reduce
-from experiments.distributed import SENT
+from trainkit import sharding as shards
+from trainkit.distributed import SENT
 
 dist.init_process_group("gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()

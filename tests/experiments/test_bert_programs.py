@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from experiments.bert import sentences
+from trainkit.prepare import sha256_of
 
 Launch = Callable[..., Any]
 ODD = ("--epochs", "2", "--batch-size", "60", "--lr", "1e-3")
@@ -45,7 +46,7 @@ def test_what_was_read_is_told_by_its_hashes(launch_bert: Launch, reviews: Path)
     ended = launch_bert("bert.single", None, *ODD)
     told = ended.first("files")["metadata"]["sha256"]
     assert set(told) == {"positive.txt", "negative.txt", "config.json", "model.safetensors", "vocab.txt"}
-    assert told["vocab.txt"] == sentences.of_file(reviews / "bert" / "model" / "vocab.txt")
+    assert told["vocab.txt"] == sha256_of(reviews / "bert" / "model" / "vocab.txt")
     assert ended.first("dataset")["value"] == "rt-polarity"
     assert ended.first("dataset")["metadata"]["data_sha256"] == sentences.of_files(told)
     stats = ended.first("tracked_stats")["value"]
@@ -55,7 +56,7 @@ def test_what_was_read_is_told_by_its_hashes(launch_bert: Launch, reviews: Path)
 
 def test_splits_of_their_own_make_ranks_remember_each_other_s_tests(launch_bert: Launch) -> None:
     # Nothing can be learnt here but by heart: an honest accuracy is that of a coin.
-    ours, theirs = launch_bert("bert.ddp", 2, *BY_HEART), launch_bert("bert.seeds_way", 2, *BY_HEART)
+    ours, theirs = launch_bert("bert.ddp", 2, *BY_HEART), launch_bert("bert.split_per_rank", 2, *BY_HEART)
     assert theirs.code == 0, theirs.stderr
     shares = [event["value"]["leaked_share"] for event in theirs.all("tracked_stats")]
     trains, tests = zip(*(sentences.split(402, 1, "of rank", rank) for rank in (0, 1)), strict=True)

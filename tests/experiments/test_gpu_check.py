@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from experiments.gpu_check.checks import Check, Plan, checks
-from experiments.gpu_check.results import own_lines, read, verdict
+from bench.gpu_check.checks import Check, Plan, checks
+from bench.gpu_check.results import own_lines, read, verdict
 
 ROOT = Path(__file__).parents[2]
 
 
 def gpu_check(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "experiments.gpu_check", "--records", str(folder), "--data-dir", str(folder), *words],
+        [sys.executable, "-m", "bench.gpu_check", "--records", str(folder), "--data-dir", str(folder), *words],
         cwd=ROOT,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=550,
         check=False,
     )
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.distributed import Refusal
 from experiments.mnist import data
 from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.digits import make_digits
-from experiments.run import Run
+from trainkit.errors import Refusal
+from trainkit.run import Run
 
 NAMES = sorted(path.name for path in data.DIGITS.glob("*.gz"))
 

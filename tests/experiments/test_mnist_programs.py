@@ -8,14 +8,16 @@ import pytest
 import torch
 
 from experiments.mnist.model import MODELS
-from tests.experiments.conftest import start
+from tests.experiments.conftest import ROOT, start, start_with_torchrun
+from trainkit.process_facts import sources_sha256
+from trainkit.sources import hash_sources, read_sources
 
 Launch = Callable[..., Any]
-ODD = ("--epochs", "1", "--batch-size", "479", "--model", "seed-2")
+ODD = ("--epochs", "1", "--batch-size", "479", "--model", "lenet-relu")
 """1,438 = 3 x 479 + 1: the last batch has one sample, and all ranks but one have none of it."""
-ALIKE = ("--epochs", "2", "--batch-size", "479", "--model", "seed-2", "--optimizer", "sgd",
+ALIKE = ("--epochs", "2", "--batch-size", "479", "--model", "lenet-relu", "--optimizer", "sgd",
          "--lr", "0.1", "--momentum", "0.9", "--augment", "affine")  # fmt: skip
-RANDOM = ("--epochs", "1", "--batch-size", "180", "--model", "seed-1", "--optimizer", "sgd",
+RANDOM = ("--epochs", "1", "--batch-size", "180", "--model", "conv3-bn", "--optimizer", "sgd",
           "--lr", "0.02", "--lr-rule", "linear", "--scaling", "weak")  # fmt: skip
 
 
@@ -111,7 +113,7 @@ def test_the_seed_decides(launch: Launch) -> None:
 
 def test_the_warm_up_leaves_nothing_behind(launch: Launch) -> None:
     # Dropout, BatchNorm and momentum: random numbers, buffers and the optimizer's state.
-    words = ("--epochs", "1", "--batch-size", "719", "--model", "seed-1", "--optimizer", "sgd",
+    words = ("--epochs", "1", "--batch-size", "719", "--model", "conv3-bn", "--optimizer", "sgd",
              "--momentum", "0.9")  # fmt: skip
     cold = launch("mnist.single", None, *words, "--warmup-steps", "0")
     warm = launch("mnist.single", None, *words, "--warmup-steps", "1")
@@ -238,7 +240,7 @@ def test_the_bytes_that_ddp_moves_are_counted(launch: Launch, world: int | None,
     told = launch("mnist.ddp", world, *ODD).all("traffic")
     assert len(told) == 1
     assert told[0]["value"].startswith("counted in a step of DDP")
-    parameters = sum(parameter.numel() for parameter in MODELS["seed-2"]().parameters())
+    parameters = sum(parameter.numel() for parameter in MODELS["lenet-relu"]().parameters())
     data = told[0]["metadata"]
     assert (data["all_reduce_bytes"], data["broadcast_bytes"]) == (4 * parameters, 0)
     assert data["moved_bytes"] == 2 * (processes - 1) * 4 * parameters
@@ -251,7 +253,7 @@ def test_gradients_averaged_by_hand_move_what_ddp_moves(train: Launch, launch: L
 
 
 def test_buffers_are_broadcast_too(launch: Launch) -> None:
-    buffers = sum(buffer.nbytes for buffer in MODELS["seed-1"]().buffers())
+    buffers = sum(buffer.nbytes for buffer in MODELS["conv3-bn"]().buffers())
     assert launch("mnist.ddp", 2, *RANDOM).first("traffic")["metadata"]["broadcast_bytes"] == buffers > 0
 
 
@@ -259,3 +261,29 @@ def test_data_parallel_on_one_device_moves_nothing(train: Launch) -> None:
     told = train("mnist.data_parallel", None, *ALIKE).first("traffic")
     assert told["value"].startswith("computed from the sizes")
     assert (told["metadata"]["moved_bytes"], told["metadata"]["busiest_device_bytes"]) == (0, 0)
+
+
+def test_mlcommons_own_parser_reads_what_a_program_prints(launch: Callable[..., Any], tmp_path: Path) -> None:
+    from mlperf_logging.compliance_checker.mlp_parser import parse_file  # noqa: PLC0415
+
+    ended = launch("mnist.ddp", 2, "--epochs", "1", "--batch-size", "479", "--model", "lenet-relu")
+    path = tmp_path / "stdout.log"
+    path.write_bytes(ended.stdout)
+    lines, errors = parse_file(str(path), ruleset="4.1.0")
+    assert not errors
+    assert len(lines) == len(ended.events) > 30
+
+
+def test_a_process_reports_the_hash_of_the_library_and_of_its_own_family(launch: Launch) -> None:
+    reported = launch("mnist.ddp", 2, *ODD).first("run_start")["metadata"]["sources_sha256"]
+    assert reported == hash_sources(read_sources(ROOT, "mnist.ddp")) == sources_sha256("mnist.single")
+    assert reported != hash_sources(read_sources(ROOT, "bert.ddp"))
+
+
+def test_a_program_forked_for_the_tests_does_what_it_does_under_torchrun(launch: Launch) -> None:
+    real = start_with_torchrun(["-m", "experiments.mnist.ddp", "--dataset", "digits", *ODD], 2, {})
+    forked = launch("mnist.ddp", 2, *ODD)
+    assert (real.code, forked.code) == (0, 0)
+    assert real.losses == forked.losses
+    assert real.first("parameters")["value"] == forked.first("parameters")["value"]
+    assert [event["key"] for event in real.all("run_stop")] == [event["key"] for event in forked.all("run_stop")]

@@ -9,21 +9,23 @@ from torch.nn.functional import cross_entropy, log_softmax, nll_loss
 from torch.optim import SGD
 from torch.optim.lr_scheduler import StepLR
 
-from experiments import distributed, shards
-from experiments.distributed import Place, Refusal
 from experiments.mnist.model import MODELS
 from experiments.mnist.training import set_learning_rate
-from experiments.report import global_batch_size
+from trainkit import distributed
+from trainkit import sharding as shards
+from trainkit.distributed import Place
+from trainkit.epochs import global_batch_size
+from trainkit.errors import Refusal
 
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("seed-0", 1_007_590),
-        ("seed-1", 1_181_642),
-        ("seed-2", 57_026),
-        ("seed-3", 109_386),
-        ("seed-4", 21_840),
+        ("conv2-fc500", 1_007_590),
+        ("conv3-bn", 1_181_642),
+        ("lenet-relu", 57_026),
+        ("mlp-128-64", 109_386),
+        ("conv2-dropout2d", 21_840),
     ],
 )
 def test_a_model_has_its_source_s_size_and_returns_raw_logits(name: str, parameters: int) -> None:
@@ -32,7 +34,7 @@ def test_a_model_has_its_source_s_size_and_returns_raw_logits(name: str, paramet
     logits = model(torch.randn(4, 1, 28, 28))
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
     assert logits.shape == (4, 10)
-    assert (logits < 0).any()  # no ReLU on them, as seed-2 has
+    assert (logits < 0).any()  # no ReLU on them, as the source of lenet-relu has
     assert not torch.allclose(logits.exp().sum(dim=1), torch.ones(4))  # and no softmax
 
 
@@ -55,7 +57,7 @@ def test_a_mean_of_means_is_not_the_mean_and_our_weights_make_it_so(world: int) 
 
 
 def test_an_empty_part_gives_gradients_of_zero() -> None:
-    model = MODELS["seed-2"]()
+    model = MODELS["lenet-relu"]()
     losses = cross_entropy(model(torch.randn(1, 1, 28, 28)), torch.tensor([3]), reduction="none")
     losses[:0].sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
@@ -77,7 +79,7 @@ def test_strong_and_weak_scaling_mean_different_global_batches() -> None:
 
 
 def test_the_learning_rate_follows_a_named_rule_only() -> None:
-    model = MODELS["seed-3"]()
+    model = MODELS["mlp-128-64"]()
     optimizer = SGD(model.parameters(), lr=0.01)
     fixed = Namespace(lr=0.01, lr_rule="none", lr_step_epochs=0, lr_gamma=0.1)
     assert set_learning_rate(optimizer, fixed, epoch=9, workers=8) == 0.01
@@ -87,8 +89,8 @@ def test_the_learning_rate_follows_a_named_rule_only() -> None:
 
 
 def test_the_steps_of_the_learning_rate_are_those_of_step_lr() -> None:
-    optimizer = SGD(MODELS["seed-3"]().parameters(), lr=0.01)
-    schedule = StepLR(SGD(MODELS["seed-3"]().parameters(), lr=0.01), step_size=5, gamma=0.1)
+    optimizer = SGD(MODELS["mlp-128-64"]().parameters(), lr=0.01)
+    schedule = StepLR(SGD(MODELS["mlp-128-64"]().parameters(), lr=0.01), step_size=5, gamma=0.1)
     stepped = Namespace(lr=0.01, lr_rule="none", lr_step_epochs=5, lr_gamma=0.1)
     for epoch in range(1, 12):
         ours = set_learning_rate(optimizer, stepped, epoch, workers=1)

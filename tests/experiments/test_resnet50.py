@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.distributed import Refusal
 from experiments.resnet50.arguments import require_sense, resnet_parser
 from experiments.resnet50.model import build_resnet50, halves
+from trainkit.errors import Refusal
 
 Launch = Callable[..., Any]
 TINY = ("--batch-size", "4", "--image-size", "32", "--batches", "2")
@@ -87,8 +87,6 @@ def test_a_trace_lands_among_the_artifacts_after_the_clock_has_stopped(plain: La
     [
         (["--batch-size", "2", "--micro-batches", "3"], "--micro-batches 3: a batch has 2 images only"),
         (["--batch-size", "1", "--image-size", "32"], "BatchNorm needs two values a channel"),
-        (["--image-size", "0"], "--image-size 0: at least 1"),
-        (["--warmup-batches", "-1"], "--warmup-batches -1: at least 0"),
         (["--profile"], "--profile writes a trace: name its folder with --artifacts"),
     ],
 )

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from experiments import shards
+from trainkit import sharding as shards
 
 Launch = Callable[..., Any]
 STEPS = 5
@@ -45,4 +45,4 @@ def test_all_processes_learn_what_one_would(plain: Launch, world: int | None) ->
 def test_nothing_to_train_on_is_one_line(plain: Launch) -> None:
     ended = plain("toy.ddp", None, "--batch-size", "0")
     lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-    assert (ended.code, lines) == (2, ["error: --batch-size 0: at least 1"])
+    assert (ended.code, lines) == (2, ["error: --batch-size: at least 1, not 0"])

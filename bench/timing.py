@@ -1,0 +1,106 @@
+"""Commands timed as whole processes: in ABBA order, with an interval, and in units of `import typer`."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# Every process of a rank writes its own CPU seconds on its way out; Python imports this file at its start.
+_COUNT_RANKS = """
+import atexit, os, time
+if "LOCAL_RANK" in os.environ and "KIT_BENCH_RANKS" in os.environ:
+    def keep(folder=os.environ["KIT_BENCH_RANKS"], number=os.getpid()):
+        with open(f"{folder}/{number}", "w") as file:
+            file.write(str(time.process_time()))
+    atexit.register(keep)
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one command took: wall seconds, and the CPU seconds of all its processes but the training ones."""
+
+    wall_seconds: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its 95% interval (t on the paired differences)."""
+
+    mean: float
+    low: float
+    high: float
+
+    def text(self, unit: str, digits: int = 2) -> str:
+        """Write it as `+0.21 s [+0.15, +0.27]`."""
+        return f"{self.mean:+.{digits}f}{unit} [{self.low:+.{digits}f}, {self.high:+.{digits}f}]"
+
+
+def tool(name: str) -> str:
+    """Return the path of a command of this environment."""
+    return str(Path(sys.executable).with_name(name))
+
+
+def cost(command: list[str]) -> Cost:
+    """Run a command to its end; SystemExit with its last words if it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = Path(folder, "ranks")
+        ranks.mkdir()
+        Path(folder, "sitecustomize.py").write_text(_COUNT_RANKS)
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+            "KIT_BENCH_RANKS": str(ranks),
+            "PYTHONPATH": os.pathsep.join([folder, str(ROOT)]),
+        }
+        log = Path(folder, "log")
+        with log.open("wb") as output:
+            began = time.perf_counter()
+            with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output) as process:
+                _, status, usage = os.wait4(process.pid, 0)
+                wall = time.perf_counter() - began
+                process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(
+                f"{command[0]} exited with {process.returncode}: {log.read_text('utf-8', 'replace')[-500:]}"
+            )
+        trained = sum(float(path.read_text()) for path in ranks.iterdir())
+        return Cost(wall, usage.ru_utime + usage.ru_stime - trained)
+
+
+def abba(first: list[str], second: list[str], rounds: int) -> list[tuple[Cost, Cost]]:
+    """Time two commands in the order A B B A, so that a drift of the machine's speed favours neither."""
+    pairs = []
+    for number in range(rounds):
+        if number % 2:
+            later, earlier = cost(second), cost(first)
+        else:
+            earlier, later = cost(first), cost(second)
+        pairs.append((earlier, later))
+    return pairs
+
+
+def interval(differences: list[float]) -> Interval:
+    """Return the mean of paired differences and its 95% interval, Student's t."""
+    from scipy.special import stdtrit  # noqa: PLC0415 - half a second
+
+    mean = statistics.fmean(differences)
+    half = stdtrit(len(differences) - 1, 0.975) * statistics.stdev(differences) / math.sqrt(len(differences))
+    return Interval(mean, mean - half, mean + half)
+
+
+@cache
+def typer_seconds() -> float:
+    """Return the median wall seconds of `python -c "import typer"`: a unit that machines of any speed share."""
+    return statistics.median(cost([sys.executable, "-c", "import typer"]).wall_seconds for _ in range(9))

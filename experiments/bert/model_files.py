@@ -1,0 +1,28 @@
+"""The files of a model, as transformers saves them; known to the programs and to `prepare.py`, which has no torch."""
+
+from collections.abc import Collection
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+PICKLED = "pytorch_model.bin"
+TOKENIZER = ("tokenizer.json", "vocab.txt")
+MODEL_FILES = (CONFIG, WEIGHTS, *TOKENIZER, "tokenizer_config.json", "special_tokens_map.json")
+
+
+def missing_part(names: Collection[str]) -> str | None:
+    """Say what a model with these files lacks, if anything.
+
+    Pickled weights are not taken: loading them may run code, and transformers refuses them with torch below 2.6.
+    """
+    if CONFIG not in names:
+        return f"no config of a model in it (no {CONFIG})"
+    if WEIGHTS not in names and PICKLED in names:
+        return (
+            f"its weights are pickled ({PICKLED}), which may run code and which torch below 2.6 does not load: "
+            f"take a model with {WEIGHTS}, or save this one again with transformers"
+        )
+    if WEIGHTS not in names:
+        return f"no weights of a model in it (no {WEIGHTS})"
+    if not any(name in names for name in TOKENIZER):
+        return f"no tokenizer of a model in it (no {' or '.join(TOKENIZER)})"
+    return None

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Install what the image's base lacks, called by the Dockerfile in both stages: torch, if the base has none, and into
+# /opt/kit the other locked packages that the base does not hold in the locked version. The base's packages are not
+# changed. TORCH_CPU, if set, is a package index with PyTorch's CPU-only builds.
+set -eu
+lock=requirements.lock
+of_torch='^(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)=='
+pip="python -m pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary :all:"
+
+if ! python -m pip show --quiet torch 2> /dev/null; then
+  if [ -n "${TORCH_CPU:-}" ]; then
+    $pip --index-url "$TORCH_CPU" $(sed -nE 's/^(torch|torchvision)==([0-9.]+) .*/\1==\2+cpu/p' "$lock")
+  else
+    awk -v of_torch="$of_torch" '/^[a-z]/ {keep = $0 ~ of_torch} keep' "$lock" | $pip --require-hashes -r /dev/stdin
+  fi
+fi
+
+{ python -m pip list --format=freeze; cat "$lock"; } |
+  awk -v of_torch="$of_torch" '
+    NF == 1 && /==/ {split($1, held, "=="); gsub(/[._]/, "-", held[1]); base[tolower(held[1]) "==" held[2]]; next}
+    /^[a-z]/ {keep = !($1 in base) && $0 !~ of_torch}
+    keep' |
+  $pip --require-hashes --target /opt/kit -r /dev/stdin
+# Byte code without time stamps: two builds add the same files.
+PYTHONHASHSEED=0 python -m compileall -q --invalidation-mode unchecked-hash /opt/kit
+printf '%s\n' '#!/usr/bin/env python' 'from runner.cli import main' 'main()' > /opt/kit/bin/runner
+chmod 0755 /opt/kit/bin/runner

@@ -1,0 +1,84 @@
+"""How a command ends: whatever it raised becomes a line on the screen and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import typer
+
+from runner import __version__
+from runner.cli.lines import say
+from runner.core.errors import EXIT_DEFECT, EXIT_INTERRUPTED, Interrupted, KitError, RequestError
+
+# typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
+_USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_OF_TARGETS = ("memory", "shm-size", "job", "image", "namespace", "context", "cpu", "data-claim", "recording")
+"""Options of targets, which are given as --with name=value."""
+
+
+def explain(error: BaseException) -> int:
+    """Say an error in one line and choose the exit code; a defect of ours also leaves a log to send."""
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, typer.Exit):
+        return error.exit_code
+    if isinstance(error, typer.Abort | KeyboardInterrupt | Interrupted):
+        say("interrupted")
+        return EXIT_INTERRUPTED
+    if isinstance(error, _USAGE_ERROR):
+        say(f"error: {_explain_usage(error)}")
+        return RequestError.exit_code
+    if isinstance(error, KitError):
+        say(f"error: {error}")
+        return error.exit_code
+    say(f"error: a defect of ours, {type(error).__name__}: {error}; {_keep(error)}")
+    return EXIT_DEFECT
+
+
+def leave(code: int) -> NoReturn:
+    """Exit, also if the reader of the output has gone or its disk is full."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            say(f"error: the output could not be written: {error.strerror}")
+            code = code or 1
+    sys.exit(code)
+
+
+def _explain_usage(error: Any) -> str:
+    """Say what is wrong with the words of the command; an option of a target is given in another way."""
+    option = str(getattr(error, "option_name", "")).removeprefix("--")
+    if option in _OF_TARGETS:
+        return f"--{option}: write --with {option}={_given(option)}; `runner targets` says which target has it"
+    return f"{error.format_message().rstrip('.')}; see runner --help"
+
+
+def _given(option: str) -> str:
+    """Return the value that was given to an option."""
+    words = [*sys.argv[1:], "..."]
+    for word, following in pairwise(words):
+        if word.startswith(f"--{option}="):
+            return word.partition("=")[2]
+        if word == f"--{option}" and not following.startswith("--"):
+            return following
+    return "..."
+
+
+def _keep(error: BaseException) -> str:
+    """Keep the traceback of a defect."""
+    import tempfile
+    import traceback
+
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="runner-defect-", suffix=".log", delete=False) as log:
+            log.write(f"runner {__version__}, Python {sys.version}\n{sys.argv!r}\n\n")
+            traceback.print_exception(error, file=log)
+    except OSError as unwritable:
+        return f"its log could not be written: {unwritable.strerror}"
+    return f"please send {log.name}"

@@ -1,0 +1,36 @@
+"""What is printed goes through here: text from outside cannot move the cursor, change colours, or forge a line."""
+
+from __future__ import annotations
+
+import typer
+
+from runner.core.text import escaped, one_line
+
+LONGEST = 20_000
+"""Characters of one line of a document, for example of a command in a launch spec."""
+
+
+def say(text: object) -> None:
+    """Print one line for a person, on stderr."""
+    typer.echo(line(text), err=True)
+
+
+def show(text: object) -> None:
+    """Print one line of the result, on stdout."""
+    typer.echo(line(text))
+
+
+def show_document(text: str) -> None:
+    """Print a result of several lines as they are, but for characters that hide or move the cursor."""
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        text = "\n".join(_row(row) for row in text.split("\n"))
+    typer.echo(text, nl=False)
+
+
+def line(text: object) -> str:
+    """Fold text into one line; the double spaces that stand between its parts stay."""
+    return "  ".join(one_line(part) for part in str(text)[:LONGEST].split("  "))
+
+
+def _row(text: str) -> str:
+    return "\t".join(escaped(cell, LONGEST) for cell in text.split("\t"))

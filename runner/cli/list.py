@@ -1,0 +1,34 @@
+"""`runner list`."""
+
+from __future__ import annotations
+
+import typer
+
+from runner.cli.columns import show_rows
+from runner.cli.lines import say
+from runner.cli.options import project_root
+from runner.core.errors import RequestError
+
+
+def list_() -> None:
+    """Show the experiments."""
+    from runner.definitions import experiment as definition
+
+    root = project_root()
+    rows: list[tuple[str, ...]] = []
+    broken: list[RequestError] = []
+    for path in definition.files(root):
+        try:
+            one = definition.load(path, root)
+        except RequestError as error:
+            broken.append(error)
+            continue
+        rows.append((one.name, one.summary, str(one.published["source"]) if one.published else ""))
+    if not rows and not broken:
+        msg = f"{root}: there are no experiments; go to the project's folder"
+        raise RequestError(msg)
+    show_rows(rows)
+    for wrong in broken:
+        say(f"error: {wrong}")
+    if broken:
+        raise typer.Exit(RequestError.exit_code)

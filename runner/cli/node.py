@@ -1,0 +1,41 @@
+"""`runner node`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from runner.cli.options import Device, Name, Results, device_of, experiment_of
+
+
+def node(
+    experiment: Name,
+    layout: Annotated[
+        str, typer.Option("--layout", metavar="LAYOUT", help="All nodes of the run, for example 1x2 or 2+3.")
+    ],
+    number: Annotated[int, typer.Option("--node", metavar="NUMBER", help="Which of them this is, from 0.")] = 0,
+    master: Annotated[
+        str, typer.Option(metavar="HOST", help="The address of node 0, the same on all nodes; node 0 listens there.")
+    ] = "127.0.0.1",
+    device: Device = "auto",
+    results: Results = Path("results"),
+    args: Annotated[
+        Optional[list[str]], typer.Argument(metavar="ARGS", help="After --, for example -- --epochs 1.")
+    ] = None,
+) -> None:
+    """Start one node's part of a run by hand.
+
+    The files of compose/ do this in each container.
+
+    `runner collect` makes its record. With KIT_HANDSHAKE_SECRET, the same on all nodes, no stranger takes part.
+    """
+    from runner.cli.terminal import Screen
+    from runner.execution import signals
+    from runner.execution.node import choose, run_node
+
+    run = choose(experiment_of(experiment), layout, device_of(device), args or [])
+    with signals.taken() as interrupts, Screen() as screen:
+        code = run_node(run, number, master, results, screen, interrupts)
+    raise typer.Exit(code)

@@ -1,0 +1,112 @@
+"""The words that several commands take, and what they stand for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from runner.core.errors import RequestError, did_you_mean
+
+if TYPE_CHECKING:
+    from runner.definitions.experiment import Experiment
+    from runner.definitions.plan import Plan
+
+
+def complete_experiment(begun: str) -> list[str]:
+    """Complete an experiment's name."""
+    from runner.definitions import experiment as definition
+
+    root = definition.project_root(here())
+    return [path.stem for path in definition.files(root) if path.stem.startswith(begun)]
+
+
+def complete_target(begun: str) -> list[str]:
+    """Complete a target's name."""
+    from runner.targets import TARGETS
+
+    return [name for name in TARGETS if name.startswith(begun)]
+
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="A name that `runner list` shows, or a .yaml file.",
+        autocompletion=complete_experiment,
+    ),
+]
+Only = Annotated[
+    Optional[list[str]], typer.Option(metavar="AXIS=VALUE", help="Only these cells; may be given several times.")
+]
+Change = Annotated[
+    Optional[list[str]], typer.Option("--set", metavar="ARG=VALUE", help="Another value for an arg of the program.")
+]
+Layouts = Annotated[
+    Optional[list[str]],
+    typer.Option("--layout", metavar="LAYOUT", help="Other layouts than the definition's, for example 1x4."),
+]
+Repeat = Annotated[Optional[int], typer.Option(min=1, max=1000, help="Repeats of each cell.")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="auto: cuda if there is a GPU.")]
+With = Annotated[
+    Optional[list[str]],
+    typer.Option(
+        "--with",
+        metavar="NAME=VALUE",
+        help="An option of the target, from `runner targets`; may be given several times.",
+    ),
+]
+Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the records.")]
+
+
+def plan_of(
+    name: str,
+    layouts: list[str] | None,
+    only: list[str] | None,
+    change: list[str] | None,
+    repeat: int | None,
+    device: str,
+) -> Plan:
+    """Make the plan that the words ask for."""
+    from runner.definitions.plan import make_plan
+
+    chosen = device_of(device)
+    return make_plan(experiment_of(name), device=chosen, layouts=layouts, only=only, changes=change, repeat=repeat)
+
+
+def experiment_of(name: str) -> Experiment:
+    """Load an experiment."""
+    from runner.definitions import experiment as definition
+
+    root = definition.project_root(here())
+    return definition.load(definition.find(name, root), root)
+
+
+def device_of(word: str) -> str:
+    """Choose a device."""
+    from runner.definitions import experiment as definition
+    from runner.records import provenance
+
+    if word not in ("auto", *definition.DEVICES):
+        msg = f"--device {word}: unknown{did_you_mean(word, ('auto', *definition.DEVICES))}"
+        raise RequestError(msg)
+    if word == "auto":
+        return "cuda" if provenance.gpus() else "cpu"
+    return word
+
+
+def project_root() -> Path:
+    """Return the project's folder."""
+    from runner.definitions import experiment as definition
+
+    return definition.project_root(here())
+
+
+def here() -> Path:
+    """Return the current folder."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        msg = "the current folder is gone: go to the project's folder"
+        raise RequestError(msg) from None

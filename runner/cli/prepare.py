@@ -1,0 +1,70 @@
+"""`runner prepare`."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from runner.cli.columns import show_rows
+from runner.cli.options import project_root
+from runner.core.errors import Interrupted
+
+if TYPE_CHECKING:
+    from runner.execution.signals import Interrupts
+
+_SECONDS_TO_END = 10
+PASS_ON = {"allow_interspersed_args": False}
+"""All words after the name are for the family's own program, `--help` too."""
+
+
+def prepare(
+    data: Annotated[Optional[str], typer.Argument(metavar="DATA", help="What to prepare; without it, a list.")] = None,
+    words: Annotated[
+        Optional[list[str]], typer.Argument(metavar="WORDS", help="For the family's own program, for example --help.")
+    ] = None,
+) -> None:
+    """Bring the data of experiments here, once.
+
+    It is brought by the family's own program, experiments/<family>/prepare.py.
+
+    It is checked to the last byte. No run ever downloads anything.
+    """
+    from runner.definitions import data as of_families
+
+    root = project_root()
+    if data is None:
+        rows: list[tuple[str, ...]] = [(name, f"runner prepare {name} --help") for name in of_families.families(root)]
+        show_rows(rows)
+        return
+    command = of_families.prepare_command(root, data, words or [])
+    from runner.execution import signals
+
+    with signals.taken() as interrupts:
+        raise typer.Exit(_run(command, of_families.environment(root), interrupts))
+
+
+def _run(command: list[str], environment: dict[str, str], interrupts: Interrupts) -> int:
+    """Run a program that has our terminal; Ctrl-C ends it, and then us."""
+    with subprocess.Popen(command, env=environment) as process:
+        try:
+            with interrupts.raising():
+                code = process.wait()
+        except KeyboardInterrupt:
+            _end(process)
+            raise Interrupted from None
+    return code if code >= 0 else 128 - code
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a program that has got our Ctrl-C too; one that has not, or stays, is ended."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(1)
+        return
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_SECONDS_TO_END)
+        return
+    process.kill()

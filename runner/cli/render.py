@@ -1,0 +1,29 @@
+"""`runner render`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from runner.cli.lines import say
+from runner.cli.options import project_root
+from runner.core.errors import RequestError
+
+
+def render(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; report what differs.")] = False,
+) -> None:
+    """Render compose/, k8s/ and the bases of the Dockerfile."""
+    from runner.targets.committed_files import differing, write
+
+    root = project_root()
+    paths = differing(root) if check else write(root)
+    names = [str(path.relative_to(root)) for path in paths]
+    if check and names:
+        msg = f"{', '.join(names)}: not as rendered; run `runner render`, and remove what is no longer rendered"
+        raise RequestError(msg)
+    for name in names:
+        say(f"rendered {name}")
+    if not names:
+        say("everything is as rendered")

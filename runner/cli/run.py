@@ -1,0 +1,55 @@
+"""`runner run`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.lines import show_document
+from runner.cli.options import Change, Device, Layouts, Name, Only, Repeat, Results, With, complete_target, plan_of
+from runner.core.errors import RunError
+
+
+def run(
+    experiment: Name,
+    on: Annotated[
+        str,
+        typer.Option(metavar="TARGET", help="Where; `runner targets` lists them.", autocompletion=complete_target),
+    ] = "local",
+    only: Only = None,
+    layout: Layouts = None,
+    change: Change = None,
+    repeat: Repeat = None,
+    device: Device = "auto",
+    results: Results = Path("results"),
+    with_: With = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the launch specs; start nothing.")] = False,
+) -> None:
+    """Run an experiment and keep a record of it.
+
+    Every cell, every repeat, interleaved; each run has a folder of its own below the results folder.
+    """
+    from runner import targets
+
+    words = with_ or []
+    target = targets.load(on, words)
+    made = plan_of(experiment, layout, only, change, repeat, device)
+    if dry_run:
+        for one in made.runs:
+            show_document(target.spec(one).text())
+        return
+    from runner.cli.terminal import Screen
+    from runner.execution import signals
+    from runner.execution.run import execute
+
+    with signals.taken() as interrupts, Screen() as screen:
+        for name, skip in made.skipped:
+            screen.note(f"left out: {name}: {skip.why}")
+        records = execute(made, target, words, results, screen, interrupts)
+        done = sum(record.status == "completed" for record in records)
+        screen.note(f"{done} of {len(made.runs)} runs completed; next: runner summarize {shlex.quote(str(results))}")
+    if done < len(records):
+        raise typer.Exit(RunError.exit_code)

@@ -1,0 +1,45 @@
+"""`runner targets`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional, get_type_hints
+
+import typer
+
+from runner.cli.columns import show_rows
+from runner.cli.lines import show
+from runner.cli.options import complete_target
+
+
+def targets(
+    name: Annotated[
+        Optional[str],
+        typer.Argument(metavar="TARGET", help="Show the options of this one.", autocompletion=complete_target),
+    ] = None,
+) -> None:
+    """Show the targets, or the options of one of them.
+
+    An option is given to `runner run` as --with name=value.
+    """
+    from dataclasses import fields
+
+    from runner.targets import TARGETS, find
+    from runner.targets.options import is_required, type_name
+
+    if name is None:
+        show_rows([(one, find(one).summary) for one in sorted(TARGETS)])
+        return
+    target = find(name)
+    types = get_type_hints(target.Options)
+    rows: list[tuple[str, ...]] = []
+    for option in fields(target.Options):
+        default = "needed" if is_required(option) else _default(option.default)
+        rows.append((option.name, type_name(types[option.name]), default, str(option.metadata["help"])))
+    if rows:
+        show_rows([("name", "type", "default", "what it is"), *rows])
+    else:
+        show(f"target {name} has no options")
+
+
+def _default(value: object) -> str:
+    return "-" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)

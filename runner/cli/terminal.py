@@ -1,0 +1,152 @@
+"""Progress and tables on a terminal; the only import of rich. Log text never goes through markup."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from runner.cli.lines import line
+from runner.cli.progress import Progress
+from runner.core.text import escaped, one_line
+from runner.core.values import number
+from runner.report.statistics import decimals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from rich.console import RenderableType
+
+    from runner.definitions.plan import Run
+    from runner.records.events import Event
+    from runner.records.schema import Record
+    from runner.report.formats import Table
+
+_REFRESH = 4
+_PLAIN_SECONDS = 10.0
+
+
+class Screen:
+    """Live progress on a terminal; plain lines into a pipe or a log file."""
+
+    def __init__(self) -> None:
+        self._console = Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
+        self._progress: Progress | None = None
+        self._earlier_seconds: list[float] = []
+        self._said = 0.0
+        self._live = Live(
+            console=self._console, refresh_per_second=_REFRESH, transient=True, get_renderable=self._render
+        )
+
+    def __enter__(self) -> Screen:  # noqa: PYI034 - Self is Python 3.11's
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def note(self, text: str) -> None:
+        """Say something about the whole."""
+        self._say(text)
+
+    def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
+        """Announce a run."""
+        self._progress = Progress(number, total, run, self._earlier_seconds)
+        self._said = time.monotonic()
+        if not self._console.is_terminal:
+            self._say(f"run {number}/{total}  {run.cell}  repeat {run.repeat}  {folder}")
+
+    def event(self, event: Event) -> None:
+        """Take in an event of the run in progress."""
+        if self._progress is None or not self._progress.take(event) or self._console.is_terminal:
+            return
+        if time.monotonic() - self._said >= _PLAIN_SECONDS:
+            self._said = time.monotonic()
+            self._say(f"  {self._progress.line()}")
+
+    def stopping(self, why: str) -> None:
+        """Say that a run is being ended, which may take some seconds."""
+        what = {"interrupted": "interrupted", "timed_out": "time is up"}.get(why, "that did not work")
+        self._say(f"{what}: ending the processes and collecting what was printed ...", "yellow")
+
+    def end(self, run: Run, record: Record, folder: Path) -> None:
+        """Say how a run ended; a failed one with its last lines."""
+        name = f"{run.cell}  repeat {run.repeat}"
+        if self._progress:
+            self._earlier_seconds.append(self._progress.elapsed)
+            self._progress = None
+        if record.status == "completed":
+            self._say(f"✓ {name}  {_result(record)}", "green")
+            return
+        self._say(f"✗ {name}  {record.status.replace('_', ' ')}: {record.reason}", "red")
+        # What a launcher prints of being stopped by us explains nothing.
+        for printed in record.failure.last_lines if record.failure and record.status == "failed" else ():
+            self._say(f"    {escaped(printed)}")
+        self._say(f"  everything it printed is in {folder / 'raw'}")
+
+    def left_out(self, run: Run) -> None:
+        """Say that a further repeat of a failed cell is not run."""
+        self._say(f"- {run.cell}  repeat {run.repeat}  not run: this cell has failed", "yellow")
+
+    def _render(self) -> RenderableType:
+        """Draw the run in progress: which it is, how far, and what is left."""
+        if self._progress is None:
+            return Text("")
+        grid = RichTable.grid(padding=(0, 2))
+        bar = ProgressBar(total=1.0, completed=self._progress.done, width=20)
+        grid.add_row(Text(line(self._progress.name), "bold"), bar, Text(line(self._progress.line())))
+        return grid
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._console.print(Text(line(text), style))
+
+
+def print_table(table: Table) -> None:
+    """Print a table on the terminal, as wide as it is."""
+    console = Console(highlight=False, markup=False)
+    console.print(Text(line(table.title), "bold"))
+    for common in table.common:
+        console.print(Text(line(common), "dim"))
+    grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in table.head:
+        grid.add_column(Text(one_line(name)), overflow="fold")
+    for cells in table.lines:
+        style = "green" if cells[-1] == "yes" else "dim" if cells[-1].startswith("published") else ""
+        grid.add_row(*(Text(one_line(cell), style) for cell in cells))
+    console.print(grid)
+    for note in table.notes:
+        console.print(Text(line(f"· {note}")))
+    console.print()
+
+
+def print_columns(rows: list[tuple[str, ...]]) -> None:
+    """Print rows of words in columns."""
+    grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for row in rows:
+        grid.add_row(*(Text(one_line(word)) for word in row))
+    Console(highlight=False, markup=False).print(grid)
+
+
+def _result(record: Record) -> str:
+    """Say what a run measured; a figure that is none is left out."""
+    figures = {name: number(value) for name, value in record.metrics.items()}
+    measure = record.launch.measure
+    words = []
+    if (measured := figures.get(measure)) is not None:
+        words.append(f"{measure} {measured:.{decimals(measured)}f}")
+    if (accuracy := figures.get("final_accuracy")) is not None:
+        words.append(f"accuracy {accuracy:.2%}")
+    if (rate := figures.get("samples_per_second")) is not None:
+        words.append(f"{rate:,.0f} samples/s")
+    return "  ".join(words)

@@ -1,0 +1,1 @@
+"""What every room of the runner may use: errors, layouts, files, YAML."""

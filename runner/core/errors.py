@@ -1,0 +1,62 @@
+"""What can go wrong, and the exit code of each.
+
+    KitError                 one line on the screen, never a traceback
+    ├── RequestError    2    the request was wrong: a definition, an option, a machine that lacks something
+    ├── RunError        1    a run that was started did not end well
+    └── Interrupted   130    Ctrl-C or another signal; what was started has ended and is recorded
+
+Anything else that is raised is a defect of ours: exit code 3 and a log to send.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+EXIT_INTERRUPTED = 130
+EXIT_DEFECT = 3
+_LONGEST_WORD = 100
+_MOST_WORDS = 1_000
+
+
+class KitError(Exception):
+    """An expected error: its text is one line that names the place and the way out."""
+
+    exit_code = 1
+
+
+class RequestError(KitError):
+    """The request cannot be carried out as it stands; nothing was started or written."""
+
+    exit_code = 2
+
+
+class RunError(KitError):
+    """A run was started and failed; its record is kept."""
+
+    exit_code = 1
+
+
+class Interrupted(KitError):  # noqa: N818 - it is asked for
+    """A signal ended the command; whatever it had started has ended, and is recorded."""
+
+    exit_code = EXIT_INTERRUPTED
+
+    def __init__(self) -> None:
+        super().__init__("interrupted")
+
+
+def did_you_mean(word: object, known: Iterable[object]) -> str:
+    """Return `; did you mean 'x'?` if one of the known words is near, else what is known.
+
+    To compare words takes the product of their lengths: long ones and many ones are not compared.
+    """
+    names = [str(name)[:_LONGEST_WORD] for name in itertools.islice(known, _MOST_WORDS)]
+    near = difflib.get_close_matches(str(word)[:_LONGEST_WORD], names, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    return f"; known: {', '.join(names)}" if names else ""

@@ -1,0 +1,206 @@
+"""YAML text -> plain values and the line of each, by the rules of YAML 1.2, in one pass and within bounds.
+
+A definition is data: aliases, tags and several documents in one file are refused, and so is a key that stands twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+
+from runner.core.errors import RequestError, did_you_mean
+from runner.core.text import one_line
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from ruamel.yaml.events import Event
+
+LARGEST_BYTES = 200_000
+MOST_VALUES = 12_000
+"""Keys, items and mappings of one file. The reader takes about 0.1 ms for each."""
+LONGEST_NUMBER = 400
+DEEPEST = 20
+_PLAIN_TAGS = ("null", "bool", "int", "float", "str", "seq", "map")
+_Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """The values of a YAML file, and where each stands: `lines[("matrix", "layout", 1)]` is a line number from 1."""
+
+    file: str
+    values: Any
+    lines: dict[_Path, int]
+
+    def fail(self, message: str, *path: str | int) -> NoReturn:
+        """Raise RequestError at the place of a value, or of the nearest that holds it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        msg = f"{one_line(self.file)}:{self.lines.get(path, 1)}: {one_line(message)}"
+        raise RequestError(msg)
+
+    def only_keys(self, known: Iterable[str], *path: str | int) -> None:
+        """Refuse the first key of the mapping at `path` that is not among the known ones."""
+        known = tuple(known)
+        mapping = self.values
+        for step in path:
+            mapping = mapping[step]
+        for key in mapping:
+            if key not in known:
+                self.fail(f"unknown key '{key}'{did_you_mean(key, known)}", *path, key)
+
+
+def read(path: Path) -> Document:
+    """Read one YAML file; RequestError with file:line for whatever is wrong with it."""
+    name = one_line(path)
+    try:
+        raw = files.read_file(path, LARGEST_BYTES)
+    except (OSError, ValueError) as error:
+        msg = f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise RequestError(msg) from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        msg = f"{name}:{raw[: error.start].count(10) + 1}: not UTF-8; save the file as UTF-8"
+        raise RequestError(msg) from None
+    return parse(text, str(path))
+
+
+def parse(text: str, file: str) -> Document:
+    """Parse YAML text; `file` is only for the messages."""
+    if len(text) > LARGEST_BYTES:
+        Document(file, None, {}).fail(f"more than {LARGEST_BYTES:,} characters")
+    lines: dict[_Path, int] = {}
+    try:
+        values = _Builder(text, file, lines).document()
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        Document(file, None, {(): mark.line + 1 if mark else 1}).fail(f"not YAML: {error.problem or error.context}")
+    except (YAMLError, ValueError, RecursionError) as error:
+        Document(file, None, {}).fail(f"not YAML: {str(error).splitlines()[0] if str(error) else 'nested too deep'}")
+    return Document(file, values, lines)
+
+
+def scalar(text: str) -> Any:
+    """Read one word of a command line as YAML 1.2 would: `3`, `1e-3`, `true`, `no` (a string)."""
+    try:
+        return parse(text, "value").values if text.strip() else text
+    except RequestError:
+        return text
+
+
+class _Builder:
+    """Builds the values of one document from the events of its text."""
+
+    def __init__(self, text: str, file: str, lines: dict[_Path, int]) -> None:
+        reader = YAML(typ="safe", pure=True)
+        reader.version = (1, 2)
+        self._events = self._bounded(reader.parse(text))
+        self._resolver, self._constructor = reader.resolver, reader.constructor
+        self._file, self._lines = file, lines
+
+    def document(self) -> Any:
+        """Return the values of the only document; None for an empty text."""
+        values = None
+        documents = 0
+        for event in self._events:
+            if isinstance(event, DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    self._fail(event, "not YAML: a second document begins")
+                values = self._value(next(self._events), ())
+        return values
+
+    def _bounded(self, events: Iterator[Event]) -> Iterator[Event]:
+        """Refuse what is too much or no plain data before it is built."""
+        depth = values = 0
+        for event in events:
+            depth += isinstance(event, MappingStartEvent | SequenceStartEvent)
+            depth -= isinstance(event, MappingEndEvent | SequenceEndEvent)
+            values += isinstance(event, ScalarEvent | MappingStartEvent | SequenceStartEvent)
+            if depth > DEEPEST:
+                self._fail(event, "nested too deep")
+            if values > MOST_VALUES:
+                self._fail(event, f"more than {MOST_VALUES:,} keys and values")
+            if isinstance(event, AliasEvent):
+                self._fail(event, "aliases are refused: write the value out")
+            if getattr(event, "version", None) not in (None, (1, 2)):
+                self._fail(None, "another version of YAML; definitions follow YAML 1.2")
+            yield event
+
+    def _value(self, event: Any, path: _Path) -> Any:
+        """Build the value that begins with an event, and note the line of every key and item."""
+        self._lines.setdefault(path, event.start_mark.line + 1)
+        kind = MappingNode if isinstance(event, MappingStartEvent) else SequenceNode
+        if isinstance(event, ScalarEvent):
+            return self._scalar(event)
+        self._check_tag(event, self._tag(kind, event, None))
+        return self._mapping(path) if kind is MappingNode else self._sequence(path)
+
+    def _mapping(self, path: _Path) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        for event in self._events:
+            if isinstance(event, MappingEndEvent):
+                break
+            if not isinstance(event, ScalarEvent):
+                self._fail(event, "a key has to be a word")
+            key = event.value
+            place = (*path, key)
+            if key in mapping:
+                self._fail(event, f"duplicate key '{key}', first in line {self._lines[place]}")
+            self._lines[place] = event.start_mark.line + 1
+            mapping[key] = self._value(next(self._events), place)
+        return mapping
+
+    def _sequence(self, path: _Path) -> list[Any]:
+        items: list[Any] = []
+        for event in self._events:
+            if isinstance(event, SequenceEndEvent):
+                break
+            items.append(self._value(event, (*path, len(items))))
+        return items
+
+    def _scalar(self, event: ScalarEvent) -> Any:
+        tag = self._tag(ScalarNode, event, event.value)
+        kind = self._check_tag(event, tag)
+        if kind == "str":
+            if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in event.value):
+                self._fail(event, f"{event.value!r} is no text that a command line can carry")
+            return event.value
+        if kind in ("int", "float") and len(event.value) > LONGEST_NUMBER:
+            self._fail(event, f"not YAML: a number of {len(event.value):,} letters")
+        try:
+            return self._constructor.construct_object(ScalarNode(tag, event.value))
+        except (YAMLError, ValueError, LookupError) as error:
+            self._fail(event, f"not YAML: {event.value[:40]!r} is no {kind}: {str(error)[:80]}")
+
+    def _tag(self, kind: type, event: Any, value: str | None) -> Any:
+        tag = event.ctag if hasattr(event, "ctag") else event.tag
+        if tag is not None and str(tag) not in ("None", "!"):
+            return tag
+        return self._resolver.resolve(kind, value, event.implicit)
+
+    def _check_tag(self, event: Any, tag: Any) -> str:
+        kind = str(tag).rpartition(":")[2]
+        if kind not in _PLAIN_TAGS:
+            self._fail(event, f"{tag} is no plain value" + ("; quote it" if kind == "timestamp" else ""))
+        return kind
+
+    def _fail(self, event: Event | None, message: str) -> NoReturn:
+        Document(self._file, None, {(): event.start_mark.line + 1 if event else 1}).fail(message)

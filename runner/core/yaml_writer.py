@@ -1,0 +1,75 @@
+"""Values -> text that is the same byte for byte each time."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ruamel.yaml import YAML
+from ruamel.yaml.representer import SafeRepresenter
+
+if TYPE_CHECKING:
+    from ruamel.yaml.nodes import ScalarNode, SequenceNode
+
+# What every YAML reader, of version 1.1 or 1.2, reads as text: it begins like a word, an option, a path or a variable,
+# has no character that means something in YAML, and is none of the words below.
+_PLAIN = re.compile(r"(?:-{0,2}[A-Za-z]|[/$]|\.{1,2}/)(?:[A-Za-z0-9 ./_@$(){}+=-]|:(?=[^\s]))*(?<![\s:])")
+_WORDS = {"y", "yes", "n", "no", "on", "off", "true", "false", "null", "nan", "inf"}
+
+
+def to_json(value: object) -> str:
+    """Write plain values as JSON, in the order that they have."""
+    return json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"
+
+
+def to_yaml(value: object, header: str = "") -> str:
+    """Write plain values as YAML that readers of version 1.1 and 1.2 read alike; the header becomes comment lines.
+
+    Every text that one of them could take for a number, a truth or a time (`no`, `1e3`, `20:30`) is quoted.
+    """
+    text = io.StringIO()
+    try:
+        _writer().dump(value, text)
+    except BaseException:
+        _writer.cache_clear()  # one that was interrupted writes nothing from then on
+        raise
+    comments = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
+    return comments + text.getvalue()
+
+
+class _Representer(SafeRepresenter):
+    """Plain values, no aliases, and quotes around what a reader could take for something else."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        return True
+
+
+def _list(representer: SafeRepresenter, values: list[object]) -> SequenceNode:
+    """Write a list of texts in one line, like a command."""
+    in_one_line = bool(values) and all(isinstance(value, str) for value in values)
+    return representer.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=in_one_line)
+
+
+def _text(representer: SafeRepresenter, text: str) -> ScalarNode:
+    plain = bool(_PLAIN.fullmatch(text)) and text.lower() not in _WORDS
+    bare = (
+        '"' in text and "'" not in text and text.isprintable()
+    )  # for example JSON, which is easier to read without backslashes
+    return representer.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'" if bare else '"')
+
+
+@cache
+def _writer() -> YAML:
+    """Set up the writer; only once, since ruamel looks through its folder for plug-ins each time."""
+    _Representer.add_representer(str, _text)
+    _Representer.add_representer(list, _list)
+    yaml = YAML(typ="rt", pure=True)
+    yaml.Representer = _Representer
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.default_flow_style = False
+    yaml.width = 1_000_000
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    return yaml

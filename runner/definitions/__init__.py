@@ -1,0 +1,1 @@
+"""YAML -> Experiment -> Runs: what is to be run."""

@@ -1,0 +1,103 @@
+"""What is chosen of an experiment on the command line: `--layout`, `--only` and `--set`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from runner.core.errors import RequestError, did_you_mean
+from runner.core.layout import Layout
+from runner.core.text import one_line
+from runner.core.yaml_reader import scalar
+from runner.definitions.args import RESERVED, unfit
+from runner.definitions.axes import identity, too_many
+
+if TYPE_CHECKING:
+    from runner.definitions.definition import Experiment
+    from runner.definitions.program import Program
+
+
+def read_layouts(experiment: Experiment, words: list[str] | None) -> list[str] | None:
+    """Read `--layout 1x4,2+3`: layouts in place of the definition's own."""
+    try:
+        parts = [part for word in words or [] for part in word.split(",")]
+        layouts = list(dict.fromkeys(str(Layout.parse(part)) for part in parts)) or None
+    except ValueError as error:
+        _refuse(f"--layout: {error}")
+    if layouts and (wrong := too_many({**experiment.matrix, "layout": layouts})):
+        _refuse(f"--layout: {wrong}")
+    return layouts
+
+
+def read_only(experiment: Experiment, words: list[str]) -> dict[str, set[object]]:
+    """Read `--only axis=value` words; several values of one axis may be joined by commas or given one by one.
+
+    Returns, for each axis that is named, the identities of its chosen values.
+    """
+    chosen: dict[str, set[object]] = {}
+    for word in words:
+        axis, equals, text = word.partition("=")
+        if not equals:
+            _refuse(f"--only {word}: write axis=value, for example --only layout=1x2")
+        if axis not in experiment.matrix:
+            _refuse(f"--only {word}: '{axis}' is no axis of {experiment.name}{did_you_mean(axis, experiment.matrix)}")
+        by_text: dict[str, list[Any]] = {}
+        for value in experiment.matrix[axis]:
+            by_text.setdefault(str(value), []).append(value)
+        for part in text.split(","):
+            found = by_text.get(part) or by_text.get(_canonical(axis, part))
+            if not found:
+                hint = "; --layout runs others" if axis == "layout" else ""
+                has = f"it has {', '.join(by_text)}{hint}"
+                _refuse(f"--only {word}: {experiment.name} has no {axis} '{part}'; {has}")
+            chosen.setdefault(axis, set()).update(identity(value) for value in found)
+    return chosen
+
+
+def read_changes(experiment: Experiment, words: list[str], programs: dict[str, Program]) -> dict[str, Any]:
+    """Read `--set arg=value` words: other values for args that every program of the experiment takes."""
+    changed: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        key = key.replace("-", "_")
+        if not equals or not key:
+            _refuse(f"--set {word}: write arg=value, for example --set epochs=1")
+        if key in experiment.matrix:
+            axis = f"'{key}' is an axis of {experiment.name}; choose its values with --only {key}=..."
+            _refuse(f"--set {word}: {axis}")
+        if key in RESERVED:
+            _refuse(f"--set {word}: {RESERVED[key]}")
+        value = _value(word, text)
+        for program in programs.values():
+            if not program.options and key not in experiment.args:
+                known = did_you_mean(key, experiment.args)
+                _refuse(f"--set {word}: {experiment.path} has no arg '{key}'{known}")
+            try:
+                program.check(key, value)
+            except RequestError as error:
+                _refuse(f"--set {word}: {error}")
+        changed[key] = value
+    return changed
+
+
+def _canonical(axis: str, text: str) -> str:
+    if axis != "layout":
+        return str(scalar(text))
+    try:
+        return str(Layout.parse(text))
+    except ValueError as error:
+        _refuse(f"--only layout={text}: {error}")
+
+
+def _value(word: str, text: str) -> str | float | None:
+    if not text.isprintable():
+        _refuse(f"--set {word}: the value has letters that cannot be printed")
+    value = scalar(text)
+    if isinstance(value, list | dict):
+        value = text
+    if wrong := unfit(value):
+        _refuse(f"--set {word}: the value {wrong.partition('; quote')[0]}")
+    return value  # type: ignore[no-any-return]
+
+
+def _refuse(message: str) -> NoReturn:
+    raise RequestError(one_line(message))

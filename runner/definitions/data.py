@@ -1,0 +1,59 @@
+"""Data sets: which families prepare one, and the command that does it.
+
+A family prepares its data with a program of its own, `experiments/<family>/prepare.py`. A definition names the family
+in `data:`; nothing else is known here. A cell may need no data after all, for example with `--set dataset=digits`, and
+only the program knows: so a step that prepares data before a run never fails the run. The program says what is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from runner.core.errors import RequestError, did_you_mean
+from runner.core.text import one_line
+from runner.definitions.options import PACKAGE
+from runner.definitions.program import PREPARE
+from trainkit.files import is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+UNATTENDED = "--unattended"
+"""An option of every `prepare.py` (`trainkit.prepare`): no one is there to choose another source."""
+
+
+def families(root: Path) -> list[str]:
+    """List the families that prepare data."""
+    return sorted(path.parent.name for path in (root / PACKAGE).glob(f"*/{PREPARE}.py") if is_file(path))
+
+
+def missing(root: Path, name: str) -> str | None:
+    """Return what is wrong with a name, if no family of this name prepares data."""
+    if name.isidentifier() and is_file(root / PACKAGE / name / f"{PREPARE}.py"):
+        return None
+    where = f"there is no {PACKAGE}/{name}/{PREPARE}.py"
+    return one_line(f"no family prepares the data '{name}' ({where}){did_you_mean(name, families(root))}")
+
+
+def argv(name: str, words: Sequence[str] = (), python: str = "python") -> list[str]:
+    """Write the command that prepares the data of a family: pure, for a place that has the same project."""
+    return [python, "-m", f"{PACKAGE}.{name}.{PREPARE}", *words]
+
+
+def prepare_command(root: Path, name: str, words: Sequence[str]) -> list[str]:
+    """Write the command that prepares data here; RequestError if no family does.
+
+    It is run with `environment(root)`, in the current folder, so that paths among the words mean what they say.
+    """
+    if wrong := missing(root, name):
+        raise RequestError(wrong)
+    return argv(name, words, sys.executable)
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Return this process's environment with the project first among the places that Python imports from."""
+    paths = [str(root), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}

@@ -1,0 +1,91 @@
+"""A definition, checked: what an experiment is."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runner.definitions import program as programs
+from runner.definitions.skips import Skip, finder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A definition, checked: `matrix` always has the axis `layout`, its values in canonical form."""
+
+    name: str
+    summary: str
+    program: str
+    data: str | None
+    args: dict[str, Any]
+    program_args: dict[str, dict[str, Any]]
+    scaling: str
+    matrix: dict[str, list[Any]]
+    skip: tuple[Skip, ...]
+    baseline: dict[str, Any]
+    measure: str
+    repeat: int
+    timeout_seconds: float
+    published: dict[str, Any] | None
+    path: Path
+    root: Path
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the definition as plain JSON values with its defaults filled in, for the record.
+
+        NaN and infinity, which JSON lacks, are the words that the program's command line has for them.
+        """
+        resolved = {
+            "name": self.name,
+            "summary": self.summary,
+            "program": self.program,
+            **({"data": self.data} if self.data else {}),
+            "args": self.args,
+            "program_args": self.program_args,
+            "scaling": self.scaling,
+            "matrix": self.matrix,
+            "skip": [skip.plain() for skip in self.skip],
+            "baseline": self.baseline,
+            "measure": self.measure,
+            "repeat": self.repeat,
+            "timeout_seconds": self.timeout_seconds,
+            "published": self.published,
+        }
+        return {key: _plain(value) for key, value in resolved.items()}
+
+    def cells(
+        self, device: str | None = None, layouts: list[str] | None = None
+    ) -> list[tuple[dict[str, Any], Skip | None]]:
+        """Return every point of the matrix, and the skip that leaves it out, if one does on this device.
+
+        Other layouts may stand in for the matrix's own.
+        """
+        matrix = {**self.matrix, "layout": layouts or self.matrix["layout"]}
+        points = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
+        find_skip = finder(self.skip, device)
+        return [(point, find_skip(point)) for point in points]
+
+    def sha256(self) -> str:
+        """Hash the resolved definition."""
+        text = json.dumps(self.resolved(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def programs(self) -> dict[str, programs.Program]:
+        """Find the program of every cell, by name."""
+        names = [self.program, *self.matrix.get("program", [])]
+        return {name: programs.find(self.root, name) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value

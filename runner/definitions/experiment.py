@@ -1,0 +1,47 @@
+"""YAML -> Experiment. Every complaint has file:line, what is wrong and what was meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.core import yaml_reader
+from runner.definitions import consistency
+from runner.definitions.args import read_args, read_mapping, read_program_args
+from runner.definitions.axes import check_axes, read_matrix
+from runner.definitions.definition import Experiment
+from runner.definitions.fields import FIELDS
+from runner.definitions.project import files, find, project_root, refuse_twins
+from runner.definitions.published import read_published
+from runner.definitions.skips import DEVICES, Skip, read_skips
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["DEVICES", "KEYS", "Experiment", "Skip", "files", "find", "load", "project_root"]
+
+KEYS = (*FIELDS, "args", "program_args", "matrix", "skip", "baseline", "published")
+
+
+def load(path: Path, root: Path) -> Experiment:
+    """Read and check one definition; RequestError with file:line if anything in it is wrong."""
+    document = yaml_reader.read(path)
+    if not isinstance(document.values, dict):
+        document.fail(f"a definition is a mapping with the keys {', '.join(KEYS)}")
+    document.only_keys(KEYS)
+    refuse_twins(path, root)
+    matrix = read_matrix(document)
+    baseline = dict(read_mapping(document, "baseline"))
+    check_axes(document, matrix, baseline, "baseline")
+    experiment = Experiment(
+        **{key: field.read(document, key) for key, field in FIELDS.items()},
+        args=read_args(document, matrix),
+        program_args=read_program_args(document, matrix),
+        matrix=matrix,
+        skip=read_skips(document, matrix),
+        baseline=baseline,
+        published=read_published(document, matrix),
+        path=path,
+        root=root,
+    )
+    consistency.check(document, experiment)
+    return experiment

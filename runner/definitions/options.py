@@ -1,0 +1,172 @@
+"""The arguments that a program takes, read from its source without running it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import NamedTuple
+
+import trainkit
+from runner.core.errors import RequestError
+from trainkit.files import read_file
+
+PACKAGE = "experiments"
+LIBRARY = "trainkit"
+LARGEST_SOURCE = 1_000_000
+_FLAGS = ("store_true", "store_false")
+_SWITCH = "BooleanOptionalAction"
+_NUMBERS = ("int", "float")
+_AT_LEAST = "at_least"
+"""The type of whole numbers with a lower bound, of `trainkit.arguments`."""
+
+
+class Option(NamedTuple):
+    """One argument as its program declares it.
+
+    The kind is `int`, `float`, `flag` (it stands there or it does not), `switch` (`--amp`, `--no-amp`), or `value`
+    for anything else; choices are empty if any value is taken, or if they cannot be read from the source.
+    """
+
+    spelling: str
+    kind: str = "value"
+    choices: tuple[object, ...] = ()
+    least: int | None = None
+
+    def refuses(self, value: object) -> str | None:
+        """Return what the program takes, if this value is something else."""
+        is_bool = isinstance(value, bool)
+        if self.kind in ("flag", "switch"):
+            return None if is_bool else "true or false"
+        if self.kind == "int":
+            least = "" if self.least is None else f", at least {self.least}"
+            if not isinstance(value, int) or is_bool:
+                return f"a whole number{least}"
+            return f"a whole number{least}" if self.least is not None and value < self.least else None
+        if self.kind == "float":
+            return None if isinstance(value, int | float) and not is_bool else "a number"
+        if self.choices and value not in self.choices:
+            return "one of " + ", ".join(map(str, self.choices))
+        return None
+
+
+def read_options(root: Path, path: Path) -> dict[str, Option]:
+    """Collect `add_argument("--key", ...)` from a source file and from what it imports.
+
+    Of the project's own modules every call counts, of the library's those in functions that are called. Raises
+    RequestError, with the line, for a source that cannot be read as Python.
+    """
+    options: dict[str, Option] = {}
+    pending, seen = [path], set()
+    while pending:
+        source = pending.pop()
+        if source in seen:
+            continue
+        seen.add(source)
+        tree = _parse(source)
+        options.update(_declared_in(tree))
+        for node in ast.walk(tree):
+            for module in _imported(root, source, node):
+                file = _file(root, module)
+                if not file.is_file():
+                    continue
+                if module.startswith(f"{LIBRARY}."):
+                    options.update(_declared_by_library(_parse(file), _identifiers(tree)))
+                else:
+                    pending.append(file)
+    return options
+
+
+def _parse(source: Path) -> ast.Module:
+    try:
+        return ast.parse(read_file(source, LARGEST_SOURCE).decode(), str(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        msg = f"{source}:{line}: the program cannot be read as Python: {str(error) or 'nested too deep'}"
+        raise RequestError(msg) from None
+    except OSError as error:
+        msg = f"{source}: cannot be read: {error.strerror}"
+        raise RequestError(msg) from None
+
+
+def _declared_in(tree: ast.AST) -> dict[str, Option]:
+    options: dict[str, Option] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            options.update(_declared(node))
+    return options
+
+
+def _declared_by_library(tree: ast.Module, called: set[str]) -> dict[str, Option]:
+    """Collect what those functions of a module declare that are called, and what they call themselves."""
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    options: dict[str, Option] = {}
+    pending, seen = called & set(functions), set()
+    while pending:
+        name = pending.pop()
+        seen.add(name)
+        options.update(_declared_in(functions[name]))
+        pending |= (_identifiers(functions[name]) & set(functions)) - seen
+    return options
+
+
+def _identifiers(tree: ast.AST) -> set[str]:
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return names | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def _declared(call: ast.Call) -> dict[str, Option]:
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"):
+        return {}
+    spellings = [word.value for word in call.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+    long = [word for word in spellings if word.startswith("--")]
+    if not long:
+        return {}
+    given = {word.arg: word.value for word in call.keywords}
+    action = ast.unparse(given["action"]).strip("'\"") if "action" in given else ""
+    kind, least = _type(given.get("type")) if "nargs" not in given else ("value", None)
+    kind = "switch" if action.endswith(_SWITCH) else "flag" if action.endswith(_FLAGS) else kind
+    choices = _literals(given.get("choices"))
+    return {long[0][2:].replace("-", "_"): Option(long[0], kind, choices, least)}
+
+
+def _type(node: ast.expr | None) -> tuple[str, int | None]:
+    """Return the kind and the lower bound that an argument's type gives it."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == _AT_LEAST:
+        bound = node.args[0] if node.args else None
+        return "int", bound.value if isinstance(bound, ast.Constant) and isinstance(bound.value, int) else None
+    name = ast.unparse(node) if node else ""
+    return name if name in _NUMBERS else "value", None
+
+
+def _literals(node: ast.expr | None) -> tuple[object, ...]:
+    """Return the choices that stand in the source as they are; none if they are computed."""
+    try:
+        values = ast.literal_eval(node) if node else ()
+    except ValueError:
+        return ()
+    return tuple(values) if isinstance(values, list | tuple | set) else ()
+
+
+def _imported(root: Path, source: Path, node: ast.AST) -> list[str]:
+    """Return the modules that an import may name, of the project's programs and of the library."""
+    if isinstance(node, ast.Import):
+        modules = [alias.name for alias in node.names]
+    elif not isinstance(node, ast.ImportFrom):
+        return []
+    elif node.level:
+        if not source.parents[node.level - 1 :] or not source.parents[node.level - 1].is_relative_to(root):
+            return []
+        base = source.parents[node.level - 1].relative_to(root).parts
+        stem = ".".join((*base, *(node.module or "").split("."))).rstrip(".")
+        modules = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
+    else:
+        modules = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [module for module in modules if module.partition(".")[0] in (PACKAGE, LIBRARY)]
+
+
+def _file(root: Path, module: str) -> Path:
+    """Return the file of a module; the library is the installed one if the project has none of its own."""
+    base = root
+    if module.partition(".")[0] == LIBRARY and not (root / LIBRARY).is_dir():
+        base = Path(trainkit.__path__[0]).parent
+    return base.joinpath(*module.split(".")).with_suffix(".py")

@@ -1,0 +1,185 @@
+"""Jobs that somebody else created: their pods are read in the cluster, and the record is made from that."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from runner.core.errors import Interrupted, RequestError
+from runner.core.layout import Layout
+from runner.core.text import one_line
+from runner.core.yaml_writer import to_yaml
+from runner.definitions import experiment as definition
+from runner.definitions import program
+from runner.definitions.plan import Cell, Run
+from runner.execution.launch import describe_launch, describe_surroundings, utc_now
+from runner.execution.observer import Guarded
+from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
+from runner.records import provenance
+from runner.records.folder import RunFolder, begin, require_writable
+from runner.records.schema import FINISHED, Record
+from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
+from runner.targets.kubernetes.job import RUN
+from runner.targets.kubernetes.lifecycle import JobWatcher
+from runner.targets.kubernetes.pod_watch import selector
+from runner.targets.kubernetes.target import KubernetesSpec
+from runner.targets.torchrun import node_specs
+from trainkit import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.execution.observer import Observer
+    from runner.execution.signals import Interrupts
+    from runner.records.schema import Launch, Outcome
+    from runner.targets.base import Target
+
+LARGEST_MANIFEST = 10_000_000
+_KINDS = ("PyTorchJob", "Job")
+
+
+def attach(
+    path: Path, root: Path, results: Path, target: Target[Any], observer: Observer, interrupts: Interrupts
+) -> list[Record]:
+    """Make the record of every job of a manifest; a job that still runs is followed to its end, and never touched.
+
+    Args:
+        path: the manifest.
+        root: the project's folder.
+        results: the folder of the records.
+        target: target kubernetes, whose options name the namespace and the context.
+        observer: is shown what happens.
+        interrupts: the signals that end the command.
+
+    Raises RequestError for a file without such a job, and for a job that the cluster does not have; Interrupted after
+    a signal: the job goes on, and can be collected later.
+    """
+    require_writable(results)
+    observer = Guarded(observer)
+    records = []
+    for document in _jobs(path):
+        metadata = document["metadata"]
+        options = target.options
+        cluster = Cluster(options.namespace or str(metadata.get("namespace") or ""), options.context or "")
+        job = _find(cluster, document["kind"], str(metadata["name"]), path)
+        run = _run(job, root, path)
+        launch = _launch(job, run, target)
+        folder = RunFolder(results / launch.experiment / launch.id)
+        if (before := _before(folder)) and (before.status == "completed" or not _has_pods(cluster, job)):
+            observer.note(f"{folder.path}: collected already: {before.status}")
+            records.append(before)
+            continue
+        folder.discard()
+        folder = begin(results, launch, to_yaml(_created(job)), "", KubernetesSpec.file)
+        observer.begin(1, 1, run, folder.path)
+        record = supervise(_life(cluster, job, run, folder, launch), folder, launch, observer, interrupts)
+        if record.status == INTERRUPTED:
+            raise Interrupted
+        observer.end(run, record, folder.path)
+        records.append(record)
+    return records
+
+
+def _life(cluster: Cluster, job: dict[str, Any], run: Run, folder: RunFolder, launch: Launch) -> Life:
+    """Describe the life of a job that is watched only; its times are the cluster's."""
+
+    def keep(outcome: Outcome) -> Record:
+        if outcome.stopped_because == INTERRUPTED:
+            folder.discard()
+            return Record(launch=launch, status=INTERRUPTED, outcome=outcome)
+        finished = (str(one.place["finished"]) for one in outcome.exits if "finished" in one.place)
+        outcome.ended = max(finished, default=utc_now())
+        outcome.wall_seconds = max(0.0, (_moment(outcome.ended) - _moment(launch.started)).total_seconds())
+        return keep_whole(folder, launch, outcome)
+
+    return Life(
+        start=lambda: JobWatcher(cluster, job["kind"], job["metadata"]["name"], folder, run.cell.layout.nodes),
+        stop=lambda handle: handle.stop() if handle else None,
+        keep=keep,
+        timeout_seconds=math.inf,
+    )
+
+
+def _jobs(path: Path) -> list[dict[str, Any]]:
+    try:
+        text = files.read_file(path, LARGEST_MANIFEST).decode()
+        documents = list(YAML(typ="safe", pure=True).load_all(text))
+    except (OSError, UnicodeDecodeError, YAMLError, RecursionError) as error:
+        msg = f"{path}: {one_line(getattr(error, 'strerror', None) or error)}"
+        raise RequestError(msg) from None
+    found = [one for one in documents if isinstance(one, dict) and one.get("kind") in _KINDS and _name(one)]
+    if not found:
+        msg = f"{path}: there is no PyTorchJob and no Job with a name in it"
+        raise RequestError(msg)
+    return found
+
+
+def _name(document: dict[str, Any]) -> object:
+    metadata = document.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None
+
+
+def _find(cluster: Cluster, kind: str, name: str, path: Path) -> dict[str, Any]:
+    try:
+        return {"kind": kind, **cluster.get(cluster.path(kind, name))}
+    except ClusterError as error:
+        missing = f"no {kind} {name} there: kubectl apply -f {path}; one that has ended is kept for a day"
+        where = f"namespace {cluster.namespace} of {cluster.host}: " if error.status else ""
+        msg = where + (missing if error.is_absence else str(error))
+        raise RequestError(msg) from None
+
+
+def _run(job: dict[str, Any], root: Path, path: Path) -> Run:
+    """Read from a job's annotation which cell of which experiment it is."""
+    try:
+        told = json.loads(job["metadata"]["annotations"][RUN])
+        name, layout = str(told["experiment"]), Layout.parse(str(told["layout"]))
+        axes, args, device = dict(told["axes"]), dict(told["args"]), str(told["device"])
+        named = str(told["program"])
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
+        msg = f"{path}: the job's annotation {RUN} does not say which experiment it is: {one_line(error)}"
+        raise RequestError(msg) from None
+    experiment = definition.load(definition.find(name, root), root)
+    return Run(experiment, Cell(layout, program.find(root, named), axes, args), 1, 1, device)
+
+
+def _launch(job: dict[str, Any], run: Run, target: Target[Any]) -> Launch:
+    """Describe the launch; its id is made of the job's own, so that it is collected once."""
+    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.name)
+    nodes = node_specs(run.cell, "node0")
+    launch = describe_launch(run, target.name, nodes, describe_surroundings(code), target.options)
+    metadata = job["metadata"]
+    created = _moment(metadata["creationTimestamp"])
+    launch.id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{metadata['uid'][:8]}"
+    launch.started = created.isoformat(timespec="milliseconds")
+    launch.by_hand = True
+    return launch
+
+
+def _created(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the job as it was created, less what the cluster keeps about it."""
+    request = {key: value for key, value in job.items() if key != "status"}
+    request["metadata"] = {key: value for key, value in job["metadata"].items() if key != "managedFields"}
+    return request
+
+
+def _before(folder: RunFolder) -> Record | None:
+    try:
+        record = folder.read()
+    except (OSError, ValueError):
+        return None
+    return record if record.status in FINISHED else None
+
+
+def _has_pods(cluster: Cluster, job: dict[str, Any]) -> bool:
+    found = cluster.get(cluster.path(PODS), labelSelector=selector(job["kind"], job["metadata"]["name"]))
+    return bool(found.get("items"))
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,0 +1,63 @@
+"""Run -> Launch: all that is known before a run is started."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from runner.records import provenance
+from runner.records.folder import new_id
+from runner.records.schema import SCHEMA, Launch
+
+if TYPE_CHECKING:
+    from runner.definitions.plan import Run
+    from runner.targets.base import NodeSpec
+
+
+def describe_surroundings(code: dict[str, Any]) -> dict[str, Any]:
+    """Describe what surrounds a run: this runner, this machine, and the code."""
+    return {"runner": provenance.describe_runner(), "host": provenance.describe_host(), "code": code}
+
+
+def describe_launch(
+    run: Run, target: str, nodes: list[NodeSpec], surroundings: dict[str, Any], options: Any = None
+) -> Launch:
+    """Describe a run before it is started.
+
+    Args:
+        run: the run.
+        target: the target's name.
+        nodes: what is started on each node.
+        surroundings: the runner, the machine, the code, and the image if there is one.
+        options: the dataclass of the target's options, if it has any; those without a value are left out.
+    """
+    experiment, cell = run.experiment, run.cell
+    chosen = {name: value for name, value in asdict(options).items() if value not in (None, "")} if options else {}
+    return Launch(
+        schema=SCHEMA,
+        id=new_id(target),
+        experiment=experiment.name,
+        target=target,
+        layout=str(cell.layout),
+        axes=cell.axes,
+        repeat=run.repeat,
+        repeats=run.repeats,
+        program=cell.program.name,
+        args=cell.args,
+        scaling=experiment.scaling,
+        measure=experiment.measure,
+        device=run.device,
+        timeout_seconds=experiment.timeout_seconds,
+        definition=experiment.resolved(),
+        definition_sha256=experiment.sha256(),
+        argv=[node.argv for node in nodes],
+        started=utc_now(),
+        options=chosen,
+        **surroundings,
+    )
+
+
+def utc_now() -> str:
+    """Return the time of day as a record has it."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

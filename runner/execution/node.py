@@ -1,0 +1,158 @@
+"""One node of a run that nobody supervises as a whole: what the files of `compose/` start in each container.
+
+It leaves the raw files, and how its torchrun ended. The record is made by `runner collect`, or in memory by
+`runner summarize`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from runner.core.errors import Interrupted, KitError, RequestError
+from runner.definitions.plan import make_plan
+from runner.execution import handshake
+from runner.execution.handshake_messages import read_secret
+from runner.execution.launch import describe_launch, describe_surroundings
+from runner.execution.observer import Guarded
+from runner.execution.supervise import INTERRUPTED, Life, supervise
+from runner.records import provenance
+from runner.records.folder import RunFolder, begin, new_id
+from runner.records.parse import collect
+from runner.records.schema import NodeExit
+from runner.targets.base import LaunchSpec
+from runner.targets.local import LocalHandle
+from runner.targets.torchrun import node_specs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.definitions.experiment import Experiment
+    from runner.definitions.plan import Run
+    from runner.execution.observer import Observer
+    from runner.execution.signals import Interrupts
+    from runner.records.schema import Launch, Outcome, Record
+
+TARGET = "compose"
+
+
+def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -> Run:
+    """Choose the one cell that is run: the layout, and what `--key value` words say of args and axes.
+
+    An axis that no word names gets its first value that is not skipped.
+    """
+    only: list[str] = []
+    changes: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        key, equals, value = word.partition("=")
+        name = key.removeprefix("--").replace("-", "_")
+        if not key.startswith("--") or not name:
+            msg = f"ARGS: '{word}' is no arg: write them as the program takes them, for example --epochs 1"
+            raise RequestError(msg)
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        (only if name in experiment.matrix else changes).append(f"{name}={value}")
+    return make_plan(experiment, device=device, layouts=[layout], only=only, changes=changes, repeat=1).runs[0]
+
+
+def run_node(run: Run, node: int, master: str, results: Path, observer: Observer, interrupts: Interrupts) -> int:
+    """Start one node's processes, follow them to their end, and leave all that the record needs; return 0 or 1."""
+    _become_owner_of(results)
+    observer = Guarded(observer)
+    specs = node_specs(run.cell, master)
+    if not 0 <= node < run.cell.layout.nodes:
+        msg = f"--node {node}: layout {run.cell.layout} has the nodes 0 to {run.cell.layout.nodes - 1}"
+        raise RequestError(msg)
+    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.name)
+    launch = describe_launch(run, TARGET, specs, describe_surroundings(code))
+    launch.by_hand = True
+    spec = LaunchSpec(specs, str(run.experiment.root), run.device)
+    folder, refused = _rendezvous(launch, spec, node, master, results, observer, interrupts)
+    with folder.held():
+        observer.begin(1, 1, run, folder.path)
+        if refused:
+            because = INTERRUPTED if isinstance(refused, Interrupted) else None
+            folder.keep_exit(NodeExit(node, 1, stopped_because=because))
+            raise refused
+        record = supervise(_life(spec, node, folder, launch), folder, launch, observer, interrupts)
+    ended = record.outcome.exits[0] if record.outcome else NodeExit(node, 1)
+    if node == 0 or ended.code != 0:
+        observer.end(run, record, folder.path)
+    return 0 if ended.code == 0 else 1
+
+
+def _life(spec: LaunchSpec, node: int, folder: RunFolder, launch: Launch) -> Life:
+    """Describe the life of one node's torchrun; other nodes of the run may live on the same machine."""
+
+    def keep(outcome: Outcome) -> Record:
+        ended = outcome.exits[0] if outcome.exits else NodeExit(node, stopped=True)
+        ended.stopped_because = outcome.stopped_because
+        outcome.exits = [ended]
+        folder.keep_exit(ended)
+        return collect(folder, launch, outcome)
+
+    return Life(
+        start=lambda: LocalHandle({node: spec.nodes[node]}, spec.cwd, folder, f"{folder.path.name}/node{node}"),
+        stop=lambda handle: handle.stop() if handle else None,
+        keep=keep,
+        timeout_seconds=launch.timeout_seconds,
+        watched_as=("local", []),
+    )
+
+
+def _rendezvous(
+    launch: Launch,
+    spec: LaunchSpec,
+    node: int,
+    master: str,
+    results: Path,
+    observer: Observer,
+    interrupts: Interrupts,
+) -> tuple[RunFolder, KitError | None]:
+    """Agree with the other nodes on the run's folder.
+
+    A node that is left alone, refused or interrupted keeps a folder of its own; the second part says why.
+    """
+    launch.id = new_id(TARGET)
+    what = f"{launch.definition_sha256} {launch.argv} {launch.layout} {launch.code.get('sources_sha256')}"
+    work = hashlib.sha256(what.encode()).hexdigest()
+    secret = read_secret(os.environ)
+    refused: KitError | None = None
+    folder = begin(results, launch, spec.text(launch.id), "") if node == 0 else None
+    try:
+        with interrupts.raising():
+            if node == 0:
+                handshake.host(launch.id, work, len(spec.nodes), master, secret, observer.note)
+            else:
+                launch.id = handshake.join(master, node, work, secret, observer.note)
+    except KeyboardInterrupt:
+        refused = Interrupted()
+    except KitError as error:
+        refused = error
+    folder = folder or RunFolder(results / launch.experiment / launch.id)
+    if not folder.path.is_dir():
+        folder = begin(results, launch, spec.text(launch.id), "")
+    if refused:
+        with folder.open_agent(node) as output:
+            output.write(f"error: {refused}\n".encode())
+    return folder, refused
+
+
+def _become_owner_of(results: Path) -> None:
+    """Go on as the user who owns the results folder, so that the files are theirs; only root can and must."""
+    try:
+        owner = results.stat()
+    except OSError as error:
+        msg = f"{results}: {error.strerror}: make the folder and mount it"
+        raise RequestError(msg) from None
+    if os.geteuid() == 0 and owner.st_uid:
+        os.setgroups([])
+        os.setgid(owner.st_gid)
+        os.setuid(owner.st_uid)
+    if not os.access(results, os.W_OK):
+        own = f"user {os.geteuid()} cannot write in it"
+        msg = f"{results} belongs to user {owner.st_uid} and {own}: set KIT_UID and KIT_GID to its owner"
+        raise RequestError(msg)

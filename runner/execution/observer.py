@@ -1,0 +1,83 @@
+"""Who is shown what happens. Execution knows this protocol; only the command line knows a terminal."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.definitions.plan import Run
+    from runner.records.events import Event
+    from runner.records.schema import Record
+
+
+class Observer(Protocol):
+    """Receives what happens while runs are carried out."""
+
+    def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
+        """Receive that a run begins, the first of `total` with number 1."""
+
+    def event(self, event: Event) -> None:
+        """Receive an event of the run in progress."""
+
+    def note(self, text: str) -> None:
+        """Receive something to say about the whole."""
+
+    def stopping(self, why: str) -> None:
+        """Receive that the run is being ended: `interrupted`, `timed_out`, or what went wrong."""
+
+    def end(self, run: Run, record: Record, folder: Path) -> None:
+        """Receive how a run ended."""
+
+    def left_out(self, run: Run) -> None:
+        """Receive that a further repeat of a failed cell is not run."""
+
+
+class Guarded:
+    """An observer whose defects end no run: the first one becomes a note, and the others are passed over."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._noted = False
+
+    def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
+        """Pass it on."""
+        with self._guard():
+            self._observer.begin(number, total, run, folder)
+
+    def event(self, event: Event) -> None:
+        """Pass it on."""
+        with self._guard():
+            self._observer.event(event)
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        with self._guard():
+            self._observer.note(text)
+
+    def stopping(self, why: str) -> None:
+        """Pass it on."""
+        with self._guard():
+            self._observer.stopping(why)
+
+    def end(self, run: Run, record: Record, folder: Path) -> None:
+        """Pass it on."""
+        with self._guard():
+            self._observer.end(run, record, folder)
+
+    def left_out(self, run: Run) -> None:
+        """Pass it on."""
+        with self._guard():
+            self._observer.left_out(run)
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run matters more than its picture
+            if not self._noted:
+                self._noted = True
+                self.note(f"something could not be shown: {type(error).__name__}: {error}")

@@ -1,0 +1,65 @@
+"""The disk of a run's folder: whether it can still be written, and a reserve for the record of a run that fills it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RESERVE_BYTES = 131_072
+LITTLE_BYTES = 65_536
+"""A disk with less room than this is full while a run lasts."""
+NEXT_RUN_BYTES = 1_000_000
+"""A disk with less room than this is full for a next run."""
+
+
+class Reserve:
+    """Room that is held while a run lasts; the file has no name, so nothing is left of it however the runner ends."""
+
+    def __init__(self, folder: Path) -> None:
+        """Hold it; OSError if the disk does not have it."""
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - held until `free`
+        try:
+            os.posix_fallocate(self._file.fileno(), 0, RESERVE_BYTES)
+        except OSError:
+            self._file.close()
+            raise
+
+    def free(self) -> None:
+        """Give it back, for the record."""
+        self._file.close()
+
+
+def what_is_lost(folder: Path, least_bytes: int = LITTLE_BYTES) -> str | None:
+    """Say why a folder cannot be written any more: it is gone, read-only, or its disk is full; None if it can."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError as error:
+        return describe_error(error, folder)
+    if not os.access(folder, os.W_OK):
+        return _read_only(folder)
+    blocks = disk.f_bavail if os.geteuid() else disk.f_bfree
+    return _full(folder) if disk.f_blocks > 0 and blocks * disk.f_frsize < least_bytes else None
+
+
+def describe_error(error: OSError, folder: Path) -> str:
+    """Say why something in a run's folder could not be read or written: the disk, the folder, or the system's words."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _full(folder)
+    if error.errno in (errno.ENOENT, errno.ENOTDIR) and not folder.exists():
+        return f"{folder} is gone: it was removed or renamed while the run lasted"
+    if error.errno == errno.EROFS:
+        return _read_only(folder)
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+def _full(folder: Path) -> str:
+    return f"the disk of {folder} is full"
+
+
+def _read_only(folder: Path) -> str:
+    return f"{folder} can no longer be written: it has become read-only"

@@ -1,0 +1,107 @@
+"""Plan -> Records: one run after the other, each with its folder, its deadline and its record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import Interrupted, RequestError, RunError
+from runner.execution.launch import describe_launch, describe_surroundings
+from runner.execution.observer import Guarded
+from runner.execution.room import NEXT_RUN_BYTES, what_is_lost
+from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
+from runner.records import provenance
+from runner.records.folder import begin, require_writable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.definitions.plan import Plan
+    from runner.execution.observer import Observer
+    from runner.execution.signals import Interrupts
+    from runner.records.folder import RunFolder
+    from runner.records.schema import Launch, Record
+    from runner.targets.base import LaunchSpec, Target
+
+NOT_STARTED = "the further runs are not started"
+
+
+def execute(
+    plan: Plan, target: Target[Any], words: list[str], results: Path, observer: Observer, interrupts: Interrupts
+) -> list[Record]:
+    """Carry out all runs in order; further repeats of a cell that failed are left out, and the observer is told.
+
+    Args:
+        plan: the runs.
+        target: where they are carried out.
+        words: the target's options, as `name=value`, for the watchdog.
+        results: the folder of the records.
+        observer: is shown what happens.
+        interrupts: the signals that end the command.
+
+    Raises Interrupted after a signal, if what was started has ended and its record is written; RunError if a later
+    run's folder cannot be made, for example on a full disk.
+    """
+    observer = Guarded(observer)
+    specs = [target.spec(run) for run in plan.runs]
+    for spec in specs:
+        target.preflight(spec)
+    require_writable(results)  # before minutes are spent on an image
+    surroundings, diff = _surroundings(plan, target, specs[0], observer, interrupts)
+    records: list[Record] = []
+    failed: set[str] = set()
+    for number, (run, spec) in enumerate(zip(plan.runs, specs, strict=True), 1):
+        if str(run.cell) in failed:
+            observer.left_out(run)
+            continue
+        launch = describe_launch(run, target.name, spec.nodes, surroundings[run.cell.program.name], target.options)
+        folder = _begin(results, launch, spec, diff, earlier=bool(records))
+        observer.begin(number, len(plan.runs), run, folder.path)
+        record = supervise(_life(target, words, spec, folder, launch), folder, launch, observer, interrupts)
+        observer.end(run, record, folder.path)
+        records.append(record)
+        if record.status == INTERRUPTED or interrupts.asked:
+            raise Interrupted
+        if record.status != "completed":
+            failed.add(str(run.cell))
+            if number < len(specs) and (lost := what_is_lost(results, NEXT_RUN_BYTES)):
+                msg = f"{lost}; {NOT_STARTED}"
+                raise RunError(msg)
+    return records
+
+
+def _surroundings(
+    plan: Plan, target: Target[Any], spec: LaunchSpec, observer: Observer, interrupts: Interrupts
+) -> tuple[dict[str, dict[str, Any]], str]:
+    """Build the image if there is one; describe the surroundings of each program's runs, and the code's changes."""
+    try:
+        with interrupts.raising():
+            image = target.image(spec, observer.note)
+            root, diff = plan.runs[0].experiment.root, ""
+            of_programs = {}
+            for program in {run.cell.program.name for run in plan.runs}:
+                code, diff = provenance.describe_code(root, program)
+                of_programs[program] = {**describe_surroundings(code), "image": image}
+            return of_programs, diff
+    except KeyboardInterrupt:
+        raise Interrupted from None
+
+
+def _begin(results: Path, launch: Launch, spec: LaunchSpec, diff: str, *, earlier: bool) -> RunFolder:
+    """Make a run's folder; if runs were carried out before, a failure is not one of the request."""
+    try:
+        return begin(results, launch, spec.text(launch.id), diff, spec.file)
+    except RequestError as error:
+        if not earlier:
+            raise
+        msg = f"{error}; {NOT_STARTED}"
+        raise RunError(msg) from None
+
+
+def _life(target: Target[Any], words: list[str], spec: LaunchSpec, folder: RunFolder, launch: Launch) -> Life:
+    return Life(
+        start=lambda: target.start(spec, folder),
+        stop=lambda handle: handle.stop() if handle else target.cleanup(folder),
+        keep=lambda outcome: keep_whole(folder, launch, outcome),
+        timeout_seconds=launch.timeout_seconds,
+        watched_as=(target.name, words),
+    )

@@ -1,0 +1,54 @@
+"""Ctrl-C, SIGTERM and SIGHUP: they interrupt what may be interrupted, and are held back everywhere else."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+
+class Interrupts:
+    """Whether a signal has asked for the end, and where it may raise KeyboardInterrupt."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._raises = False
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt at the first signal, also at one that came before; further signals are held back."""
+        try:
+            self._raises = True
+            self._raise_if_asked()
+            yield
+        finally:
+            self._raises = False
+
+    def take(self, _number: int, _frame: FrameType | None) -> None:
+        """Remember a signal; the handler of all of them."""
+        self.asked = True
+        self._raise_if_asked()
+
+    def _raise_if_asked(self) -> None:
+        if self.asked and self._raises:
+            self._raises = False
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def taken() -> Iterator[Interrupts]:
+    """Take the signals that end a command; SIGHUP only if it is not ignored, which `nohup` asks for."""
+    interrupts = Interrupts()
+    numbers = [signal.SIGINT, signal.SIGTERM]  # SIGINT also if it is ignored: a shell does so for background jobs
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupts.take) for number in numbers}
+    try:
+        yield interrupts
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,120 @@
+"""One run from its start to its record: start, follow, stop, record; for `run`, `node` and `attach` alike."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.core.errors import KitError
+from runner.execution.launch import utc_now
+from runner.execution.room import Reserve, describe_error, what_is_lost
+from runner.records.events import parse_checked
+from runner.records.parse import collect
+from runner.records.schema import Outcome, Record
+from runner.targets import watchdog
+from runner.targets.base import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.execution.observer import Observer
+    from runner.execution.signals import Interrupts
+    from runner.records.folder import RunFolder
+    from runner.records.schema import Launch
+    from runner.targets.base import Handle
+
+INTERRUPTED = "interrupted"
+TIMED_OUT = "timed_out"
+LOOK_SECONDS = 2.0
+"""How often the folder is looked at: whether it is still there and can be written."""
+MOST_LOST = 3
+"""So many looks in a row have to find it lost: a disk may be full for a moment."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """What differs between the runs of `run`, `node` and `attach`.
+
+    Args:
+        start: starts the run, or begins to watch one that runs; OSError if that fails.
+        stop: ends what was started; without a handle the start itself was interrupted or failed.
+        keep: writes the record; OSError, ValueError or KitError if that fails.
+        timeout_seconds: after this time the run is stopped.
+        watched_as: the target and the words of its options, by which a watchdog cleans up if the runner is killed;
+            None if nothing is started.
+    """
+
+    start: Callable[[], Handle]
+    stop: Callable[[Handle | None], None]
+    keep: Callable[[Outcome], Record]
+    timeout_seconds: float
+    watched_as: tuple[str, list[str]] | None = None
+
+
+def supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer, interrupts: Interrupts) -> Record:
+    """Carry out one run and return its record, however it ends: done, failed, out of time, or interrupted."""
+    began = time.monotonic()
+    guard = watchdog.watch(life.watched_as[0], folder.path, life.watched_as[1]) if life.watched_as else None
+    reserve, handle, because = None, None, None
+    try:
+        with interrupts.raising():
+            reserve = Reserve(folder.path)
+            handle = life.start()
+            because = follow(handle, folder, began + life.timeout_seconds, observer)
+    except KeyboardInterrupt:
+        because = INTERRUPTED
+    except OSError as error:
+        because = f"could not be started or followed: {describe_error(error, folder.path)}"
+    if because:
+        observer.stopping(because)
+        life.stop(handle)
+    if guard:
+        watchdog.release(guard)
+    exits = handle.exits if handle else []
+    if because is None and any(one.code != 0 for one in exits):
+        because = what_is_lost(folder.path)
+    if reserve:
+        reserve.free()
+    outcome = Outcome(ended=utc_now(), wall_seconds=time.monotonic() - began, exits=exits, stopped_because=because)
+    return _record(life, folder, launch, outcome)
+
+
+def follow(handle: Handle, folder: RunFolder, deadline: float, observer: Observer) -> str | None:
+    """Show what comes until all has ended; return why the run has to be stopped before that, if it has to."""
+    look, times_lost = time.monotonic() + LOOK_SECONDS, 0
+    for line in handle.lines():
+        if isinstance(line, Note):
+            observer.note(line.text)
+        elif line is not None and (event := parse_checked(line.text)) is not None:
+            observer.event(event)
+        now = time.monotonic()
+        if now > deadline:
+            return TIMED_OUT
+        if now > look:
+            lost = what_is_lost(folder.path)
+            times_lost = times_lost + 1 if lost else 0
+            if times_lost == MOST_LOST:
+                return lost
+            look = now + LOOK_SECONDS
+    return None
+
+
+def keep_whole(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
+    """Write how a run ended, and its record."""
+    folder.keep_outcome(outcome)
+    record = collect(folder, launch, outcome)
+    folder.finish(record)
+    return record
+
+
+def _record(life: Life, folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
+    """Write the record; if that fails, return one that says why, so that the run is reported all the same."""
+    try:
+        return life.keep(outcome)
+    except OSError as error:
+        why = describe_error(error, folder.path)
+    except (ValueError, KitError) as error:
+        why = str(error)
+    status = INTERRUPTED if outcome.stopped_because == INTERRUPTED else "failed"
+    return Record(launch=launch, status=status, reason=f"its record could not be written: {why}", outcome=outcome)

@@ -1,0 +1,1 @@
+"""What a run leaves in `results/`, and what is read from that."""

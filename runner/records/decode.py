@@ -1,0 +1,83 @@
+"""Bytes of a run's folder -> Record, Launch, Outcome: a ValueError says what is wrong with them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from runner.core.text import one_line
+from runner.core.values import plain
+from runner.records.schema import SCHEMA, STATUSES, Launch, Record
+
+MOST_CONTAINERS = 500_000
+MOST_VALUES = 2_000_000
+"""A record of 65,536 ranks has less; more would take more memory than a table may."""
+_SMALL = 4_000_000
+_MAPPINGS = ("axes", "args", "definition", "runner", "host", "code", "options")
+_decoder = msgspec.json.Decoder(Record)
+_Kind = TypeVar("_Kind")
+
+
+def read_record(data: bytes) -> Record:
+    """Decode `run.json`; ValueError if it is torn, foreign, too large, or of a newer schema."""
+    if not data.strip():
+        msg = "empty"
+        raise ValueError(msg)
+    _check_size(data)
+    try:
+        record = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(_why(data, error)) from None
+    if record.launch.schema > SCHEMA:
+        raise ValueError(_newer(record.launch.schema))
+    if record.status not in STATUSES:
+        msg = f"no status of a run: {one_line(record.status, 40)}"
+        raise ValueError(msg)
+    return record
+
+
+def read_launch(data: bytes) -> Launch:
+    """Decode `request/launch.json`; what JSON readers cannot carry is null."""
+    launch = decode(data, Launch)
+    if launch.schema > SCHEMA:
+        raise ValueError(_newer(launch.schema))
+    for name in _MAPPINGS:
+        setattr(launch, name, plain(getattr(launch, name)) or {})
+    launch.image = plain(launch.image)
+    return launch
+
+
+def decode(data: bytes, kind: type[_Kind]) -> _Kind:
+    """Decode JSON into a structure."""
+    _check_size(data)
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        msg = f"no {kind.__name__} of this runner: {one_line(error)}"
+        raise ValueError(msg) from None
+
+
+def _check_size(data: bytes) -> None:
+    """Refuse what would take hundreds of megabytes in memory: each value takes up to a hundred times its JSON."""
+    if len(data) < _SMALL:
+        return
+    if data.count(b"[") + data.count(b"{") > MOST_CONTAINERS or data.count(b",") > MOST_VALUES:
+        msg = f"more than {MOST_VALUES:,} values"
+        raise ValueError(msg)
+
+
+def _why(data: bytes, error: Exception) -> str:
+    try:
+        value: Any = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as torn:
+        return f"torn or no JSON: {torn}"
+    launch = value.get("launch") if isinstance(value, dict) else None
+    schema = launch.get("schema") if isinstance(launch, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        return _newer(schema)
+    return f"no record of this runner: {error}"
+
+
+def _newer(schema: int) -> str:
+    return f"of schema {one_line(schema, 20)}, newer than this runner's {SCHEMA}: update the runner"

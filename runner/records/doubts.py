@@ -1,0 +1,57 @@
+"""What makes a record doubtful: figures that nothing can have measured, clocks and counts that contradict."""
+
+from __future__ import annotations
+
+from runner.core.text import one_line
+from runner.core.values import number
+
+MOST_KEPT = 20
+_LONGEST = 300
+
+
+class Doubts:
+    """The doubts about one run, each once; of very many, the first ones and their number."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, None] = {}
+        self._further = 0
+
+    def add(self, doubt: str) -> None:
+        """Take in one sentence."""
+        doubt = one_line(doubt, _LONGEST)
+        if doubt in self._kept:
+            return
+        if len(self._kept) < MOST_KEPT:
+            self._kept[doubt] = None
+        else:
+            self._further += 1
+
+    def all(self) -> list[str]:
+        """Return the sentences, in the order in which they came."""
+        return [*self._kept, *([f"and {self._further:,} more of this kind"] if self._further else [])]
+
+
+def check_figure(name: str, value: object, doubts: Doubts, where: str = "") -> float | None:
+    """Return a measured figure if its name allows its value, else None, and a doubt.
+
+    Seconds, bytes and rates are 0 or more, an accuracy is a share from 0 to 1, and none is beyond `values.LARGEST`.
+    """
+    if name.endswith("accuracy"):
+        found = number(value, 0.0, 1.0)
+    elif name.endswith(("seconds", "bytes", "per_second")):
+        found = number(value, 0.0)
+    else:
+        found = number(value)
+    if found is None and isinstance(value, int | float) and not isinstance(value, bool):
+        doubts.add(f"{where}{name} {_short(value)}: no such figure can be measured")
+    return found
+
+
+def check_metrics(metrics: dict[str, float], doubts: Doubts) -> dict[str, float]:
+    """Return the figures of a record that can be, with a doubt for each other."""
+    checked = {name: check_figure(name, value, doubts) for name, value in metrics.items()}
+    return {name: value for name, value in checked.items() if value is not None}
+
+
+def _short(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) or abs(value) < 10**15 else "beyond 10^15"

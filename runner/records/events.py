@@ -1,0 +1,148 @@
+"""What processes print -> Events, broken lines, and nothing.
+
+Event lines follow MLPerf logging (mlcommons/logging, `mllog`): `:::MLLOG {json}` with the keys namespace, time_ms,
+event_type, key, value and metadata. As in that project's parser, what stands before the token is another program's
+prefix and is ignored. Every other line is foreign and is ignored too; a line that begins right and breaks comes back
+as a value with its place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from runner.core.values import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOKEN = b":::MLLOG "
+LONGEST_KEPT = 200
+BLOCK_BYTES = 65_536
+LONGEST_LINE = BLOCK_BYTES
+"""Bytes; a longer line is dropped. Those of the kit's own programs have at most 4,096."""
+TOO_LONG = f"longer than {LONGEST_LINE:,} bytes"
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event: when (ms since 1970), what, its value, and the fields of its metadata (`rank`, `seq`, ...).
+
+    Value and metadata hold whatever a program printed: who takes a figure from there checks it with `core.values`.
+    """
+
+    time_ms: float
+    key: str
+    value: Any = None
+    metadata: dict[str, Any] = {}
+    event_type: str = "POINT_IN_TIME"
+    namespace: str = ""
+
+
+class Malformed(msgspec.Struct, gc=False):
+    """A line that begins as an event and is none: its number from 1, why, and its beginning."""
+
+    line: int
+    reason: str
+    text: str
+
+
+class Block(NamedTuple):
+    """What some lines held: events, broken event lines, and how many foreign lines were too long to look at."""
+
+    events: list[Event]
+    malformed: list[Malformed]
+    too_long: int
+
+
+_decoder = msgspec.json.Decoder(Event)
+_block_decoder = msgspec.json.Decoder(list[Event])
+_payload = re.compile(re.escape(TOKEN) + rb"(.*)")
+
+
+def parse_line(line: bytes, number: int = 1) -> Event | Malformed | None:
+    """Parse one line without its newline; it never raises."""
+    start = line.find(TOKEN)
+    if start < 0:
+        return None
+    if len(line) > LONGEST_LINE:
+        return _malformed(number, TOO_LONG, line)
+    try:
+        return _decoder.decode(line[start + len(TOKEN) :])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _malformed(number, str(error), line)
+
+
+def parse_checked(line: bytes) -> Event | None:
+    """Parse a line that is to be shown while a run lasts: null in place of whatever no figure or text can be."""
+    event = parse_line(line)
+    if not isinstance(event, Event):
+        return None
+    event.value, event.metadata = plain(event.value), plain(event.metadata) or {}
+    return event
+
+
+def read_events(file: BinaryIO) -> Iterator[Block]:
+    """Yield everything that a process printed, in order, block by block; memory stays bounded whatever is in the file.
+
+    The event lines of a block are decoded as one JSON list, which is several times as fast as one by one; if that
+    fails, some line is broken, and each is looked at alone.
+    """
+    number = 1
+    for text, too_long in _whole_lines(file):
+        if too_long:
+            begun = TOKEN in text
+            yield Block([], [_malformed(number, TOO_LONG, text)] if begun else [], 0 if begun else 1)
+            number += 1
+            continue
+        yield _parse(text, number)
+        number += text.count(b"\n")
+
+
+def _whole_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """Yield whole lines, many at a time, and the beginning of each line that is too long (with True)."""
+    rest = b""
+    skipping = False
+    while data := file.read(BLOCK_BYTES):
+        if skipping:
+            end = data.find(b"\n") + 1
+            if not end:
+                continue
+            data, skipping = data[end:], False
+        data = rest + data
+        first = data.find(b"\n")
+        if first > LONGEST_LINE or (first < 0 and len(data) > LONGEST_LINE):
+            yield data[:LONGEST_LINE], True
+            rest, skipping = b"", first < 0
+            if skipping:
+                continue
+            data = data[first + 1 :]
+        end = data.rfind(b"\n") + 1
+        if end:
+            yield data[:end], False
+        rest = data[end:]
+    if rest:
+        yield rest, False
+
+
+def _parse(data: bytes, number: int) -> Block:
+    payloads = _payload.findall(data)
+    try:
+        events = _block_decoder.decode(b"[" + b",".join(payloads) + b"]")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        events = None
+    malformed: list[Malformed] = []
+    if events is None or len(events) != len(payloads):
+        events = []
+        for line_number, line in enumerate(data.split(b"\n"), number):
+            parsed = parse_line(line, line_number)
+            if isinstance(parsed, Event):
+                events.append(parsed)
+            elif parsed is not None:
+                malformed.append(parsed)
+    return Block(events, malformed, 0)
+
+
+def _malformed(number: int, reason: str, line: bytes) -> Malformed:
+    return Malformed(number, reason, line[:LONGEST_KEPT].decode("utf-8", "replace"))

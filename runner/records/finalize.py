@@ -1,0 +1,121 @@
+"""Runs without a record of their own: made from what their launchers left, in memory or for good."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.core.errors import RequestError
+from runner.core.layout import Layout
+from runner.core.text import one_line
+from runner.records.folder import RunFolder
+from runner.records.parse import collect
+from runner.records.provenance import is_alive
+from runner.records.schema import NodeExit, Outcome
+from trainkit import files
+
+if TYPE_CHECKING:
+    from runner.records.schema import Launch, Record
+
+_LATEST = 253_402_300_799.0  # the end of the year 9999
+MOST_BYTES_IN_MEMORY = 64_000_000
+"""Raw bytes of a run whose record a summary makes in memory; of a larger one somebody has to ask for it."""
+
+
+def derive(folder: RunFolder, most_bytes: int | None = None) -> Record | None:
+    """Make the record of a run that was started by hand, in memory, once it has ended; None while it still runs.
+
+    Nothing is written. ValueError or OSError for a folder that is broken, and for one of more than `most_bytes`.
+    """
+    found = _derive(folder, most_bytes)
+    return found[1] if found else None
+
+
+def finalize(folder: RunFolder) -> Record | None:
+    """Make the record of a run that was started by hand, and keep it; None while it still runs.
+
+    ValueError or OSError for a folder that is broken or cannot be written.
+    """
+    found = _derive(folder, None)
+    if found is None:
+        return None
+    outcome, record = found
+    folder.keep_outcome(outcome)
+    folder.finish(record)
+    return record
+
+
+def reparse(path: Path) -> Record:
+    """Parse a run's raw files again and replace its record; RequestError if it still runs or is none."""
+    if path.is_symlink():
+        msg = f"{one_line(path)}: no run's folder: it is a link, and links are not followed"
+        raise RequestError(msg)
+    folder = RunFolder(path)
+    try:
+        return _reparse(folder)
+    except FileNotFoundError as error:
+        lacks = f"it has no {Path(str(error.filename)).name}" if path.is_dir() else "it does not exist"
+        msg = f"{one_line(path)}: no run's folder: {lacks}"
+        raise RequestError(msg) from None
+    except (ValueError, OSError) as error:
+        raise RequestError(one_line(f"{path}: {_words(error)}")) from None
+
+
+def _reparse(folder: RunFolder) -> Record:
+    launch, outcome = folder.launch(), folder.outcome()
+    if not files.is_folder(folder.raw):
+        msg = "its raw files are gone or behind a link: there is nothing to parse"
+        raise ValueError(msg)
+    if outcome is None and launch.by_hand:
+        record = finalize(folder)
+        if record is None:
+            msg = "it still runs"
+            raise ValueError(msg)
+        return record
+    if outcome is None and is_alive(launch.runner) is not False:
+        msg = f"its runner still lives, or is on another machine ({one_line(launch.runner.get('host'))})"
+        raise ValueError(msg)
+    record = collect(folder, launch, outcome)
+    folder.replace(record)
+    return record
+
+
+def _derive(folder: RunFolder, most_bytes: int | None) -> tuple[Outcome, Record] | None:
+    if folder.is_held():
+        return None
+    launch = folder.launch()
+    layout = Layout.parse(launch.layout)
+    raw = folder.raw_files(layout)
+    if most_bytes is not None and raw.bytes > most_bytes:
+        msg = f"its raw files have {raw.bytes:,} bytes"
+        raise ValueError(msg)
+    known, broken = folder.exits(raw)
+    outcome = _outcome(launch, {one.node: one for one in known}, layout.nodes, raw.last_written)
+    record = collect(folder, launch, outcome)
+    record.doubts += broken
+    return outcome, record
+
+
+def _outcome(launch: Launch, known: dict[int, NodeExit], nodes: int, last_written: float) -> Outcome:
+    began = _moment(launch.started)
+    ended = datetime.fromtimestamp(min(max(last_written, began.timestamp()), _LATEST), timezone.utc)
+    exits = [known.get(node) or NodeExit(node) for node in range(nodes)]
+    return Outcome(
+        ended=ended.isoformat(timespec="milliseconds"),
+        wall_seconds=(ended - began).total_seconds(),
+        exits=exits,
+        stopped_because=next((one.stopped_because for one in exits if one.stopped_because), None),
+    )
+
+
+def _moment(text: str) -> datetime:
+    """Read a time of day; one without a zone is UTC. ValueError for what is none."""
+    moment = datetime.fromisoformat(text[:40].replace("Z", "+00:00"))
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{Path(str(error.filename)).name}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

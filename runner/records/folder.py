@@ -1,0 +1,249 @@
+"""Record <-> `results/`: the only writer there.
+
+A run's folder is `results/<experiment>/<UTC time>-<target>-<id>/`. `run.json` says `running` before anything is
+started and is replaced whole (written beside, flushed to the disk, renamed), so that a kill at any moment leaves one
+of the two. `raw/` is the truth: all else of a record is parsed from it, from `request/launch.json` and from
+`raw/outcome.json`, and can be parsed again.
+
+A folder may come from a stranger: nothing in it is read, moved or written through a link.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
+
+from runner.core.errors import RequestError
+from runner.core.layout import Layout
+from runner.records.decode import decode, read_launch, read_record
+from runner.records.raw_files import RawFiles
+from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LARGEST_RECORD = 64_000_000
+_LARGEST_EXIT = 1_000_000
+_COPIED_BYTES = 1_000_000
+_LARGEST_RECORDING = 8_000_000_000
+# A name that stays in its folder, whoever it came from.
+_NAME = re.compile(r"\w[\w.+-]{0,199}")
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def raw(self) -> Path:
+        """Where the processes' own output goes, byte for byte."""
+        return self.path / "raw"
+
+    def node(self, node: int) -> Path:
+        """Where a node's launcher puts the files of its processes while they run."""
+        return self.raw / f"node{node}"
+
+    def agent(self, node: int) -> Path:
+        """Return the file of what a node's launcher itself prints."""
+        return self.raw / f"node{node}-agent.log"
+
+    def open_agent(self, node: int) -> BinaryIO:
+        """Make a node's folder, and open the file that takes what its launcher itself prints."""
+        _require_folder(self.raw)
+        with suppress(FileExistsError):
+            self.node(node).mkdir()
+        _require_folder(self.node(node))
+        return files.create_file(self.agent(node), below=self.path)
+
+    def raw_files(self, layout: Layout) -> RawFiles:
+        """Look for what lies in `raw/`, once."""
+        return RawFiles(self.raw, layout)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the run while one of its nodes lives; the kernel lets go of it however this process ends."""
+        with self._open_launch() as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            yield
+
+    def is_held(self) -> bool:
+        """Whether a node of the run still lives, also in a container of this machine."""
+        with self._open_launch() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def keep_exit(self, ended: NodeExit) -> None:
+        """Keep how one node ended, as its own launcher reports."""
+        self._write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
+
+    def exits(self, raw: RawFiles) -> tuple[list[NodeExit], list[str]]:
+        """Read how the nodes ended whose launchers lived to report it, and say which of these files are broken."""
+        exits, broken = [], []
+        for node, path in sorted(raw.exits.items()):
+            try:
+                ended = decode(files.read_file(path, _LARGEST_EXIT, below=self.path), NodeExit)
+                if ended.node != node:
+                    raise ValueError(f"it is of node {ended.node}")  # noqa: EM102, TRY003, TRY301
+                exits.append(ended)
+            except (OSError, ValueError) as error:
+                broken.append(f"raw/{path.name}: left out: {getattr(error, 'strerror', None) or error}")
+        return exits, broken
+
+    def keep_recording(self, recording: Path) -> Path:
+        """Copy a recorded stdout to where rank 0's output goes."""
+        kept = self.raw / "node0-rank0.stdout"
+        with files.open_file(recording) as source, files.create_file(kept, below=self.path) as target:
+            if source.seek(0, 2) > _LARGEST_RECORDING:
+                raise OSError(errno.EFBIG, f"it has more than {_LARGEST_RECORDING:,} bytes", str(recording))
+            source.seek(0)
+            shutil.copyfileobj(source, target, _COPIED_BYTES)
+        return kept
+
+    def read(self) -> Record:
+        """Read `run.json`; ValueError says what is wrong with it."""
+        return read_record(self._read(self.path / "run.json"))
+
+    def launch(self) -> Launch:
+        """Read what was known before the launch; ValueError says what is wrong with it."""
+        return read_launch(self._read(self.path / "request" / "launch.json"))
+
+    def outcome(self) -> Outcome | None:
+        """Read what was seen from outside; None where the runner did not live to write it."""
+        try:
+            data = self._read(self.raw / "outcome.json")
+        except FileNotFoundError:
+            return None
+        return decode(data, Outcome)
+
+    def finish(self, record: Record) -> None:
+        """Write the final state; a run that has one already is left alone."""
+        with suppress(OSError, ValueError):  # a record that is broken or gone has no final state
+            if self.read().status in FINISHED:
+                msg = f"{self.path}: the run has ended; its record is not written again"
+                raise RequestError(msg)
+        self.replace(record)
+
+    def replace(self, record: Record) -> None:
+        """Put a record that was parsed again in place of the one that is there."""
+        self._write(self.path / "run.json", msgspec.json.format(msgspec.json.encode(record), indent=1))
+
+    def keep_outcome(self, outcome: Outcome) -> None:
+        """Keep what was seen from outside, and give each process's file its lasting name."""
+        raw = self.raw_files(Layout.parse(self.launch().layout))
+        for (rank, stream), path in raw.workers.items():
+            lasting = self.raw / f"node{raw.places.node_of(rank)}-rank{rank}.{stream}"
+            if (rank, stream) not in raw.outputs:
+                files.move_file(path, lasting, below=self.path)
+        for node in range(len(raw.places.processes)):
+            if files.is_folder(self.node(node)):
+                files.remove_empty_folders(self.node(node), below=self.path)
+        self._write(self.raw / "outcome.json", msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+
+    def discard(self) -> None:
+        """Remove the run, of which there will be another record."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _read(self, path: Path) -> bytes:
+        return files.read_file(path, LARGEST_RECORD, below=self.path)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        files.write_file(path, data, below=self.path)
+
+    def _open_launch(self) -> BinaryIO:
+        return files.open_file(self.path / "request" / "launch.json", below=self.path)
+
+
+def new_id(target: str) -> str:
+    """Make the name of a run: when, where, and four bytes of chance."""
+    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{target}-{secrets.token_hex(4)}"
+
+
+def require_writable(results: Path) -> None:
+    """Raise RequestError where no run's folder could be made."""
+    existing = next(path for path in (results.absolute(), *results.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        why = os.strerror(errno.EACCES if existing.is_dir() else errno.ENOTDIR)
+        raise RequestError(_unwritable(results, why))
+
+
+def _unwritable(path: Path, why: str | None) -> str:
+    return f"{path}: cannot be written: {why}; name another folder with --results"
+
+
+def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
+    """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written.
+
+    The names of the experiment and of the run have to stay in their folders: an id may come from another machine.
+    """
+    for name in (launch.experiment, launch.id):
+        if not _NAME.fullmatch(name):
+            msg = f"{name!r} is no name for a folder in {results}"
+            raise RequestError(msg)
+    folder = RunFolder(results / launch.experiment / launch.id)
+    made = False
+    try:
+        folder.path.parent.mkdir(parents=True, exist_ok=True)
+        _require_folder(folder.path.parent)
+        folder.path.mkdir()
+        made = True
+        for inner in ("raw", "request", "artifacts"):
+            (folder.path / inner).mkdir()
+        encoded = msgspec.json.format(msgspec.json.encode(launch), indent=1)
+        files.write_file(folder.path / "request" / "launch.json", encoded, below=folder.path)
+        files.write_file(folder.path / "request" / file, request.encode(), below=folder.path)
+        if diff:
+            text = diff.encode("utf-8", "surrogateescape")
+            files.write_file(folder.path / "request" / "code.diff", text, below=folder.path)
+        folder.replace(Record(launch=launch, status="running"))
+    except OSError as error:
+        if made:
+            folder.discard()
+        raise RequestError(_unwritable(folder.path, error.strerror)) from None
+    return folder
+
+
+def _require_folder(path: Path) -> None:
+    if not files.is_folder(path):
+        raise OSError(errno.ENOTDIR, f"{path.name} is no folder, or a link", str(path))
+
+
+def run_folders(results: Path, left_out: list[str]) -> Iterator[os.DirEntry[str]]:
+    """Yield the folders of runs, `results/<experiment>/<run>/`, also where `results` names one experiment's folder.
+
+    `left_out` takes a note for each folder that is a link or cannot be read.
+    """
+    for outer in _folders(results, left_out):
+        if os.path.lexists(os.path.join(outer.path, "run.json")):  # noqa: PTH118 - a hundred thousand times
+            yield outer
+        else:
+            yield from _folders(outer.path, left_out)
+
+
+def _folders(path: Path | str, left_out: list[str]) -> list[os.DirEntry[str]]:
+    found = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    found.append(entry)
+                elif entry.is_symlink():
+                    left_out.append(f"{entry.path}: left out: it is a link, and links are not followed")
+    except OSError as error:
+        left_out.append(f"{path}: left out: {error.strerror}")
+    return sorted(found, key=lambda entry: entry.name)

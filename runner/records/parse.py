@@ -1,0 +1,93 @@
+"""Raw files -> Record: a pure parse that can be done again at any time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.core.layout import Layout
+from runner.core.text import one_line
+from runner.records.doubts import Doubts, check_figure
+from runner.records.events import read_events
+from runner.records.failure import first_failure
+from runner.records.schema import Launch, Outcome, Record
+from runner.records.tally import Tally
+from runner.records.verdict import verdict
+from trainkit import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.records.events import Malformed
+    from runner.records.folder import RunFolder
+
+MOST_MALFORMED_KEPT = 20
+LARGEST_FILE = 8_000_000_000
+"""Bytes of one raw file; a larger one is left out."""
+
+
+def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Record:
+    """Parse a run's raw files into its record; without an outcome the runner did not live to see the end.
+
+    Whatever the files hold, it gives a record: what does not fit is null, and a doubt. ValueError for a launch whose
+    layout is none.
+    """
+    doubts = Doubts()
+    raw = folder.raw_files(Layout.parse(launch.layout))
+    for left_out in raw.left_out:
+        doubts.add(left_out)
+    reading = _Reading(folder.path, Tally(raw.places, doubts), doubts)
+    for rank, path in raw.printed():
+        reading.read(path, rank)
+    tally = reading.tally
+    record = Record(launch=launch, status="running", outcome=outcome, ranks=tally.ranks())
+    record.metrics = tally.metrics()
+    if outcome and (wall := check_figure("wall_seconds", outcome.wall_seconds, doubts)) is not None:
+        record.metrics["wall_seconds"] = wall
+    record.phases = tally.phases()
+    record.epochs = tally.epochs()
+    record.evaluations = [fields for _, fields in sorted(tally.evaluations, key=lambda one: one[0])]
+    record.facts = tally.facts
+    record.load = tally.load()
+    record.malformed = reading.malformed
+    record.events = {
+        "seen": sum(rank.events_seen for rank in record.ranks),
+        "expected": sum(rank.events_expected or 0 for rank in record.ranks),
+        "malformed": reading.broken,
+        **({"too_long": reading.too_long} if reading.too_long else {}),
+    }
+    record.failure = first_failure(folder, raw, outcome, record.ranks)
+    record.doubts = doubts.all()
+    record.status, record.reason = verdict(record, launch)
+    return record
+
+
+class _Reading:
+    """The raw files of one run, read one after the other."""
+
+    def __init__(self, below: Path, tally: Tally, doubts: Doubts) -> None:
+        self.tally = tally
+        self.malformed: list[str] = []
+        self.broken = self.too_long = 0
+        self._below, self._doubts = below, doubts
+
+    def read(self, path: Path, rank: int) -> None:
+        """Read what one process printed; a file that cannot be read is a doubt."""
+        try:
+            with files.open_file(path, self._below) as file:
+                if file.seek(0, 2) > LARGEST_FILE:
+                    self._doubts.add(f"raw/{path.name}: left out: it has more than {LARGEST_FILE:,} bytes")
+                    return
+                file.seek(0)
+                for events, malformed, too_long in read_events(file):
+                    for event in events:
+                        self.tally.take(event, rank)
+                    for one in malformed[: MOST_MALFORMED_KEPT - len(self.malformed)]:
+                        self.malformed.append(_describe(path.name, one))
+                    self.broken += len(malformed)
+                    self.too_long += too_long
+        except OSError as error:
+            self._doubts.add(f"raw/{path.name}: left out: {error.strerror or error}")
+
+
+def _describe(file: str, line: Malformed) -> str:
+    return one_line(f"raw/{file}:{line.line}: {line.reason}: {line.text}")

@@ -1,0 +1,135 @@
+"""What a run ran on, seen from outside: code, runner, host. The inside is in the program's `run_start`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import socket
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import runner
+from runner.core.values import number, whole
+from trainkit.sources import hash_sources, read_sources
+
+LARGEST_DIFF = 1_000_000
+_TOOL_SECONDS = 10
+_LARGEST_PID = 2**31 - 1
+
+
+def describe_code(root: Path, program: str) -> tuple[dict[str, Any], str]:
+    """Describe the code that is about to run, and return the text of its uncommitted changes.
+
+    `sources_sha256` is over the Python files behind the program: two runs with the same one ran the same programs,
+    whatever else was committed or edited meanwhile.
+
+    Args:
+        root: the project's folder.
+        program: for example `mnist.ddp`.
+    """
+    code: dict[str, Any] = {"sources_sha256": hash_sources(read_sources(root, program))}
+    lock = root / "requirements.lock"
+    code["lock_sha256"] = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None
+    commit = _git(root, "rev-parse", "HEAD")
+    diff = ""
+    if commit:
+        code["commit"] = commit.strip()
+        code["dirty"] = bool(_git(root, "status", "--porcelain", "--untracked-files=normal"))
+        diff = (_git(root, "diff", "HEAD") or "") if code["dirty"] else ""
+        code["diff_sha256"] = hashlib.sha256(diff.encode("utf-8", "surrogateescape")).hexdigest() if diff else None
+        if len(diff) > LARGEST_DIFF:
+            diff = diff[:LARGEST_DIFF] + "\n... cut\n"
+    return code, diff
+
+
+def describe_runner() -> dict[str, Any]:
+    """Describe this process, so that a later one can find out whether it still lives."""
+    own = psutil.Process()
+    return {
+        "version": runner.__version__,
+        "python": platform.python_version(),
+        "host": socket.gethostname(),
+        "pid": own.pid,
+        "pid_started": own.create_time(),
+    }
+
+
+def is_alive(description: dict[str, Any]) -> bool | None:
+    """Whether a described runner still lives; None where it is on another machine."""
+    if description.get("host") != socket.gethostname():
+        return None
+    pid, started = whole(description.get("pid"), 1, _LARGEST_PID), number(description.get("pid_started"))
+    if pid is None or started is None:
+        return False
+    try:
+        return abs(psutil.Process(pid).create_time() - started) < 1
+    except psutil.Error:
+        return False
+
+
+def describe_host() -> dict[str, Any]:
+    """Describe the machine that the runner is on."""
+    return {
+        "name": socket.gethostname(),
+        "cpu": _cpu_model(),
+        "cores": usable_cores(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "os": platform.platform(),
+        "gpus": gpus(),
+    }
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may use: its affinity, and its cgroup's quota where there is one."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text("ascii").split()
+        return max(1, min(cores, int(quota) // int(period)))
+    except (OSError, ValueError):
+        return cores
+
+
+def gpus() -> list[str]:
+    """Name the NVIDIA GPUs that may be used here, in order; `CUDA_VISIBLE_DEVICES` narrows them."""
+    names = _all_gpus()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return names
+    chosen = [word for word in visible.split(",") if word.strip() and word.strip() != "-1"]
+    return [names[int(word)] if word.isdigit() and int(word) < len(names) else word for word in chosen]
+
+
+@cache
+def _all_gpus() -> list[str]:
+    if shutil.which("nvidia-smi") is None:
+        return []
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _git(root: Path, *words: str) -> str | None:
+    command = ["git", "-c", "core.quotepath=off", *words]
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, timeout=_TOOL_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None

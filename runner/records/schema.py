@@ -1,0 +1,133 @@
+"""What is kept of a run: the shape of `run.json`, schema version 1. Times are UTC in ISO 8601, durations seconds.
+
+A record may come from a stranger. Types and ranges are checked as it is decoded; what stands in a mapping of any
+values is checked by whoever takes it from there.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from runner.core.values import spell_non_finite
+
+SCHEMA = 1
+FINISHED = ("completed", "failed", "timed_out", "interrupted", "killed", "incomplete")
+STATUSES = ("running", *FINISHED)
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Code = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32)]
+
+
+class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What was known before the run was started; it is written once, before the launch, and never changes.
+
+    `options` are the target's, as given. Floats that JSON lacks are words in `axes`, `args` and `definition`.
+    """
+
+    schema: int
+    id: str
+    experiment: str
+    target: str
+    layout: str
+    axes: dict[str, Any]
+    repeat: Count
+    repeats: Count
+    program: str
+    args: dict[str, Any]
+    scaling: str
+    measure: str
+    device: str
+    timeout_seconds: float
+    definition: dict[str, Any]
+    definition_sha256: str
+    argv: list[list[str]]
+    started: str
+    runner: dict[str, Any]
+    host: dict[str, Any]
+    code: dict[str, Any]
+    options: dict[str, Any] = {}
+    image: dict[str, Any] | None = None
+    by_hand: bool = False
+
+    def __post_init__(self) -> None:
+        """Spell the floats that JSON lacks, so that runs with different values stay apart."""
+        self.axes, self.args = spell_non_finite(self.axes), spell_non_finite(self.args)
+        self.definition = spell_non_finite(self.definition)
+
+
+class NodeExit(msgspec.Struct, omit_defaults=True):
+    """How the processes of one node ended, as its launcher reports: an exit code, or the signal that killed it.
+
+    One that has neither is not known to have ended: it was removed, or killed with all that could have reported it.
+    `removed` is a pod that somebody deleted while it ran, `why` what a cluster says of the end, and `place` where it
+    ran: pod, machine, image and digest, limits.
+    """
+
+    node: Count
+    code: Code | None = None
+    signal: str | None = None
+    stopped: bool = False
+    out_of_memory: bool = False
+    stopped_because: str | None = None
+    removed: bool = False
+    why: str | None = None
+    place: dict[str, Any] = {}
+
+
+class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What was seen from outside while the run lasted: it is kept in `raw/outcome.json`.
+
+    `stopped_because` is `interrupted`, `timed_out`, or in words why the run could not be started or followed.
+    """
+
+    ended: str
+    wall_seconds: float
+    exits: list[NodeExit]
+    stopped_because: str | None = None
+
+
+class Failure(msgspec.Struct, omit_defaults=True):
+    """The first failing rank, and the last lines that it printed."""
+
+    rank: Count | None
+    node: Count
+    exit_code: Code | None = None
+    signal: str | None = None
+    last_lines: list[str] = []
+
+
+class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One rank: what its `run_start` said of the inside, and which of its events arrived."""
+
+    rank: Count
+    node: Count = 0
+    facts: dict[str, Any] = {}
+    status: str | None = None
+    events_seen: Count = 0
+    events_expected: Count | None = None
+
+
+class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`run.json`: the launch, and once the run has ended, everything that its raw files say.
+
+    `doubts` are the reasons not to rely on it, for example a clock that runs backwards: each is a note below the
+    table, and no claim rests on the run.
+    """
+
+    launch: Launch
+    status: str
+    reason: str | None = None
+    doubts: list[str] = []
+    outcome: Outcome | None = None
+    failure: Failure | None = None
+    ranks: list[RankFacts] = []
+    metrics: dict[str, float] = {}
+    phases: dict[str, float] = {}
+    facts: dict[str, Any] = {}
+    epochs: list[dict[str, Any]] = []
+    evaluations: list[dict[str, Any]] = []
+    load: list[dict[str, Any]] = []
+    events: dict[str, int] = {}
+    malformed: list[str] = []

@@ -1,0 +1,207 @@
+"""Events -> what a record keeps of them, one event at a time; none is held, so that memory does not grow with them."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from runner.core.layout import LARGEST_WORLD
+from runner.core.text import one_line
+from runner.core.values import plain, weight, whole
+from runner.records.doubts import check_figure
+from runner.records.rank_tally import RankTally
+from runner.records.schema import RankFacts
+from runner.records.utilization import NodeLoad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.records.doubts import Doubts
+    from runner.records.events import Event
+    from runner.records.raw_files import Places
+
+PHASES = ("setup", "data", "init", "warmup", "train", "eval")
+MOST_EPOCHS = 10_000
+MOST_METRICS = 256
+MOST_FACTS = 64
+MOST_BYTES = 150_000_000
+"""Memory that the kept fields of all events may take, roughly."""
+_LARGEST_EPOCH = 10**9
+_SAMPLES = 150
+_PLACE = ("rank", "seq", "node_rank")
+_FACTS = ("seed", "global_batch_size", "train_samples", "eval_samples", "dataset")
+_EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds")
+_FACT = re.compile(r"\w{1,100}")
+
+
+class Tally:
+    """What all events of a run come to."""
+
+    def __init__(self, places: Places, doubts: Doubts) -> None:
+        self.facts: dict[str, Any] = {}
+        self.evaluations: list[tuple[float, dict[str, Any]]] = []
+        self._places, self._doubts = places, doubts
+        self._ranks: dict[int, RankTally] = {}
+        self._metrics: dict[str, tuple[int, float]] = {}
+        self._phases: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+        self._epochs: dict[int, dict[str, Any]] = {}
+        self._load: dict[int, NodeLoad] = {}
+        self._room = MOST_BYTES
+        self._takers: dict[str, Callable[[RankTally, Event], None]] = {
+            "run_start": self._start,
+            "run_stop": self._stop,
+            "tracked_stats": self._stats,
+            "epoch_start": self._epoch_start,
+            "epoch_stop": self._epoch,
+            "eval_accuracy": self._evaluation,
+            "parameters": self._fact,
+            "load": self._look,
+            **dict.fromkeys((f"{phase}_stop" for phase in PHASES), self._phase),
+            **dict.fromkeys(_FACTS, self._fact),
+        }
+
+    def take(self, event: Event, default_rank: int) -> None:
+        """Take in one event; one that does not say its rank is of the rank whose file it is in."""
+        number = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
+        if number is None:
+            self._doubts.add(f"an event of rank {_short(event.metadata['rank'])}, which can be none, is left out")
+            return
+        rank = self._ranks.get(number)
+        if rank is None:
+            rank = self._ranks[number] = RankTally(number, self._places.node_of(number), self._doubts)
+            self._mark(rank, event)
+        rank.take(event)
+        taker = self._takers.get(event.key)
+        if taker:
+            taker(rank, event)
+
+    def ranks(self) -> list[RankFacts]:
+        """Return what is known of each rank: those of the layout, and others that were heard of."""
+        known = sorted({*range(self._places.first_ranks[-1]), *self._ranks})
+        return [
+            self._ranks[rank].facts_kept()
+            if rank in self._ranks
+            else RankFacts(rank=rank, node=self._places.node_of(rank))
+            for rank in known
+        ]
+
+    def metrics(self) -> dict[str, float]:
+        """Merge what the ranks measured: the slowest rank's times, the largest one's bytes, else what rank 0 says.
+
+        Durations come from each rank's monotonic clock with a barrier at both ends, so the slowest rank's is the run's.
+        `total_seconds` is max(run_stop) - min(run_start) where all ranks read one clock, the slowest rank's own
+        elsewhere.
+        """
+        metrics = {name: value for name, (_, value) in self._metrics.items()}
+        started = [one for one in self._ranks.values() if one.starts]
+        stopped = [one for one in self._ranks.values() if one.stops]
+        own = [one.total_seconds for one in stopped if one.total_seconds is not None]
+        if started and stopped and len({host for one in started for host in one.hosts}) == 1:
+            milliseconds = max(one.last_stop for one in stopped) - min(one.first_start for one in started)
+            total = check_figure("total_seconds", milliseconds / 1000, self._doubts)
+            metrics.update({} if total is None else {"total_seconds": total})
+        elif own:
+            metrics["total_seconds"] = max(own)
+        return metrics
+
+    def phases(self) -> dict[str, float]:
+        """Return each phase's seconds, summed for each rank; the slowest rank's is the run's."""
+        return {phase: max(self._phases[phase].values()) for phase in PHASES if phase in self._phases}
+
+    def epochs(self) -> list[dict[str, Any]]:
+        """Return one row an epoch: what rank 0 says of all, the slowest rank's seconds, each rank's samples."""
+        return [self._epochs[number] for number in sorted(self._epochs)]
+
+    def load(self) -> list[dict[str, Any]]:
+        """Return each node's load, of the nodes that reported one."""
+        found = (self._load[node].summary(node) for node in sorted(self._load))
+        return [one for one in found if one]
+
+    def _node_load(self, node: int) -> NodeLoad:
+        found = self._load.get(node)
+        if found is None:
+            found = self._load[node] = NodeLoad(len(self._places.processes))
+        return found
+
+    def _fields(self, event: Event) -> dict[str, Any]:
+        """Return an event's own fields, checked, without those that say whose it is; none where there is no room."""
+        fields: dict[str, Any] = plain({key: value for key, value in event.metadata.items() if key not in _PLACE}) or {}
+        return fields if self._has_room(weight(fields)) else {}
+
+    def _has_room(self, more: int) -> bool:
+        self._room -= more
+        if self._room < 0:
+            self._doubts.add("more facts than a record holds: the further ones are left out")
+        return self._room >= 0
+
+    def _mark(self, rank: RankTally, event: Event) -> None:
+        self._node_load(rank.node).mark(event)
+
+    def _start(self, rank: RankTally, event: Event) -> None:
+        self._mark(rank, event)
+        rank.start(event, self._fields(event))
+
+    def _stop(self, rank: RankTally, event: Event) -> None:
+        rank.stop(event)
+
+    def _stats(self, rank: RankTally, event: Event) -> None:
+        for name, value in event.value.items() if isinstance(event.value, dict) else ():
+            found = check_figure(name, value, self._doubts, f"rank {rank.rank}: ")
+            before = self._metrics.get(name)
+            if found is None or (before is None and len(self._metrics) >= MOST_METRICS):
+                continue
+            if before is None:
+                self._metrics[name] = rank.rank, found
+            elif name.endswith(("_seconds", "_bytes")):
+                self._metrics[name] = rank.rank, max(before[1], found)
+            elif rank.rank <= before[0]:
+                self._metrics[name] = rank.rank, found
+
+    def _phase(self, rank: RankTally, event: Event) -> None:
+        found = check_figure("seconds", event.metadata.get("seconds"), self._doubts, f"rank {rank.rank}: {event.key}: ")
+        if found is not None:
+            self._phases[event.key.removesuffix("_stop")][rank.rank] += found
+
+    def _epoch_start(self, rank: RankTally, event: Event) -> None:
+        self._mark(rank, event)
+
+    def _epoch(self, rank: RankTally, event: Event) -> None:
+        self._mark(rank, event)
+        number = whole(event.metadata.get("epoch_num"), 0, _LARGEST_EPOCH)
+        if number is None:
+            return
+        if number not in self._epochs and len(self._epochs) >= MOST_EPOCHS:
+            self._doubts.add(f"more than {MOST_EPOCHS:,} epochs: the further ones are not kept")
+            return
+        where = f"rank {rank.rank}: epoch {number}: "
+        row = self._epochs.setdefault(number, {"epoch_num": number, "samples_by_rank": {}, "train_seconds": 0.0})
+        seconds = check_figure("train_seconds", event.metadata.get("train_seconds"), self._doubts, where)
+        slowest = max(row["train_seconds"], seconds or 0.0)
+        if rank.rank == 0:
+            row.update({name: value for name, value in self._fields(event).items() if name not in _EPOCH})
+        row["train_seconds"] = slowest
+        if self._has_room(_SAMPLES):
+            row["samples_by_rank"][str(rank.rank)] = whole(event.metadata.get("samples"))
+
+    def _evaluation(self, rank: RankTally, event: Event) -> None:
+        accuracy = check_figure("accuracy", event.value, self._doubts, f"rank {rank.rank}: ")
+        if len(self.evaluations) < MOST_EPOCHS:
+            self.evaluations.append((event.time_ms, {"accuracy": accuracy, **self._fields(event)}))
+
+    def _fact(self, rank: RankTally, event: Event) -> None:
+        """Keep what rank 0 says once about the data and the work."""
+        if rank.rank or len(self.facts) > MOST_FACTS:
+            return
+        value = plain(event.value)
+        if self._has_room(weight(value)):
+            self.facts["parameters_sha256" if event.key == "parameters" else event.key] = value
+        if event.key == "dataset":
+            self.facts.update({key: value for key, value in self._fields(event).items() if _FACT.fullmatch(key)})
+
+    def _look(self, rank: RankTally, event: Event) -> None:
+        self._node_load(rank.node).take(event)
+
+
+def _short(value: object) -> str:
+    return one_line(plain(value), 40)

@@ -1,0 +1,122 @@
+"""The `load` events of a node -> what the record keeps of them."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.core.values import number
+
+if TYPE_CHECKING:
+    from runner.records.events import Event
+
+MOST_POINTS = 300
+"""Points kept of a node; those of a longer run are means of equal stretches. Every look is in the raw file."""
+MOST_LOOKS = 20_000
+"""Looks that are held of all nodes, five hours of one; of a longer run, neighbours are merged."""
+FEWEST_LOOKS = 10
+MOST_FIGURES = 64
+_MEASURED = re.compile(r"\w{1,60}_(percent|bytes|bytes_per_second)")
+
+
+class _Look(NamedTuple):
+    """One look or several neighbours: when the last was taken, and of each figure its sum, count and largest."""
+
+    time_ms: float
+    figures: dict[str, tuple[float, int, float]]
+
+
+class NodeLoad:
+    """What one node said of its load while a run lasted, one node of so many."""
+
+    def __init__(self, nodes: int = 1) -> None:
+        self.looks = 0
+        self._most = max(FEWEST_LOOKS, MOST_LOOKS // nodes)
+        self._held: list[_Look] = []
+        self._names: set[str] = set()
+        self._first = math.inf
+        self._training = (math.inf, -math.inf)
+
+    def mark(self, event: Event) -> None:
+        """Take in when an event was: the run's first one, and where the training began and ended."""
+        self._first = min(self._first, event.time_ms)
+        began, ended = self._training
+        if event.key == "epoch_start":
+            self._training = min(began, event.time_ms), ended
+        elif event.key == "epoch_stop":
+            self._training = began, max(ended, event.time_ms)
+
+    def take(self, event: Event) -> None:
+        """Take in one look."""
+        figures = {name: (value, 1, value) for name, value in self._measured(event)}
+        self.looks += 1
+        self._first = min(self._first, event.time_ms)
+        self._held.append(_Look(event.time_ms, figures))
+        if len(self._held) > self._most:
+            pairs = zip(self._held[::2], self._held[1::2], strict=False)
+            last = self._held[-1:] if len(self._held) % 2 else []
+            self._held = [_merged([one, other]) for one, other in pairs] + last
+
+    def summary(self, node: int) -> dict[str, Any] | None:
+        """Return `looks`, `mean` and `most` of each figure while the node trained, and its `points`.
+
+        Points count their `seconds` from the node's first event. A run without epochs is taken whole.
+        """
+        if not self._held:
+            return None
+        held = sorted(self._held, key=lambda look: look.time_ms)
+        began, ended = self._training
+        # A look reports on the second before it.
+        training = [one for one in held if began < one.time_ms <= ended + 1000] or held
+        during = _merged(training).figures
+        stretch = -(-len(held) // MOST_POINTS)
+        parts = [_merged(held[start : start + stretch]) for start in range(0, len(held), stretch)]
+        names = sorted(self._names)
+        return {
+            "node": node,
+            "looks": self.looks,
+            "mean": {name: _round(during[name][0] / during[name][1]) for name in names if name in during},
+            "most": {name: during[name][2] for name in names if name in during},
+            "points": {
+                "seconds": [round((part.time_ms - self._first) / 1000, 1) for part in parts],
+                **{name: [_mean(part, name) for part in parts] for name in names},
+            },
+        }
+
+    def _measured(self, event: Event) -> list[tuple[str, float]]:
+        found = []
+        for name, value in event.metadata.items():
+            if (fitting := number(value)) is not None and _MEASURED.fullmatch(name):
+                if name not in self._names and len(self._names) >= MOST_FIGURES:
+                    continue
+                self._names.add(name)
+                found.append((name, fitting))
+        return found
+
+
+def mean(nodes: list[dict[str, Any]], name: str) -> float | None:
+    """Average the means of the figures with this name over nodes and, as `gpu0_percent` is one, over devices."""
+    wanted = re.compile(name)
+    means = [node.get("mean") for node in nodes]
+    told = [(key, number(value)) for one in means if isinstance(one, dict) for key, value in one.items()]
+    values = [value for key, value in told if value is not None and wanted.fullmatch(key)]
+    return sum(values) / len(values) if values else None
+
+
+def _merged(looks: list[_Look]) -> _Look:
+    figures: dict[str, tuple[float, int, float]] = {}
+    for look in looks:
+        for name, (total, count, most) in look.figures.items():
+            before = figures.get(name, (0.0, 0, -math.inf))
+            figures[name] = (before[0] + total, before[1] + count, max(before[2], most))
+    return _Look(looks[-1].time_ms, figures)
+
+
+def _mean(look: _Look, name: str) -> float | None:
+    total, count, _ = look.figures.get(name, (0.0, 0, 0.0))
+    return _round(total / count) if count else None
+
+
+def _round(value: float) -> float:
+    return round(value, 1) if value < 1000 else round(value)  # noqa: PLR2004 - bytes have no tenths

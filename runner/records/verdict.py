@@ -1,0 +1,85 @@
+"""How a run ended, and why where it is not completed: the words of a record's `status` and `reason`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from runner.core.text import listed, one_line
+
+if TYPE_CHECKING:
+    from runner.records.schema import Launch, NodeExit, Outcome, Record
+
+NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
+
+
+def verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
+    """Return status and reason, each reason one printable line."""
+    status, reason = _stopped(record, launch) or _failed(record) or _told(record)
+    return status, one_line(reason) if reason else None
+
+
+def _stopped(record: Record, launch: Launch) -> tuple[str, str] | None:
+    """Say what ended the run from outside."""
+    outcome = record.outcome
+    if outcome is None:
+        return NO_OUTCOME
+    if outcome.stopped_because == "interrupted":
+        return "interrupted", f"stopped by Ctrl-C or a signal to the runner{_whys(outcome)}"
+    if outcome.stopped_because == "timed_out":
+        return "timed_out", f"not done after timeout_seconds: {launch.timeout_seconds:g}{_whys(outcome)}"
+    return ("failed", outcome.stopped_because) if outcome.stopped_because else None
+
+
+def _failed(record: Record) -> tuple[str, str] | None:
+    """Say which node or rank failed first."""
+    exits = record.outcome.exits if record.outcome else []
+    gone = [ended for ended in exits if ended.code is None and ended.signal is None]
+    if gone and (not record.failure or record.failure.node in {ended.node for ended in gone}):
+        return "killed", _describe_gone(gone)
+    return ("failed", _describe_failure(record)) if record.failure else None
+
+
+def _told(record: Record) -> tuple[str, str | None]:
+    """Say what the ranks' own events leave open."""
+    silent = [facts.rank for facts in record.ranks if facts.status is None]
+    if silent:
+        return "incomplete", f"exit code 0, yet no run_stop from rank {listed(silent)}"
+    aborted = [facts.rank for facts in record.ranks if facts.status != "success"]
+    if aborted:
+        return "failed", f"rank {listed(aborted)} says that it was aborted"
+    missing = record.events["expected"] - record.events["seen"]
+    broken = record.events["malformed"]
+    if missing or broken:
+        return "incomplete", f"{missing} of {record.events['expected']} events missing, {broken} malformed"
+    return "completed", None
+
+
+def _whys(outcome: Outcome) -> str:
+    """Say what a cluster says of the nodes, each word once."""
+    nodes: dict[str, list[int]] = defaultdict(list)
+    for ended in outcome.exits:
+        if ended.why:
+            nodes[ended.why].append(ended.node)
+    return "".join(f"; node {listed(numbers)}: {why}" for why, numbers in nodes.items())
+
+
+def _describe_gone(gone: list[NodeExit]) -> str:
+    whys = dict.fromkeys(ended.why or "killed, removed, or never started" for ended in gone)
+    return f"node {listed(ended.node for ended in gone)} left no exit code: {'; '.join(whys)}"
+
+
+def _describe_failure(record: Record) -> str:
+    """Say in one line who failed first and how."""
+    failure = record.failure
+    if failure is None:
+        return record.reason or record.status
+    who = f"rank {failure.rank} (node {failure.node})" if failure.rank is not None else f"node {failure.node}"
+    exits = record.outcome.exits if record.outcome else []
+    starved = any(ended.out_of_memory for ended in exits)
+    why = "".join(f": {ended.why}" for ended in exits if ended.node == failure.node and ended.why)
+    if failure.signal:
+        return f"{who} was killed by {failure.signal}{': the container ran out of memory' * starved}{why}"
+    if failure.exit_code is not None:
+        return f"{who} exited with {failure.exit_code}{why}"
+    return f"{who} failed{why}"

@@ -1,0 +1,1 @@
+"""Records -> rows -> text."""

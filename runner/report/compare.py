@@ -1,0 +1,109 @@
+"""RunSummaries + published rows -> Blocks: what was measured, and what may be claimed of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from runner.core.layout import Layout
+from runner.report.claims import refusal
+from runner.report.rows import Block, CellRuns, Row, cell_runs
+from runner.report.statistics import Estimate, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.report.run_summary import RunSummary
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def compare(
+    runs: list[RunSummary], definition_of: Callable[[RunSummary], dict[str, Any]] = lambda _: {}
+) -> list[Block]:
+    """Group runs into rows and blocks and compare each row with its block's baseline.
+
+    Args:
+        runs: in any order.
+        definition_of: returns the resolved definition of a run; a block's newest run is asked.
+    """
+    groups: dict[tuple[str | bytes, ...], dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        place = (run.experiment, run.target, run.hardware)
+        work = (run.scaling, run.measure, _key(run.args), _common_program(run))
+        groups[place + work][_key([run.layout, run.axes])].append(run)
+    return [_block([cell_runs(own) for own in cells.values()], definition_of) for _, cells in sorted(groups.items())]
+
+
+def _block(cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str, Any]]) -> Block:
+    newest = max((run for cell in cells for run in cell.runs), key=lambda run: run.started)
+    definition = definition_of(newest)
+    by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
+    return Block(tuple(_row(cell, by_cell, definition) for cell in sorted(cells, key=_order)), definition)
+
+
+def _row(cell: CellRuns, by_cell: dict[bytes, CellRuns], definition: dict[str, Any]) -> Row:
+    """Find a cell's baseline, compute the speed-up, and say whether it may be claimed."""
+    # The one-process row with the same axes, or the cell that the definition declares.
+    base = by_cell.get(_cell_key(cell.first, {"layout": "1x1", **(definition.get("baseline") or {})}))
+    speedup = None
+    if base is cell and cell.seconds:
+        speedup = Estimate(1.0)
+    elif base and base.seconds and cell.seconds:
+        speedup = ratio(_per_work(base, base), _per_work(cell, base))
+    published = (definition.get("published") or {}).get("rows", [])
+    return Row(
+        cell.runs,
+        cell.complete,
+        cell.seconds,
+        baseline=base,
+        speedup=speedup,
+        claimed=refusal(cell, base, speedup) or True,
+        published=tuple(line for line in published if _names(line, cell.first)),
+    )
+
+
+def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
+    """Return a cell's times, each divided by its work relative to the baseline's.
+
+    Where the work is the same (strong scaling, or epochs over one data set) these are the times. Where it grows with
+    the processes, their ratio is the scaled speed-up, and over p it is T1/Tp, the efficiency of weak scaling. The work
+    is counted in trained samples; a weak program that does not report them is assumed to do as much in every process.
+    """
+    counted = all(run.trained_samples for run in (*cell.complete, *base.complete))
+    work = [run.trained_samples if counted else run.processes if run.scaling == "weak" else 1 for run in cell.complete]
+    first = base.complete[0]
+    unit = first.trained_samples if counted else first.processes if first.scaling == "weak" else 1
+    return [run.seconds * unit / done for run, done in zip(cell.complete, work, strict=True) if run.seconds]
+
+
+def _names(line: dict[str, Any], run: RunSummary) -> bool:
+    cell = {**run.axes, "layout": run.layout}
+    return all(cell[key] == value for key, value in line.items() if key in cell)
+
+
+def _common_program(run: RunSummary) -> str:
+    """Name the program, unless it is one of the axes and so differs between the rows of a block."""
+    return "" if "program" in run.axes else run.program
+
+
+def _order(cell: CellRuns) -> tuple[object, ...]:
+    run = cell.first
+    return (run.processes, _nodes(run.layout), run.layout, [str(value) for value in run.axes.values()])
+
+
+@cache
+def _nodes(layout: str) -> int:
+    return Layout.parse(layout).nodes
+
+
+def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
+    return _key({**run.axes, "layout": run.layout, **changes})
+
+
+def _key(value: object) -> bytes:
+    """Encode a value so that equal means equal."""
+    return _encoder.encode(value)

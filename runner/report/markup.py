@@ -1,0 +1,50 @@
+"""Text from outside in each format's own words: none can forge a row, start HTML, hide a link or run as a formula."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from runner.core.text import one_line
+
+_MARKDOWN = re.compile(r"[\\`|<*~]|\](?=[(\[:])|&(?=#|\w+;)")
+_BEGINS_A_BLOCK = re.compile(r"(?=[#>+=-]|\d+[.)])")
+# What spreadsheets take for the beginning of a formula, the wide forms of East Asian keyboards included.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 - these are meant
+_NOT_ASCII = re.compile(r"[^ -~]")
+_encode = msgspec.json.Encoder().encode
+
+
+def markdown(text: str) -> str:
+    """Escape what Markdown would take for markup in a cell or a note; plain words stay as they are."""
+    return _MARKDOWN.sub(lambda found: f"\\{found[0]}", one_line(text))
+
+
+def markdown_line(text: str) -> str:
+    """Escape a line that stands alone, so that it begins no heading, list or rule."""
+    line = markdown(text)
+    return f"\\{line}" if _BEGINS_A_BLOCK.match(line) else line
+
+
+def csv_cell(value: object) -> object:
+    """Return a cell of a CSV file: numbers stay numbers, and a text that a spreadsheet would run is quoted."""
+    if isinstance(value, dict | list | tuple):
+        return json(value)
+    if not isinstance(value, str):
+        return str(value).lower() if isinstance(value, bool) else value
+    line = one_line(value)
+    return f"'{line}" if line.startswith(_FORMULA) else line
+
+
+def json(value: object) -> str:
+    r"""Encode JSON; a character that a terminal would not show is written as `\uXXXX`, which means the same."""
+    text = _encode(value).decode()
+    if text.isprintable():
+        return text
+    return _NOT_ASCII.sub(lambda found: found[0] if found[0].isprintable() else _escape(found[0]), text)
+
+
+def _escape(letter: str) -> str:
+    units = letter.encode("utf-16-be")
+    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))

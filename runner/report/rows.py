@@ -1,0 +1,81 @@
+"""The lines of the summary: Row and Block, which are values and never change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from runner.report.statistics import karp_flatt, typical
+
+if TYPE_CHECKING:
+    from runner.report.run_summary import RunSummary
+    from runner.report.statistics import Estimate
+
+
+@dataclass(frozen=True)
+class CellRuns:
+    """All runs of one cell, the oldest first, and the complete ones among them with their typical seconds."""
+
+    runs: tuple[RunSummary, ...]
+    complete: tuple[RunSummary, ...]
+    seconds: Estimate | None
+
+    @property
+    def first(self) -> RunSummary:
+        """The oldest run, for what all of them share."""
+        return self.runs[0]
+
+    def mean(self, name: str) -> float | None:
+        """Average a field over the complete runs."""
+        values = [value for run in self.complete if (value := getattr(run, name)) is not None]
+        return sum(values) / len(values) if values else None
+
+    @property
+    def load(self) -> dict[str, float]:
+        """What the nodes reported of themselves while they trained, averaged over the complete runs."""
+        told = [run.load for run in self.complete if run.load]
+        names = {name: None for one in told for name in one}
+        return {name: sum(one.get(name, 0.0) for one in told) / len(told) for name in names}
+
+
+@dataclass(frozen=True)
+class Row(CellRuns):
+    """One line of the summary: the runs of one cell against the baseline of their block.
+
+    `claimed` is True, or the reason why the speed-up may not be claimed.
+    """
+
+    baseline: CellRuns | None = None
+    speedup: Estimate | None = None
+    claimed: bool | str = "no complete run"
+    published: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def efficiency(self) -> Estimate | None:
+        """Speed-up over the number of processes."""
+        return self.speedup.over(self.first.processes) if self.speedup else None
+
+    @property
+    def serial_fraction(self) -> float | None:
+        """Karp and Flatt's metric of the speed-up."""
+        return karp_flatt(self.speedup.value, self.first.processes) if self.speedup else None
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows that may be compared: one experiment on one target and one kind of hardware, with the same args."""
+
+    rows: tuple[Row, ...]
+    definition: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def first(self) -> RunSummary:
+        """A run of the first row, for what all rows share."""
+        return self.rows[0].first
+
+
+def cell_runs(runs: list[RunSummary]) -> CellRuns:
+    """Sort the runs of one cell by their start, and look which are complete."""
+    ordered = tuple(sorted(runs, key=lambda run: run.started))
+    complete = tuple(run for run in ordered if run.status == "completed" and run.seconds)
+    return CellRuns(ordered, complete, typical([run.seconds for run in complete if run.seconds]) if complete else None)

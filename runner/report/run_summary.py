@@ -1,0 +1,209 @@
+"""Record -> RunSummary: the few fields of a record that the table is made of, each checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from runner.core.layout import LARGEST_WORLD, Layout
+from runner.core.text import listed, one_line
+from runner.core.values import plain, positive, text, whole
+from runner.records import utilization
+from runner.records.doubts import Doubts, check_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runner.records.schema import Launch, Record
+
+# Where the data lies differs between machines and says nothing of the work; what it holds is compared by its hash.
+PLACES = ("data_dir",)
+MOST_CORES = 1_000_000
+_LONGEST_NAME = 200
+_LARGEST_COUNT = 10**15
+
+
+class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=False):
+    """One run, as compared; `same` is what has to be the same in all runs of a claim, by name."""
+
+    path: str
+    experiment: str
+    target: str
+    status: str
+    reason: str | None
+    doubts: list[str] = []
+    layout: str
+    axes: dict[str, Any]
+    program: str
+    args: dict[str, Any]
+    scaling: str
+    measure: str
+    device: str
+    started: str
+    repeat: int
+    definition_sha256: str
+    seconds: float | None
+    processes: int
+    hardware: str
+    heterogeneous: bool
+    cores: int
+    accuracy: float | None
+    best_accuracy: float | None
+    eval_samples: int
+    trained_samples: int
+    steps: int
+    global_batch_size: int
+    bytes_moved: float | None = None
+    torch: str
+    same: dict[str, str]
+    runner: dict[str, Any]
+    by_hand: bool = False
+    load: dict[str, float] = {}
+
+    @property
+    def cell(self) -> str:
+        """Name the run's row within its block: its layout and axes."""
+        return " ".join([self.layout, *(str(value) for value in self.axes.values())])
+
+
+def summary_of(record: Record, path: str) -> RunSummary:
+    """Reduce a record to what the table needs; ValueError for a record that cannot be compared with any other."""
+    launch = record.launch
+    doubts = Doubts()
+    for doubt in record.doubts:
+        doubts.add(doubt)
+    metrics = check_metrics(record.metrics, doubts)
+    axes, args = _mapping(launch.axes, "axes", doubts), _mapping(launch.args, "args", doubts)
+    facts = [rank.facts for rank in record.ranks if rank.facts]
+    first = facts[0] if facts else {}
+    models = _models(facts) or [_from_outside(launch)]
+    count = _Counts(doubts)
+    cores = count("cores", launch.host.get("cores"), most=MOST_CORES)
+    summary = RunSummary(
+        path=path,
+        experiment=_name(launch.experiment),
+        target=_name(launch.target),
+        status=record.status,
+        reason=one_line(record.reason) if record.reason else None,
+        layout=str(Layout.parse(launch.layout)),
+        axes=axes,
+        program=_name(launch.program),
+        args=_compared(args, launch),
+        scaling=_name(launch.scaling),
+        measure=_name(launch.measure),
+        device=_name(launch.device),
+        started=launch.started[:_LONGEST_NAME],
+        repeat=launch.repeat,
+        definition_sha256=launch.definition_sha256[:_LONGEST_NAME],
+        seconds=positive(metrics.get(launch.measure)),
+        processes=Layout.parse(launch.layout).world_size
+        * (count("devices", first.get("devices"), 1, LARGEST_WORLD) or 1),
+        hardware=_hardware(models, launch, cores),
+        heterogeneous=len(models) > 1,
+        cores=cores,
+        accuracy=metrics.get("final_accuracy"),
+        best_accuracy=metrics.get("best_accuracy"),
+        eval_samples=count("eval_samples", record.facts.get("eval_samples")),
+        trained_samples=count.total("trained_samples", record.epochs),
+        steps=count.total("steps", record.epochs),
+        global_batch_size=count("global_batch_size", record.facts.get("global_batch_size")),
+        bytes_moved=metrics.get("bytes_moved_per_step"),
+        load=_load(record),
+        torch=one_line(first.get("torch", ""), _LONGEST_NAME),
+        same={
+            "image": _image(record),
+            "code": _code(launch, facts),
+            "data": one_line(record.facts.get("data_sha256"), _LONGEST_NAME),
+            "torch": _values(facts, "torch"),
+            "NCCL": _values(facts, "nccl"),
+            "Python": _values(facts, "python"),
+            "threads per process": _values(facts, "threads"),
+        },
+        runner=plain(launch.runner) if record.status == "running" else {},
+        by_hand=launch.by_hand,
+    )
+    return msgspec.structs.replace(summary, doubts=doubts.all())
+
+
+def _mapping(values: dict[str, Any], name: str, doubts: Doubts) -> dict[str, Any]:
+    """Return axes or args, checked: a value that does not fit is null, and no claim rests on the run."""
+    unfit: list[str] = []
+    fitting = plain(values, unfit, name)
+    for place in unfit:
+        doubts.add(f"{place}: a value that cannot be compared")
+    return fitting if isinstance(fitting, dict) else {}
+
+
+def _compared(args: dict[str, Any], launch: Launch) -> dict[str, Any]:
+    """Return the args that tell blocks apart: neither places, nor axes, nor what belongs to one program alone."""
+    by_program = launch.definition.get("program_args")
+    own = [keys for keys in by_program.values() if isinstance(keys, dict)] if isinstance(by_program, dict) else []
+    left_out = {*PLACES, *launch.axes, *(key for keys in own for key in keys)}
+    return {key: value for key, value in args.items() if key not in left_out}
+
+
+def _load(record: Record) -> dict[str, float]:
+    """Average what the nodes reported of themselves while they trained."""
+    figures = {
+        "cpu_percent": utilization.mean(record.load, "cpu_percent"),
+        "memory_bytes": utilization.mean(record.load, "memory_bytes"),
+        "gpu_percent": utilization.mean(record.load, r"gpu\d+_percent"),
+        "gpu_memory_bytes": utilization.mean(record.load, r"gpu\d+_memory_bytes"),
+    }
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
+    """Name the programs as they were where they ran; a run that did not report them had those of the checkout."""
+    told = [fact for fact in facts if "sources_sha256" in fact]
+    return _values(told, "sources_sha256") or one_line(launch.code.get("sources_sha256"), _LONGEST_NAME)
+
+
+def _image(record: Record) -> str:
+    """Name the image by what no one can move: as it was found before the launch, or as the pods report it."""
+    image = record.launch.image or {}
+    exits = record.outcome.exits if record.outcome else []
+    pulled = _values([one.place for one in exits if "digest" in one.place], "digest", " ")
+    return one_line(image.get("digest") or image.get("id") or pulled or None, _LONGEST_NAME)
+
+
+def _models(facts: list[dict[str, Any]]) -> list[str]:
+    return sorted({_name(fact["device_name"]) for fact in facts if fact.get("device_name")})
+
+
+def _from_outside(launch: Launch) -> str:
+    """Name the device of a run that died before it could: as the runner saw it."""
+    gpus = launch.host.get("gpus")
+    known = isinstance(gpus, list) and bool(gpus) and launch.device == "cuda"
+    return _name(gpus[0] if known and isinstance(gpus, list) else launch.host.get("cpu", "unknown"))
+
+
+def _hardware(models: list[str], launch: Launch, cores: int) -> str:
+    return listed(models, " + ") + (f", {cores} cores" if launch.device == "cpu" and cores else "")
+
+
+def _values(facts: Iterable[dict[str, Any]], field: str, between: str = ", ") -> str:
+    return listed(sorted({_name(fact.get(field)) for fact in facts}), between)
+
+
+def _name(value: object) -> str:
+    return one_line(text(value) if isinstance(value, str) else value, _LONGEST_NAME)
+
+
+class _Counts:
+    """Counts of a record, checked: one that is none is 0, and a doubt."""
+
+    def __init__(self, doubts: Doubts) -> None:
+        self._doubts = doubts
+
+    def __call__(self, name: str, value: object, least: int = 0, most: int = _LARGEST_COUNT) -> int:
+        """Check one count."""
+        found = whole(value, least, most)
+        if found is None and value is not None:
+            self._doubts.add(f"{name}: no such count can be")
+        return found or 0
+
+    def total(self, name: str, rows: list[dict[str, Any]]) -> int:
+        """Check a count of each row, and their sum."""
+        return self(name, sum(self(name, row.get(name)) for row in rows))

@@ -1,0 +1,1 @@
+"""Target `compose`: one container for each node, on this machine's Docker Engine."""

@@ -1,0 +1,127 @@
+"""Containers of one run: followed from their first line, asked how they ended, and removed by their label."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from runner.core.text import one_line
+from runner.records.schema import NodeExit
+from runner.targets.base import exit_of
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+LABEL = "com.docker.compose.project"
+_SERVICE = "com.docker.compose.service"
+
+
+class Followed:
+    """One node's container: a thread copies what it prints, byte for byte, and waits for its end."""
+
+    def __init__(self, node: int, container: Container, output: BinaryIO) -> None:
+        self.node = node
+        self.exit: NodeExit | None = None
+        self._container = container
+        self._output = output
+        self._stopped = False
+        self._failure: OSError | None = None
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the container has ended and all that it printed is kept."""
+        return self.exit is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the container has ended with anything but exit code 0."""
+        return self.exit is not None and self.exit.code != 0
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end."""
+        self._thread.join(seconds)
+
+    def raise_failure(self) -> None:
+        """Raise the OSError that keeps the output from being written, for example because the disk is full."""
+        if self._failure:
+            raise self._failure
+
+    def stop(self, grace_seconds: float) -> None:
+        """Tell the container to end, and to be killed after the grace; do not wait for it."""
+        if not self.ended:
+            self._stopped = True
+            threading.Thread(target=_stop, args=(self._container, grace_seconds), daemon=True).start()
+
+    def _follow(self) -> None:
+        state: dict[str, Any] = {}
+        try:
+            self._copy()
+            self._container.wait()
+            self._container.reload()
+            state = self._container.attrs["State"]
+        except Exception as error:  # noqa: BLE001 - somebody removed the container, or the engine is gone
+            self._write(f"runner: the container cannot be followed any more: {one_line(error)}\n".encode())
+        with suppress(OSError):  # closing writes what is still in the buffer
+            self._output.close()
+        self.exit = self._describe(state)
+
+    def _copy(self) -> None:
+        """Copy all that is printed; once it cannot be written, go on reading, so that the container's end is seen."""
+        for chunk in self._container.logs(stream=True, follow=True):
+            self._write(chunk)
+
+    def _write(self, data: bytes) -> None:
+        if self._failure:
+            return
+        try:
+            self._output.write(data)
+            self._output.flush()
+        except OSError as error:
+            self._failure = error
+
+    def _describe(self, state: dict[str, Any]) -> NodeExit:
+        """Translate the engine's words; a container that is gone has neither a code nor a signal."""
+        code, name = exit_of(state.get("ExitCode"))
+        return NodeExit(self.node, code, name, self._stopped, bool(state.get("OOMKilled")))
+
+
+def project_of(run_id: str) -> str:
+    """Return the name of a run's compose project."""
+    return f"kit-{run_id.lower()}"
+
+
+def of_project(client: DockerClient, project: str) -> dict[str, Container]:
+    """Find the containers of a compose project, by service."""
+    found = client.containers.list(all=True, filters={"label": f"{LABEL}={project}"})
+    return {container.labels.get(_SERVICE, container.name): container for container in found}
+
+
+def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:
+    """Stop the containers of a compose project, all at once."""
+    containers = of_project(client, project).values()
+    threads = [threading.Thread(target=_stop, args=(one, grace_seconds)) for one in containers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def remove_all(client: DockerClient, project: str) -> None:
+    """Remove the containers and networks of a compose project; OSError if the engine refuses."""
+    from docker.errors import NotFound  # noqa: PLC0415 - imported on use
+
+    for container in of_project(client, project).values():
+        with suppress(NotFound):
+            container.remove(force=True, v=True)
+    for network in client.networks.list(filters={"label": f"{LABEL}={project}"}):
+        with suppress(NotFound):
+            network.remove()
+
+
+def _stop(container: Container, grace_seconds: float) -> None:
+    with suppress(OSError):
+        container.stop(timeout=round(grace_seconds))

@@ -1,0 +1,187 @@
+"""The Docker Engine: found and checked before anything is started; every error is one line with the way out."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from docker import DockerClient
+
+OLDEST_COMPOSE = (2, 20)
+SHM_OF_A_PROCESS = 32 * 2**20
+"""What NCCL's shared-memory transport needs for a process, at least."""
+_SECONDS = 60
+_PROBE = "distributed-experiment-kit-probe"
+_EMPTY_TAR = bytes(10_240)
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@cache
+def reach() -> DockerClient:
+    """Reach the engine that the docker command uses too; RequestError says why it cannot be reached."""
+    import docker  # noqa: PLC0415 - imported on use
+    from docker.errors import DockerException  # noqa: PLC0415
+
+    host = os.environ.get("DOCKER_HOST") or _context_host()
+    try:
+        _connect_once(host)
+        client = docker.DockerClient(base_url=host, timeout=_SECONDS) if host else docker.from_env(timeout=_SECONDS)
+        client.ping()
+    except (DockerException, OSError) as error:
+        raise RequestError(_unreachable(host or "unix:///var/run/docker.sock", error)) from None
+    return client
+
+
+def _connect_once(host: str | None) -> None:
+    """Connect to a Unix socket and close it: docker's client leaves its own socket open if nothing listens there."""
+    from docker.utils import parse_host  # noqa: PLC0415 - imported on use
+
+    address = urlsplit(parse_host(host))
+    if address.scheme == "http+unix":
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(_SECONDS)
+            probe.connect(f"/{(address.netloc + address.path).lstrip('/')}")
+
+
+def check_here(client: DockerClient) -> None:
+    """Refuse an engine on another machine: the folders that are mounted are this one's."""
+    host = urlsplit(client.api.base_url)
+    if host.scheme in ("http", "https") and host.hostname not in ("localhost", "127.0.0.1", "::1", "localunixsocket"):
+        msg = f"the engine is on {host.hostname} and cannot mount folders of this machine: run the runner there"
+        raise RequestError(msg)
+
+
+@cache
+def check_compose() -> None:
+    """Look for the Compose plugin, and for its version."""
+    try:
+        done = subprocess.run(
+            ["docker", "compose", "version", "--short"], capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except FileNotFoundError:
+        msg = "there is no docker command on the PATH: install Docker's command line and its Compose plugin"
+        raise RequestError(msg) from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        msg = one_line(f"docker compose does not answer: {error}")
+        raise RequestError(msg) from None
+    found = re.search(r"(\d+)\.(\d+)", done.stdout)
+    if done.returncode or not found:
+        msg = "docker has no Compose plugin: install the package docker-compose-plugin"
+        raise RequestError(msg)
+    version = int(found[1]), int(found[2])
+    if version < OLDEST_COMPOSE:
+        oldest = ".".join(map(str, OLDEST_COMPOSE))
+        has = one_line(done.stdout, 40)
+        msg = f"docker compose is {has} and {oldest} or newer is needed: update docker-compose-plugin"
+        raise RequestError(msg)
+
+
+def check_memory(client: DockerClient, shm_size: str, memory: str, processes: int) -> None:
+    """Refuse sizes that cannot be read, that the machine does not have, or that are too small for NCCL."""
+    total = int(client.info().get("MemTotal") or 0)
+    sizes = {f"shm_size={shm_size}": _bytes("shm_size", shm_size), f"memory={memory}": _bytes("memory", memory)}
+    for option, size in sizes.items():
+        if total and size > total:
+            msg = f"--with {option}: the engine's machine has {total / 2**30:.1f} GiB: choose a smaller size"
+            raise RequestError(msg)
+    least = processes * SHM_OF_A_PROCESS
+    if sizes[f"shm_size={shm_size}"] < least:
+        many = f"{processes} processes of a node need" if processes > 1 else "1 process of a node needs"
+        msg = f"--with shm_size={shm_size}: {many} {least >> 20}mb or more"
+        raise RequestError(msg)
+
+
+def _bytes(option: str, text: str) -> int:
+    from docker.errors import DockerException  # noqa: PLC0415
+    from docker.utils import parse_bytes  # noqa: PLC0415
+
+    try:
+        return int(parse_bytes(text))
+    except (DockerException, ValueError):
+        msg = f"--with {option}={text}: write a size, for example 512mb or 4gb"
+        raise RequestError(msg) from None
+
+
+@cache
+def check_gpus(client: DockerClient) -> None:
+    """Ask the engine to give a GPU to a container that holds nothing; only one without a driver refuses."""
+    from docker.errors import APIError  # noqa: PLC0415
+    from docker.types import DeviceRequest  # noqa: PLC0415
+
+    image = _empty_image(client)
+    container = None
+    try:
+        gpu = DeviceRequest(driver="nvidia", count=1, capabilities=[["gpu"]])
+        container = client.containers.create(image, ["/nothing"], device_requests=[gpu], network_mode="none")
+        container.start()
+    except APIError as error:
+        if "could not select device driver" in str(error.explanation):
+            msg = "the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
+            raise RequestError(msg) from None
+    finally:
+        with suppress(APIError):
+            if container:
+                container.remove(force=True)
+            client.images.remove(image, force=True)
+
+
+def check_architecture(client: DockerClient, image: dict[str, Any], name: str) -> None:
+    """Refuse an image for another kind of processor."""
+    machine = str(client.info().get("Architecture"))
+    needed, has = _MACHINES.get(machine, machine), image.get("Architecture")
+    if has and has != needed:
+        msg = f"{name} is an image for {has} and this machine is {needed}: build it here"
+        raise RequestError(msg)
+
+
+def is_rootless(client: DockerClient) -> bool:
+    """Whether the engine runs as its user, so that a container's root is that user."""
+    return any("rootless" in option for option in client.info().get("SecurityOptions") or [])
+
+
+@contextmanager
+def asked() -> Iterator[None]:
+    """Turn what the engine refuses, or a connection to it that breaks, into a RequestError of one line."""
+    from docker.errors import DockerException  # noqa: PLC0415 - imported on use
+
+    try:
+        yield
+    except (DockerException, OSError) as error:
+        msg = one_line(f"the Docker Engine: {error}")
+        raise RequestError(msg) from None
+
+
+def _empty_image(client: DockerClient) -> str:
+    client.api.import_image_from_data(_EMPTY_TAR, repository=_PROBE, tag=str(os.getpid()))
+    return f"{_PROBE}:{os.getpid()}"
+
+
+def _context_host() -> str | None:
+    """Return the endpoint of the docker command's current context, if one is chosen."""
+    from docker.context import ContextAPI  # noqa: PLC0415
+
+    with suppress(Exception):  # a context that cannot be read is one that is not chosen
+        context = ContextAPI.get_current_context()
+        return str(context.Host) if context and context.Host else None
+    return None
+
+
+def _unreachable(host: str, error: Exception) -> str:
+    text = f"{error} {error.__cause__} {error.__context__}"
+    if "Permission denied" in text or "PermissionError" in text:
+        return f"no permission for the Docker Engine at {host}: become a member of the group docker, or use sudo"
+    if any(word in text for word in ("FileNotFoundError", "No such file", "ConnectionRefused", "Connection refused")):
+        return f"no Docker Engine answers at {host}: start it, or name another one with DOCKER_HOST"
+    return one_line(f"the Docker Engine at {host} cannot be used: {error}")

@@ -1,0 +1,114 @@
+"""The image that containers run: built if it is missing or differs from this checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import RequestError
+from runner.targets.compose import engine
+from runner.targets.compose.base_images import read_lock
+from runner.targets.compose.image_files import read_files
+from runner.targets.compose.service import BASES, IMAGES, STAGES, WORKSPACE
+from trainkit.files import read_file
+from trainkit.sources import hash_sources, read_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from docker import DockerClient
+    from docker.models.images import Image
+
+LOCK = "requirements.lock"
+LARGEST_LOCK = 10_000_000
+
+
+def ready(client: DockerClient, root: Path, program: str, device: str, say: Callable[[str], None]) -> dict[str, Any]:
+    """Find the image of a device, or the one that KIT_IMAGE names, and describe it; build what is missing.
+
+    What an image holds is read from its files, not from its labels: an image is used only if its programs and its
+    lock file are those of this checkout. One that was named is never built.
+
+    Args:
+        client: the engine.
+        root: the project's folder.
+        program: what is run, for example `mnist.ddp`; its family and `trainkit` have to be the same in the image.
+        device: `cpu` or `cuda`.
+        say: takes a line to show.
+    """
+    named = os.environ.get("KIT_IMAGE")
+    name = named or IMAGES[device]
+    image = _get(client, name)
+    if image is not None:
+        engine.check_architecture(client, image.attrs, name)
+    stale = "is not there" if image is None else _differs(client, image, root, program)
+    if stale and named:
+        way = f"docker pull {named}" if image is None else "build it again, or leave KIT_IMAGE out"
+        msg = f"the image {named} {stale}: {way}"
+        raise RequestError(msg)
+    if stale:
+        say(f"the image {name} {stale}: building it")
+        _build(root, device, name)
+        image = _get(client, name)
+        if image is None:
+            msg = f"docker build succeeded and left no image {name}: does DOCKER_HOST name another engine?"
+            raise RequestError(msg)
+    assert image is not None  # noqa: S101 - it was found or built
+    return {**_describe(client, image, _base(root, device)), "name": name}
+
+
+def _build(root: Path, device: str, name: str) -> None:
+    """Build with the engine's own builder; its progress goes to the screen."""
+    bases = read_lock(root)
+    words = ["docker", "build", "--target", STAGES[device], "--tag", name]
+    for arg in (BASES[device], "TORCH_CPU"):
+        if value := os.environ.get(arg) or bases.get(arg):
+            words += ["--build-arg", f"{arg}={value}"]
+    done = subprocess.run([*words, "."], cwd=root, env={**os.environ, "DOCKER_BUILDKIT": "1"}, stdout=2, check=False)
+    if done.returncode:
+        msg = f"the image {name} cannot be built: its messages are above; {' '.join(words)} . repeats them"
+        raise RequestError(msg)
+
+
+def _base(root: Path, device: str) -> str:
+    name = BASES[device]
+    return os.environ.get(name) or read_lock(root)[name]
+
+
+def _get(client: DockerClient, name: str) -> Image | None:
+    from docker.errors import ImageNotFound, NullResource  # noqa: PLC0415 - imported on use
+
+    try:
+        return client.images.get(name)
+    except (ImageNotFound, NullResource):
+        return None
+
+
+def _differs(client: DockerClient, image: Image, root: Path, program: str) -> str | None:
+    """Say how an image differs from the checkout, if it does."""
+    folders = ["trainkit", f"experiments/{program.partition('.')[0]}"]
+    held = read_files(client, str(image.id), WORKSPACE, [*folders, LOCK])
+    lock = held.pop(LOCK, b"")
+    programs = {path: data for path, data in held.items() if path.endswith(".py")}
+    if hash_sources(programs) != hash_sources(read_sources(root, program)):
+        return "holds other programs than this checkout"
+    if lock != read_file(root / LOCK, LARGEST_LOCK):
+        return f"was built from another {LOCK}"
+    return None
+
+
+def _describe(client: DockerClient, image: Image, base_name: str) -> dict[str, Any]:
+    """Identify the image by what nobody can move: its id, and a registry's digest where one holds it."""
+    digests = image.attrs.get("RepoDigests") or []
+    facts: dict[str, Any] = {"id": image.id, "digest": digests[0].partition("@")[2] if digests else None}
+    base = _get(client, base_name)
+    layers = image.attrs["RootFS"]["Layers"]
+    if base is not None and layers[: len(base.attrs["RootFS"]["Layers"])] == base.attrs["RootFS"]["Layers"]:
+        held = base.attrs.get("RepoDigests") or []
+        facts["base"] = {"name": base_name, "id": base.id, "digest": held[0].partition("@")[2] if held else None}
+    else:
+        locked = base_name.partition("@")[2] or None
+        facts["base"] = {"name": base_name, "id": None, "digest": locked}
+    return facts

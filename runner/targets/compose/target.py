@@ -1,0 +1,131 @@
+"""Target `compose`: one container for each node of the layout, on this machine's Docker Engine."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from runner.core.errors import RequestError
+from runner.core.yaml_writer import to_yaml
+from runner.targets.base import LaunchSpec, Target
+from runner.targets.children import end_orphans
+from runner.targets.compose import engine
+from runner.targets.compose import image as images
+from runner.targets.compose.containers import project_of, remove_all, stop_all
+from runner.targets.compose.handle import ComposeHandle
+from runner.targets.compose.service import WORKSPACE, service
+from runner.targets.torchrun import device_ids, node_specs
+from runner.targets.worker_logs import GRACE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.definitions.plan import Run
+    from runner.records.folder import RunFolder
+
+MOST_NODES = 1000
+"""A Linux bridge has 1,024 ports, and every container takes one."""
+RAW = "/raw"
+"""Where a container finds its own node's folder of the run's raw files."""
+ARTIFACTS = "/artifacts"
+"""Where it finds the run's folder for traces and plots."""
+_HEADER = """One run as it was started. From its own folder it can be started again:
+mkdir -p {folders} && docker compose -f compose.yaml up"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of target compose; sizes as Docker writes them."""
+
+    memory: str = field(default="0", metadata={"help": "memory of each container, for example 8gb; 0 is no limit"})
+    shm_size: str = field(
+        default="1gb",
+        metadata={"help": "size of /dev/shm in each container, for example 4gb; NCCL needs 32mb a process"},
+    )
+
+
+@dataclass(frozen=True)
+class ComposeSpec(LaunchSpec):
+    """A run as a compose file, whose paths are those of a run's folder."""
+
+    program: str = ""
+    services: dict[str, Any] = field(default_factory=dict)
+    file: ClassVar[str] = "compose.yaml"
+
+    def text(self, run_id: str = "") -> str:
+        """Write the compose file, with the name of the run's project."""
+        name = {"name": project_of(run_id)} if run_id else {}
+        folders = " ".join(f"../raw/{node}" for node in self.services)
+        return to_yaml({**name, "services": self.services}, _HEADER.format(folders=folders))
+
+
+class Compose(Target[ComposeSpec]):
+    """Starts containers by Docker Compose."""
+
+    name: ClassVar[str] = "compose"
+    summary: ClassVar[str] = "containers on this machine's Docker Engine; one for each node of the layout"
+    Options: ClassVar[type] = Options
+
+    def spec(self, run: Run) -> ComposeSpec:
+        """Build a compose file with one service for each node."""
+        layout = run.cell.layout
+        if layout.nodes > MOST_NODES:
+            msg = f"layout {layout}: an engine's network has room for {MOST_NODES:,} containers: choose a smaller one"
+            raise RequestError(msg)
+        root = str(run.experiment.root)
+        nodes = node_specs(run.cell, "node0")
+        services = {
+            f"node{number}": service(
+                number,
+                device=run.device,
+                command=[_literal(word) for word in node.argv],
+                environment={**node.env, "PET_LOG_DIR": RAW, "KIT_ARTIFACTS": ARTIFACTS},
+                binds={
+                    RAW: f"../raw/node{number}",
+                    ARTIFACTS: "../artifacts",
+                    f"{WORKSPACE}/data:ro": f"{_literal(root)}/data",
+                },
+                gpus=gpus if run.device == "cuda" else None,
+                nodes=layout.nodes,
+                shm=self.options.shm_size,
+                memory=self.options.memory,
+            )
+            for number, (node, gpus) in enumerate(
+                zip(nodes, device_ids(layout, run.cell.devices_per_process), strict=True)
+            )
+        }
+        options = asdict(self.options)
+        return ComposeSpec(nodes, root, run.device, options, program=run.cell.program.name, services=services)
+
+    def preflight(self, spec: ComposeSpec) -> None:
+        """Look for an engine on this machine, for Compose and, on cuda, for the engine's GPU driver."""
+        client = engine.reach()
+        engine.check_here(client)
+        engine.check_compose()
+        with engine.asked():
+            most = max(node.processes for node in spec.nodes)
+            engine.check_memory(client, self.options.shm_size, self.options.memory, most)
+            if spec.device == "cuda":
+                engine.check_gpus(client)
+
+    def image(self, spec: ComposeSpec, say: Callable[[str], None]) -> dict[str, Any]:
+        """Find or build the image."""
+        with engine.asked():
+            return images.ready(engine.reach(), Path(spec.cwd), spec.program, spec.device, say)
+
+    def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
+        """Prepare the start; the containers are made when the lines are asked for, so that a stop finds them."""
+        return ComposeHandle(engine.reach(), spec.nodes, Path(spec.cwd), folder)
+
+    def cleanup(self, folder: RunFolder) -> None:
+        """End the docker command that still makes containers, then the containers, and remove them."""
+        end_orphans(folder.path.name, GRACE_SECONDS)
+        client, project = engine.reach(), project_of(folder.path.name)
+        stop_all(client, project, GRACE_SECONDS)
+        remove_all(client, project)
+
+
+def _literal(text: str) -> str:
+    """Keep Compose from reading a variable into a text."""
+    return text.replace("$", "$$")

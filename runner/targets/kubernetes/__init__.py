@@ -1,0 +1,1 @@
+"""Target `kubernetes`: one pod for each node."""

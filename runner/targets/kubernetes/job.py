@@ -1,0 +1,156 @@
+"""A layout as a job: a PyTorchJob for Kubeflow's training-operator, or a plain Indexed Job.
+
+Sources: the PyTorchJob CRD and the variables that training-operator v1.9 gives its pods
+(pkg/controller.v1/pytorch/envvar.go), and the Job API's indexed completions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import RequestError
+from runner.targets.kubernetes.pod_spec import command_of, environment_of, pod_template
+from runner.targets.torchrun import MASTER_PORT
+
+if TYPE_CHECKING:
+    from runner.definitions.plan import Run
+    from runner.targets.kubernetes.pod_spec import PodOptions
+
+LABEL = "distributed-experiment-kit"
+RUN = f"{LABEL}/run"
+"""The annotation that says which cell of which experiment a job is."""
+KEPT_SECONDS = 86_400
+"""How long a job that has ended is kept, with its pods and their logs."""
+_LONGEST_NAME = 50
+_LONGEST_LABEL = 63
+_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+
+
+def job_name(experiment: str, layout: str, run_id: str = "") -> str:
+    """Make a name that is a DNS label and leaves room for those of its pods; a long one is cut.
+
+    Args:
+        experiment: its name.
+        layout: as it is written, for example `2x4`.
+        run_id: of a run that is started: its last letters make the name unique.
+    """
+    suffix = f"-{run_id[-8:]}" if run_id else ""
+    words = re.sub(r"[^a-z0-9]+", "-", f"{experiment}-{layout}".lower()).strip("-")
+    words = words if words[:1].isalpha() else f"kit-{words}"
+    return words[: _LONGEST_NAME - len(suffix)].rstrip("-") + suffix
+
+
+def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
+    """Describe a job of the training-operator: a Master, which is node 0, and equal Workers.
+
+    Raises RequestError for layouts that have a third shape of node.
+    """
+    _check_name(name)
+    cell, processes = run.cell, run.cell.layout.processes
+    if len(set(processes[1:])) > 1:
+        msg = f"layout {cell.layout}: a PyTorchJob has two shapes of node, Master and Worker: use --with job=indexed"
+        raise RequestError(msg)
+    replicas = {"Master": _replica(run, 0, 1, options)}
+    if cell.layout.nodes > 1:
+        replicas["Worker"] = _replica(run, 1, cell.layout.nodes - 1, options)
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": _metadata(run, name),
+        "spec": {
+            "nprocPerNode": str(processes[0]),
+            "runPolicy": {
+                "cleanPodPolicy": "Running",
+                **_deadline(options),
+                "ttlSecondsAfterFinished": KEPT_SECONDS,
+            },
+            "pytorchReplicaSpecs": replicas,
+        },
+    }
+    return [job]
+
+
+def indexed_job(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
+    """Describe a headless Service, by which the pods find node 0, and a Job whose index is the node's number."""
+    _check_name(name)
+    cell = run.cell
+    nodes, processes = cell.layout.nodes, cell.layout.processes
+    command = command_of(cell, processes[0])
+    if len(set(processes)) > 1:
+        # One template for all pods: each takes its own number of processes from the list.
+        shares = " ".join(map(str, processes))
+        words = shlex.join(command).replace(f"--nproc-per-node {processes[0]}", '--nproc-per-node "$1"', 1)
+        command = ["sh", "-c", f"set -- {shares}; shift $JOB_COMPLETION_INDEX; exec {words}"]
+    environment = environment_of(cell) | {
+        "PET_NNODES": str(nodes),
+        "PET_MASTER_ADDR": f"{name}-0.{name}",
+        "PET_MASTER_PORT": str(MASTER_PORT),
+        "PYTHONUNBUFFERED": "1",
+    }
+    template = pod_template(run, command, environment, max(processes), options)
+    pod = template["spec"]
+    pod["containers"][0]["env"].append({"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}})
+    template["spec"] = {**pod, "restartPolicy": "Never", "subdomain": name}
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "labels": _labels(name)},
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": name}},
+    }
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": _metadata(run, name),
+        "spec": {
+            "completions": nodes,
+            "parallelism": nodes,
+            "completionMode": "Indexed",
+            "backoffLimit": 0,
+            **_deadline(options),
+            "ttlSecondsAfterFinished": KEPT_SECONDS,
+            "template": template,
+        },
+    }
+    return [service, job]
+
+
+KINDS = {"pytorchjob": pytorchjob, "indexed": indexed_job}
+"""The ways to start pods, by the values of the option `job`."""
+OBJECTS = {"pytorchjob": ("PyTorchJob",), "indexed": ("Service", "Job")}
+"""The kinds of the objects that each of them makes, all of one name; the last is the job."""
+
+
+def _replica(run: Run, node: int, replicas: int, options: PodOptions) -> dict[str, Any]:
+    processes = run.cell.layout.processes[node]
+    template = pod_template(run, command_of(run.cell, processes), environment_of(run.cell), processes, options)
+    return {"replicas": replicas, "restartPolicy": "Never", "template": template}
+
+
+def _labels(name: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": LABEL, "app.kubernetes.io/instance": name}
+
+
+def _metadata(run: Run, name: str) -> dict[str, Any]:
+    cell = run.cell
+    what = {
+        "experiment": run.experiment.name,
+        "program": cell.program.name,
+        "layout": str(cell.layout),
+        "device": run.device,
+        "axes": cell.axes,
+        "args": cell.args,
+    }
+    return {"name": name, "labels": _labels(name), "annotations": {RUN: json.dumps(what)}}
+
+
+def _deadline(options: PodOptions) -> dict[str, int]:
+    return {} if options.deadline_seconds is None else {"activeDeadlineSeconds": options.deadline_seconds}
+
+
+def _check_name(name: str) -> None:
+    if len(name) > _LONGEST_NAME:
+        msg = f"{name}: {len(name)} characters; {_LONGEST_NAME} of {_LONGEST_LABEL} leave a job's pods room: shorten it"
+        raise RequestError(msg)

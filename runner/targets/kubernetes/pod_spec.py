@@ -1,0 +1,152 @@
+"""The pod of one node: what it runs, its environment, its volumes, and what it may use.
+
+Sources: the Pod Security Standards, to whose restricted level these pods keep, and the expansion of `$(NAME)` in a
+container's command and environment (kubernetes/third_party/forked/golang/expansion).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import RequestError
+from runner.targets.compose.service import IMAGES, WORKSPACE
+from runner.targets.torchrun import node_command, node_environment
+
+if TYPE_CHECKING:
+    from runner.definitions.plan import Cell, Run
+
+CONTAINER = "pytorch"
+"""The operator looks for the container of this name."""
+USER = 1000
+RENDEZVOUS_SECONDS = 900
+"""How long nodes wait for each other: one may pull the image while another has it."""
+_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
+
+
+@dataclass(frozen=True)
+class PodOptions:
+    """What can be chosen of the pods; quantities as Kubernetes writes them, empty for the kit's own choice."""
+
+    image: str = ""
+    cpu: str = ""
+    memory: str = ""
+    shm_size: str = ""
+    data_claim: str = ""
+    deadline_seconds: int | None = None
+    """When the cluster itself ends the job, if nobody else does."""
+
+    def check(self) -> None:
+        """Raise RequestError for a quantity that Kubernetes cannot read."""
+        for option in ("cpu", "memory", "shm_size"):
+            value = getattr(self, option)
+            if value and not _QUANTITY.fullmatch(value):
+                msg = f"--with {option}={value}: not a quantity of Kubernetes: write for example 500m, 2, 512Mi or 8Gi"
+                raise RequestError(msg)
+
+
+def command_of(cell: Cell, processes: int) -> list[str]:
+    """Return the command of a node with so many processes.
+
+    The number is on the command line: the operator's own PET_NPROC_PER_NODE is the same for all nodes.
+    """
+    torchrun, *words = node_command(cell)
+    return [torchrun, "--nproc-per-node", str(processes), *words]
+
+
+def environment_of(cell: Cell) -> dict[str, str]:
+    """Return the variables of every pod, less those that the operator or the Job sets.
+
+    The processes print to the pod's log, which alone outlives the pod: their output is not redirected.
+    """
+    own = node_environment(cell)
+    del own["PET_REDIRECTS"], own["PYTHONUNBUFFERED"]
+    network = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0"} if cell.layout.nodes > 1 else {}
+    return {**own, "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}", **network}
+
+
+def pod_template(
+    run: Run, command: list[str], environment: dict[str, str], processes: int, options: PodOptions
+) -> dict[str, Any]:
+    """Describe the pod of a node.
+
+    Args:
+        run: the run; its definition says which data it needs.
+        command: what the container runs.
+        environment: its variables.
+        processes: how many processes it has to make room for.
+        options: what was chosen.
+    """
+    places = {"shm": "/dev/shm", "tmp": "/tmp"}  # noqa: S108 - the pod's own
+    volumes: list[dict[str, Any]] = [
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": options.shm_size or "1Gi"}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    data = run.experiment.data
+    if data or options.data_claim:
+        places["data"] = f"{WORKSPACE}/data"
+        claim = {"persistentVolumeClaim": {"claimName": options.data_claim, "readOnly": True}}
+        volumes.append({"name": "data", **(claim if options.data_claim else {"emptyDir": {}})})
+    base = {
+        "image": options.image or IMAGES[run.device],
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": name, "mountPath": path} for name, path in places.items()],
+    }
+    container = {
+        "name": CONTAINER,
+        **base,
+        "command": [literal(word) for word in command],
+        "env": [{"name": key, "value": literal(value)} for key, value in environment.items()],
+        "resources": _resources(run, processes, options),
+    }
+    pod = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 60,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        **({"initContainers": [_prepare(data, base)]} if data and not options.data_claim else {}),
+        "containers": [container],
+        "volumes": volumes,
+    }
+    # Keep a service mesh's proxy out: it would never end, and the job with it.
+    return {"metadata": {"annotations": {"sidecar.istio.io/inject": "false"}}, "spec": pod}
+
+
+def literal(text: str) -> str:
+    """Escape a text so that Kubernetes passes it on as it is.
+
+    It replaces `$(NAME)` by a variable of the container, and `$$` by `$`.
+    """
+    return re.sub(r"\$(?=[$(])", "$$", text)
+
+
+def _prepare(data: str, base: dict[str, Any]) -> dict[str, Any]:
+    """Describe the init step that fetches data; if it cannot, the program itself says in one line what is missing."""
+    resources = {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
+    script = literal(f"runner prepare {data} || true")
+    return {"name": "data", **base, "command": ["sh", "-c", script], "resources": resources}
+
+
+def _resources(run: Run, processes: int, options: PodOptions) -> dict[str, dict[str, str]]:
+    """Request little by default, so that a small cluster has room, and allow more."""
+    cores = processes * run.cell.threads_per_process
+    cpu = (options.cpu, options.cpu) if options.cpu else (f"{250 * cores}m", str(2 * cores))
+    memory = (options.memory, options.memory) if options.memory else (f"{processes}Gi", f"{4 + 4 * processes}Gi")
+    requests = {"cpu": cpu[0], "memory": memory[0]}
+    limits = {"cpu": cpu[1], "memory": memory[1]}
+    if run.device == "cuda":
+        gpus = str(processes * run.cell.devices_per_process)
+        requests["nvidia.com/gpu"] = limits["nvidia.com/gpu"] = gpus
+    return {"requests": requests, "limits": limits}

@@ -1,0 +1,154 @@
+"""What a cluster says of one pod: how far it is, how it ended, and where it ran."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from runner.core.text import one_line
+from runner.core.values import plain
+from runner.records.schema import NodeExit
+from runner.targets.base import exit_of
+from runner.targets.kubernetes.pod_spec import CONTAINER
+
+_ROLES = {"master": 0, "worker": 1}
+_LONGEST = 500
+
+
+class PodState:
+    """A pod as the API shows it; empty before there is one."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._state = state
+
+    def __bool__(self) -> bool:
+        return bool(self._state)
+
+    @property
+    def raw(self) -> dict[str, Any]:
+        """The object of the API."""
+        return self._state
+
+    @property
+    def name(self) -> str:
+        """Its name in the cluster."""
+        return str(self._state["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        """What distinguishes it from a later pod of the same name; empty before there is one."""
+        return str(self._state["metadata"]["uid"]) if self._state else ""
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Its status; empty if it has none yet."""
+        return self._state.get("status") or {}
+
+    @property
+    def container(self) -> dict[str, Any]:
+        """The status of the container that trains."""
+        return next((one for one in self.status.get("containerStatuses") or [] if one.get("name") == CONTAINER), {})
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the container runs."""
+        return "running" in (self.container.get("state") or {})
+
+    @property
+    def terminated(self) -> dict[str, Any] | None:
+        """How the container ended, if it has."""
+        return (self.container.get("state") or {}).get("terminated")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it runs any more or ever will."""
+        return self.terminated is not None or self.status.get("phase") in ("Failed", "Succeeded")
+
+    @property
+    def finished(self) -> datetime | None:
+        """When the container ended, to the second."""
+        return _moment((self.terminated or {}).get("finishedAt"))
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether somebody asked for its end, also if it had ended before."""
+        return bool((self._state.get("metadata") or {}).get("deletionTimestamp"))
+
+    @property
+    def deleted(self) -> datetime | None:
+        """When somebody asked for the end of a pod that still ran, to the second."""
+        metadata = self._state.get("metadata") or {}
+        due, finished = _moment(metadata.get("deletionTimestamp")), self.finished
+        if due is None:
+            return None
+        asked = due - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+        return asked if finished is None or finished >= asked else None
+
+    def exit(self, node: int, namespace: str, *, stopped: bool, is_gone: bool) -> NodeExit:
+        """Translate the kubelet's words; a pod that is gone or never ran has neither a code nor a signal."""
+        ended = self.terminated or {}
+        code, name = exit_of(ended.get("exitCode"))
+        return NodeExit(
+            node,
+            code,
+            name,
+            stopped=stopped,
+            out_of_memory=ended.get("reason") == "OOMKilled",
+            removed=bool(self.deleted and not stopped),
+            why=self._why(ended, stopped=stopped, is_gone=is_gone),
+            place=self._place(ended, namespace),
+        )
+
+    def _why(self, ended: dict[str, Any], *, stopped: bool, is_gone: bool) -> str | None:
+        """Say what else is known of a bad end."""
+        words = [self.status.get("reason"), self.status.get("message")]  # for example of an eviction
+        words += [
+            f"its init container {one['name']} exited with {code}"
+            for one in self.status.get("initContainerStatuses") or []
+            if (code := ((one.get("state") or {}).get("terminated") or {}).get("exitCode"))
+        ]
+        if self.deleted and not stopped:
+            words.append("its pod was deleted while it ran")
+        elif is_gone and not ended:
+            words.append("its pod is gone" if self else "it never had a pod")
+        elif ended.get("reason") not in (None, "Completed", "Error", "OOMKilled"):
+            words += [ended.get("reason"), ended.get("message")]
+        return ": ".join(one_line(word, _LONGEST) for word in words if word) or None
+
+    def _place(self, ended: dict[str, Any], namespace: str) -> dict[str, Any]:
+        """Name the pod, its machine, its image and what it may use."""
+        if not self:
+            return {}
+        spec = self._state["spec"]
+        trains: dict[str, Any] = next((one for one in spec["containers"] if one["name"] == CONTAINER), {})
+        facts = {
+            "pod": self.name,
+            "namespace": namespace,
+            "machine": spec.get("nodeName"),
+            "image": trains.get("image"),
+            "digest": _digest(self.container.get("imageID") or ""),
+            "limits": (trains.get("resources") or {}).get("limits"),
+            "started": ended.get("startedAt"),
+            "finished": ended.get("finishedAt"),
+        }
+        return {
+            name: one_line(value) if isinstance(value, str) else plain(value) for name, value in facts.items() if value
+        }
+
+
+def node_of(pod: dict[str, Any]) -> int:
+    """Return the number of a pod's node: Master, then Workers; or its index in the Job. -1 for another's pod."""
+    metadata = pod["metadata"]
+    said = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
+    role = str(said.get("training.kubeflow.org/replica-type", "")).lower()
+    word = str(said.get("training.kubeflow.org/replica-index" if role else "batch.kubernetes.io/job-completion-index"))
+    return int(word) + _ROLES.get(role, 0) if word.isdecimal() and len(word) < 10 else -1  # noqa: PLR2004 - 32 bits
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
+
+
+def _digest(image_id: str) -> str:
+    """Return the digest of `registry/name@sha256:...`, or the image's id if it came from no registry."""
+    return image_id.rpartition("@")[2]

@@ -1,0 +1,139 @@
+"""What has to be true of a cluster before anything is created in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from runner.targets.kubernetes.client import PATHS, PLURALS, PODS, ClusterError
+
+if TYPE_CHECKING:
+    from runner.targets.kubernetes.client import Cluster
+
+OPERATOR = (
+    "kubectl apply --server-side -k "
+    '"github.com/kubeflow/training-operator.git/manifests/overlays/standalone?ref=v1.9.3"'
+)
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
+
+
+def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
+    """Raise RequestError if the cluster would not start what the documents describe; nothing is created."""
+    try:
+        _check_namespace(cluster)
+        for document in documents:
+            _check_kind(cluster, document["kind"])
+        _check_rights(cluster, [document["kind"] for document in documents])
+        _check_standard(cluster, documents)
+        for document in documents:
+            cluster.post(cluster.path(document["kind"]), document, dryRun="All", fieldValidation="Strict")
+            _check_pods(cluster, document)
+    except ClusterError as error:
+        hint = {_UNAUTHORIZED: "the cluster does not know who you are: log in again: "}.get(error.status, "")
+        where = "" if error.status == 0 else f"namespace {cluster.namespace} of {cluster.host}: "
+        msg = one_line(f"{where}{hint}{error}")
+        raise RequestError(msg) from None
+
+
+def _check_namespace(cluster: Cluster) -> None:
+    cluster.get("/version")
+    try:
+        cluster.get(_namespace_path(cluster))
+    except ClusterError as error:
+        if error.is_absence:
+            msg = f"no namespace {cluster.namespace} in {cluster.host}: kubectl create namespace {cluster.namespace}"
+            raise RequestError(msg) from None
+        if error.status != _FORBIDDEN:  # a user of a namespace may not be allowed to see it
+            raise
+
+
+def _namespace_path(cluster: Cluster) -> str:
+    return f"/api/v1/namespaces/{quote(cluster.namespace, safe='')}"
+
+
+def _check_kind(cluster: Cluster, kind: str) -> None:
+    try:
+        known = [one.get("kind") for one in cluster.get(PATHS[kind]).get("resources", [])]
+    except ClusterError as error:
+        if not error.is_absence:
+            raise
+        known = []
+    if kind not in known:
+        msg = f"the cluster knows no {kind}: use --with job=indexed, or install the training-operator: {OPERATOR}"
+        raise RequestError(msg)
+
+
+def _check_rights(cluster: Cluster, kinds: list[str]) -> None:
+    needed = [(verb, *_group(kind)) for kind in kinds for verb in ("create", "delete")]
+    needed += [(verb, *_group(kind)) for kind in kinds if kind != "Service" for verb in ("get",)]
+    needed += [("list", "", "pods", ""), ("watch", "", "pods", ""), ("get", "", "pods", "log")]
+    lacking = [
+        f"{verb} {resource}{'/' * bool(part)}{part}"
+        for verb, group, resource, part in needed
+        if not _may(cluster, verb, group, resource, part)
+    ]
+    if lacking:
+        msg = f"no right in namespace {cluster.namespace} to {', '.join(lacking)}: ask for a Role that allows it"
+        raise RequestError(msg)
+
+
+def _check_pods(cluster: Cluster, document: dict[str, Any]) -> None:
+    """Let the cluster check the pods themselves, if the user may ask; the check of a job does not cover them."""
+    replicas = document["spec"].get("pytorchReplicaSpecs")
+    owners = replicas.values() if replicas else [document["spec"]] if "template" in document["spec"] else []
+    for owner in owners:
+        spec = {"restartPolicy": "Never", **owner["template"]["spec"]}
+        metadata = {"generateName": "kit-", "namespace": cluster.namespace}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        for volume in spec["volumes"]:
+            _check_claim(cluster, volume.get("persistentVolumeClaim", {}).get("claimName", ""))
+        try:
+            cluster.post(cluster.path(PODS), pod, dryRun="All")
+        except ClusterError as error:
+            # The job's controller makes the pods, so the user need not be allowed to; and a quota may have room later.
+            if not any(words in str(error) for words in ("cannot create resource", "exceeded quota")):
+                raise
+
+
+def _check_claim(cluster: Cluster, name: str) -> None:
+    try:
+        if name:
+            cluster.get(cluster.path("persistentvolumeclaims", quote(name, safe="")))
+    except ClusterError as error:
+        if error.is_absence:
+            msg = f"no volume claim {name} in namespace {cluster.namespace}: kubectl get persistentvolumeclaims"
+            raise RequestError(msg) from None
+        if error.status != _FORBIDDEN:
+            raise
+
+
+def _group(kind: str) -> tuple[str, str, str]:
+    return (PATHS[kind].split("/")[2] if PATHS[kind].startswith("/apis") else "", PLURALS[kind], "")
+
+
+def _may(cluster: Cluster, verb: str, group: str, resource: str, part: str) -> bool:
+    access = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": resource, "subresource": part}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": access},
+    }
+    return bool(cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)["status"]["allowed"])
+
+
+def _check_standard(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
+    """Refuse Workers if the restricted standard is enforced: the init container that the operator adds breaks it."""
+    if not any("Worker" in document["spec"].get("pytorchReplicaSpecs", {}) for document in documents):
+        return
+    try:
+        labels = cluster.get(_namespace_path(cluster))["metadata"].get("labels") or {}
+    except ClusterError:
+        return
+    if labels.get("pod-security.kubernetes.io/enforce") == "restricted":
+        msg = (
+            f"namespace {cluster.namespace} enforces the restricted Pod Security Standard, which the operator's "
+            "own init container in Workers breaks: use --with job=indexed"
+        )
+        raise RequestError(msg)

@@ -1,0 +1,130 @@
+"""Target `kubernetes`: a pod for each node of the layout, as a PyTorchJob or an Indexed Job."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from runner.core.yaml_writer import to_yaml
+from runner.targets.base import LaunchSpec, Target
+from runner.targets.kubernetes import preflight
+from runner.targets.kubernetes.client import Cluster
+from runner.targets.kubernetes.job import KINDS, OBJECTS, job_name
+from runner.targets.kubernetes.lifecycle import JobHandle
+from runner.targets.kubernetes.pod_spec import PodOptions
+from runner.targets.torchrun import node_specs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.definitions.plan import Run
+    from runner.records.folder import RunFolder
+
+_BEYOND_SECONDS = 600
+"""The cluster ends a job so long after the run's own time-out: for a runner that is killed."""
+_HEADER = """One run as it was started. Again: kubectl create -n {namespace} -f job.yaml"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of target kubernetes; quantities as Kubernetes writes them, for example 500m or 8Gi."""
+
+    job: Literal["pytorchjob", "indexed"] = field(
+        default="pytorchjob",
+        metadata={
+            "help": "pytorchjob needs the training-operator; indexed, a plain Job, needs none and runs any layout"
+        },
+    )
+    image: str = field(
+        default="", metadata={"help": "image of the pods; by default distributed-experiment-kit:gpu or :cpu"}
+    )
+    namespace: str = field(default="", metadata={"help": "namespace of the job; by default that of the context"})
+    context: str = field(default="", metadata={"help": "context of the kubeconfig; by default the current one"})
+    cpu: str = field(
+        default="", metadata={"help": "cores of each pod; by default 250m are requested for each thread and 2 allowed"}
+    )
+    memory: str = field(
+        default="",
+        metadata={
+            "help": "memory of each pod; by default 1Gi is requested for each process, 4Gi + 4Gi for each allowed"
+        },
+    )
+    shm_size: str = field(
+        default="1Gi", metadata={"help": "size of /dev/shm in each pod; it counts as memory of the pod"}
+    )
+    data_claim: str = field(
+        default="", metadata={"help": "volume claim that holds data/; by default an init step prepares the data"}
+    )
+
+
+@dataclass(frozen=True)
+class KubernetesSpec(LaunchSpec):
+    """A run as objects of a cluster; when it is started the job gets a name of its own."""
+
+    run: Run = field(kw_only=True, repr=False)
+    pod_options: PodOptions = field(kw_only=True)
+    kind: str = "pytorchjob"
+    namespace: str = ""
+    file: ClassVar[str] = "job.yaml"
+
+    def documents(self, run_id: str = "") -> list[dict[str, Any]]:
+        """Build the objects; the last of them is the job."""
+        name = job_name(self.run.experiment.name, str(self.run.cell.layout), run_id)
+        return KINDS[self.kind](self.run, name, self.pod_options)
+
+    def text(self, run_id: str = "") -> str:
+        """Write the manifest."""
+        header = _HEADER.format(namespace=self.namespace or "default")
+        documents = self.documents(run_id)
+        return "---\n".join(to_yaml(one, "" if number else header) for number, one in enumerate(documents))
+
+
+class Kubernetes(Target[KubernetesSpec]):
+    """Starts pods of a cluster."""
+
+    name: ClassVar[str] = "kubernetes"
+    summary: ClassVar[str] = "pods of the cluster that the kubeconfig names; one for each node of the layout"
+    Options: ClassVar[type] = Options
+
+    def spec(self, run: Run) -> KubernetesSpec:
+        """Build the job of a run; RequestError for quantities and layouts that it cannot have."""
+        chosen = {name: getattr(self.options, name) for name in ("image", "cpu", "memory", "shm_size", "data_claim")}
+        deadline = round(run.experiment.timeout_seconds) + _BEYOND_SECONDS
+        pod_options = PodOptions(**chosen, deadline_seconds=deadline)
+        pod_options.check()
+        spec = KubernetesSpec(
+            node_specs(run.cell, "node0"),
+            str(run.experiment.root),
+            run.device,
+            asdict(self.options),
+            run=run,
+            pod_options=pod_options,
+            kind=self.options.job,
+            namespace=self.options.namespace,
+        )
+        spec.documents()
+        return spec
+
+    def preflight(self, spec: KubernetesSpec) -> None:
+        """Look for the cluster, the namespace, the kinds, the rights; let the cluster check every object."""
+        preflight.check(self._cluster(), spec.documents())
+
+    def image(self, spec: KubernetesSpec, say: Callable[[str], None]) -> dict[str, Any]:  # noqa: ARG002
+        """Name the image; its digest is known when a pod has pulled it."""
+        job = spec.documents()[-1]
+        template = next(iter(job["spec"].get("pytorchReplicaSpecs", {}).values()), job["spec"])["template"]
+        return {"name": template["spec"]["containers"][0]["image"]}
+
+    def start(self, spec: KubernetesSpec, folder: RunFolder) -> JobHandle:
+        """Prepare the start; the job is created when its lines are asked for, so that a stop finds it."""
+        return JobHandle(self._cluster(), spec.documents(folder.path.name), folder, len(spec.nodes))
+
+    def cleanup(self, folder: RunFolder) -> None:
+        """Delete the objects of a run; their names follow from its launch and its folder's name."""
+        launch = folder.launch()
+        cluster, name = self._cluster(), job_name(launch.experiment, launch.layout, folder.path.name)
+        for kind in reversed(OBJECTS[self.options.job]):
+            cluster.delete(cluster.path(kind, name), propagationPolicy="Background")
+
+    def _cluster(self) -> Cluster:
+        return Cluster(self.options.namespace, self.options.context)

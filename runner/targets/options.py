@@ -1,0 +1,77 @@
+"""The options of a target: `--with name=value` words -> its frozen dataclass, each value checked by its type."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+from runner.core.errors import RequestError, did_you_mean
+
+if TYPE_CHECKING:
+    from runner.targets.base import Target
+
+
+def read_options(target: type[Target[Any]], words: list[str], others: dict[str, list[str]]) -> Any:
+    """Read `name=value` words into the target's `Options`.
+
+    Args:
+        target: the class of the target.
+        words: as given on the command line.
+        others: the names of the options of all targets, to say which target has one that this target lacks.
+
+    Raises RequestError for an option that the target does not have or a value that does not fit.
+    """
+    known = {one.name: one for one in fields(target.Options)}
+    types = get_type_hints(target.Options)
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        name = name.replace("-", "_")
+        if not equals:
+            msg = f"--with {word}: write name=value; `runner targets {target.name}` lists the options"
+            raise RequestError(msg)
+        if name not in known:
+            having = [other for other, names in others.items() if name in names]
+            have = f"targets {' and '.join(having)} have it" if len(having) > 1 else f"target {''.join(having)} has it"
+            meant = f"; {have}" if having else did_you_mean(name, known)
+            msg = f"--with {word}: target {target.name} has no option '{name}'{meant or '; it has none'}"
+            raise RequestError(msg)
+        if name in values:
+            msg = f"--with {word}: '{name}' is given twice"
+            raise RequestError(msg)
+        values[name] = _value(word, text, types[name])
+    if lacking := [one.name for one in known.values() if is_required(one) and one.name not in values]:
+        help_text = known[lacking[0]].metadata["help"]
+        msg = f"target {target.name} needs --with {lacking[0]}=...: {help_text}"
+        raise RequestError(msg)
+    return target.Options(**values)
+
+
+def is_required(option: Field[Any]) -> bool:
+    """Whether a target cannot do without this option."""
+    return option.default is MISSING and option.default_factory is MISSING
+
+
+def type_name(kind: Any) -> str:
+    """Name the type of an option, for example `text` or `pytorchjob|indexed`."""
+    if get_origin(kind) is Literal:
+        return "|".join(map(str, get_args(kind)))
+    return {str: "text", int: "whole number", float: "number", bool: "true|false"}[kind]
+
+
+def _value(word: str, text: str, kind: Any) -> Any:
+    if get_origin(kind) is Literal:
+        if text in get_args(kind):
+            return text
+        msg = f"--with {word}: '{text}' is unknown{did_you_mean(text, get_args(kind))}"
+        raise RequestError(msg)
+    if not text.isprintable() or not text:
+        msg = f"--with {word!r}: the value has to be printable text"
+        raise RequestError(msg)
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text]
+        return kind(text)
+    except (ValueError, KeyError):
+        msg = f"--with {word}: '{text}' has to be a {type_name(kind)}"
+        raise RequestError(msg) from None

@@ -1,0 +1,241 @@
+"""The command as a person types it: exit code, stdout and stderr together."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+GOLDEN = Path(__file__).parent / "golden"
+RUNNER = str(Path(sys.executable).with_name("runner"))
+SNAPSHOTS = {
+    "list": ["list"],
+    "plan": ["plan", "tiny", "--device", "cpu", "--set", "seed=7", "--repeat", "2"],
+    "dry-run": ["run", "tiny", "--only", "layout=1x2", "--device", "cpu", "--dry-run"],
+    "summary": ["summarize"],
+    "summary-csv": ["summarize", "--format", "csv"],
+}
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_a_command_s_outcome_is_its_snapshot(finished: Project, name: str, update_golden: bool) -> None:  # noqa: FBT001
+    text = finished.snapshot(finished.runner(*SNAPSHOTS[name]))
+    golden = GOLDEN / f"{name}.txt"
+    if update_golden:
+        golden.write_text(text, "utf-8")
+    assert text == golden.read_text("utf-8")
+
+
+def test_without_a_command_the_help_is_shown(project: Project) -> None:
+    shown = project.runner()
+    assert (shown.code, shown.stderr) == (0, "")
+    for command in ("list", "plan", "run", "summarize", "prepare", "collect", "targets", "schema"):
+        assert f"  {command} " in shown.stdout
+    assert project.runner("--help").stdout == shown.stdout
+    assert project.runner("-h").stdout == shown.stdout
+    for command in ("list", "plan", "run", "summarize", "prepare", "collect", "targets", "schema"):
+        assert project.runner(command, "--help").code == 0
+
+
+def test_the_version_is_said(project: Project) -> None:
+    from runner import __version__  # noqa: PLC0415
+
+    assert project.runner("--version").snapshot == f"exit 0\n--- stdout\n{__version__}\n--- stderr\n"
+
+
+FILE = "<project>/experiments/tiny.yaml"
+BAD_DEFINITIONS: dict[str, tuple[Any, str]] = {
+    "unknown key": ({"sumary": "x"}, f"{FILE}:8: unknown key 'sumary'; did you mean 'summary'?"),
+    "wrong type": ({"repeat": "three"}, f"{FILE}:6: 'repeat' has to be a whole number from 1 to 1000, not 'three'"),
+    "duplicate key": ("name: tiny\nsummary: s\nname: tiny\n", f"{FILE}:3: duplicate key 'name', first in line 1"),
+    "senseless layout": (
+        {"matrix": {"layout": ["1x1", "2x"]}},
+        f"{FILE}:5: layout '2x' makes no sense; write nodes x processes, for example 1x2, or heterogeneous nodes, for",
+    ),
+    "published row of no cell": (
+        {"published": {"source": "s", "rows": [{"layout": "1x8", "hardware": "8x A", "speedup": 7}]}},
+        f"{FILE}:8: layout '1x8' matches no cell; did you mean '1x2'?",
+    ),
+    "missing program": (
+        {"program": "toys.okay"},
+        f"{FILE}:3: program 'toys.okay' does not exist (<project>/experiments/toys/okay.py); did you mean 'toys.ok'?",
+    ),
+    "unknown arg": ({"args": {"epoch": 1}}, f"{FILE}:8: program toys.ok takes no arg 'epoch'; did you mean 'epochs'?"),
+    "no yaml": ("name: [tiny\n", f"{FILE}:2: not YAML: expected ',' or ']', but got '<stream end>'"),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), BAD_DEFINITIONS.values(), ids=BAD_DEFINITIONS)
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_bad_definition_is_one_line_with_its_place_and_nothing_is_started_or_written(
+    project: Project, command: str, changes: Any, said: str
+) -> None:
+    project.define(changes) if isinstance(changes, str) else project.define(**changes)
+    before = project.written()
+    done = project.runner(command, "tiny")
+    assert project.snapshot(done).startswith(f"exit 2\n--- stdout\n--- stderr\nerror: {said}")
+    assert done.stderr.count("\n") == 1
+    assert project.written() == before
+
+
+BAD_REQUESTS = [
+    (
+        ["run", "tiny", "--set", "epoch=1"],
+        "--set epoch=1: program toys.ok takes no arg 'epoch'; did you mean 'epochs'?",
+    ),
+    (["run", "tiny", "--set", "epochs"], "--set epochs: write arg=value, for example --set epochs=1"),
+    (["run", "tiny", "--only", "layout=1x9"], "--only layout=1x9: tiny has no layout '1x9'; it has 1x1, 1x2"),
+    (["run", "tinny"], "no experiment 'tinny' in <project>/experiments; did you mean 'tiny'?"),
+    (["run", "nowhere/tiny.yaml"], "nowhere/tiny.yaml: cannot be read: No such file or directory"),
+    (["run", "x" * 300], f"no experiment '{'x' * 300}' in <project>/experiments; known: tiny"),
+    (["run", "tiny", "--device", "gpu"], "--device gpu: unknown"),
+    (
+        ["run", "tiny", "--device", "cuda"],
+        "the layout needs 1 GPUs, this machine shows 0: choose a smaller one, or --device cpu",
+    ),
+    (["run", "tiny", "--on", "lokal"], "no target 'lokal'; did you mean 'local'?"),
+    (["run", "tiny", "--repeat", "0"], "Invalid value for '--repeat'"),
+    (["run", "tiny", "--repeat", "many"], "Invalid value for '--repeat'"),
+    (["run"], "Missing argument 'EXPERIMENT'"),
+    (["rum", "tiny"], "No such command 'rum'"),
+    (["run", "tiny", "--nothing"], "No such option"),
+    (["plan", "tiny", "--only", "size=1"], "--only size=1: 'size' is no axis of tiny"),
+    (["summarize", "nowhere"], "nowhere: there is no such folder; make a first run with: runner run quickstart"),
+    (["summarize", "--format", "xml"], "--format xml: there is table, markdown, csv, json"),
+    (["collect", "nowhere"], "nowhere: no run's folder: it does not exist"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), BAD_REQUESTS, ids=[" ".join(words)[:40] for words, _ in BAD_REQUESTS])
+def test_a_bad_request_is_one_line_and_nothing_is_started_or_written(
+    project: Project, words: list[str], said: str
+) -> None:
+    before = project.written()
+    done = project.runner(*words)
+    text = project.snapshot(done)
+    assert text.startswith(f"exit 2\n--- stdout\n--- stderr\nerror: {said}"), text
+    assert text.count("\n") == 4, text
+    assert project.written() == before
+
+
+def test_an_arg_that_is_no_text_is_refused(project: Project) -> None:
+    command = [RUNNER.encode(), b"run", b"tiny", b"--set", b"seed=\xff"]
+    done = subprocess.run(
+        command, cwd=project.root, env=project.environment(), capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"error: --set seed=\\udcff: the value has letters that cannot be printed\n"
+    assert not project.results.exists()
+
+
+def test_list_shows_what_is_good_and_names_what_is_not(project: Project) -> None:
+    project.define(name="broken", repeat=0)
+    project.define(name="other", published={"source": "paper, table 2", "rows": [{"hardware": "x", "speedup": 2}]})
+    done = project.runner("list")
+    assert done.code == 2
+    assert done.stdout == "other\tA tiny experiment\tpaper, table 2\ntiny\tA tiny experiment\n"
+    assert project.snapshot(done).endswith("broken.yaml:6: 'repeat' has to be a whole number from 1 to 1000, not 0\n")
+
+
+def test_summaries_for_scripts_are_on_stdout_alone(finished: Project) -> None:
+    (finished.results / "tiny" / "foreign").mkdir(exist_ok=True)
+    (finished.results / "tiny" / "foreign" / "run.json").write_text("{}")
+    try:
+        as_json = finished.runner("summarize", "--format", "json")
+        as_csv = finished.runner("summarize", "--format", "csv")
+    finally:
+        (finished.results / "tiny" / "foreign" / "run.json").unlink()
+        (finished.results / "tiny" / "foreign").rmdir()
+    rows = json.loads(as_json.stdout)
+    assert [(row["layout"], row["n"], row["seconds"]) for row in rows] == [("1x1", 1, 1.0), ("1x2", 1, 1.25)]
+    assert [row["layout"] for row in csv.DictReader(io.StringIO(as_csv.stdout))] == ["1x1", "1x2"]
+    for done in (as_json, as_csv):
+        assert done.code == 0
+        assert done.stderr.startswith("note: ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_an_empty_results_folder_says_how_to_make_a_first_run(project: Project) -> None:
+    project.results.mkdir()
+    done = project.runner("summarize")
+    assert (done.code, done.stdout) == (0, "")
+    assert done.stderr == "note: results: no runs in it yet; make a first one with: runner run quickstart\n"
+
+
+def test_a_pipe_that_is_closed_early_is_no_error(finished: Project) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [RUNNER, "summarize", "--format", "json"]
+    done = subprocess.run(
+        command,
+        cwd=finished.root,
+        env=finished.environment(),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_terminal_that_knows_ascii_only_is_written_to_all_the_same(finished: Project) -> None:
+    plain = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    for words in (["list"], ["summarize"], ["run", "tiny", "--dry-run"]):
+        done = finished.runner(*words, env=plain)
+        assert done.code == 0, done.snapshot
+
+
+def test_on_a_terminal_there_is_a_table_and_live_progress_with_nothing_eaten_as_markup(project: Project) -> None:
+    project.define(summary="[bold]brackets[/bold] stay", matrix={"layout": ["1x1"]})
+    for words, expected in (
+        (["run", "tiny"], "✓ 1x1"),
+        (["summarize"], "[bold]brackets[/bold] stay"),
+        (["list"], "[bold]brackets"),
+    ):
+        parent, child = pty.openpty()
+        process = subprocess.Popen(
+            [RUNNER, *words], cwd=project.root, env=project.environment({"TERM": "xterm"}), stdout=child, stderr=child
+        )
+        os.close(child)
+        shown = b""
+        try:
+            while chunk := os.read(parent, 65_536):
+                shown += chunk
+        except OSError:
+            pass  # the other end is closed
+        os.close(parent)
+        assert process.wait(timeout=60) == 0, shown.decode()
+        assert expected in shown.decode()
+
+
+def test_a_defect_of_ours_is_one_line_with_a_log_to_send(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import runner.definitions.experiment as d\nd.files = lambda root: 1 / 0\n"
+    )
+    done = project.runner("list", env={"PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)})
+    assert (done.code, done.stdout) == (3, "")
+    assert done.stderr.startswith("error: a defect of ours, ZeroDivisionError: division by zero; please send ")
+    assert done.stderr.count("\n") == 1
+    log = Path(done.stderr.rsplit(" ", 1)[1].strip())
+    assert "ZeroDivisionError" in log.read_text()
+
+
+def test_the_folder_from_which_it_is_called_may_be_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"cd '{gone}' && rmdir '{gone}' && exec '{RUNNER}' list"
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "error: the current folder is gone: go to the project's folder\n"

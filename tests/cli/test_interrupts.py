@@ -1,0 +1,84 @@
+"""Ctrl-C at any moment of a command: exit code 130 and at most one line, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.support.launches import until
+from tests.support.projects import Project
+
+STARTED = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+from runner.cli import main
+sys.argv = ["runner", *sys.argv[1:]]
+print("started", file=sys.stderr, flush=True)
+main()
+"""
+
+
+@pytest.mark.parametrize("words", [["list"], ["summarize"], ["run", "tiny", "--dry-run"]], ids=" ".join)
+def test_ctrl_c_in_the_first_half_second_is_one_line_and_never_a_traceback(finished: Project, words: list[str]) -> None:
+    codes = set()
+    for number in range(20):
+        process = subprocess.Popen(
+            [sys.executable, "-c", STARTED, *words],
+            cwd=finished.root,
+            env=finished.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stderr
+        assert process.stderr.readline() == "started\n"  # until here it is Python's own start
+        time.sleep(0.002 + number * 0.025)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        codes.add(process.returncode)
+        # At its very end Python gives the signal back to the system, whose way to end a process a shell shows as 130.
+        assert (process.returncode, said) in ((130, "interrupted\n"), (-signal.SIGINT, ""), (0, ""))
+    assert 130 in codes
+
+
+def test_ctrl_c_in_a_family_s_own_program_ends_both(project: Project) -> None:
+    project.program(
+        "toys.prepare",
+        """
+        import sys
+        import time
+
+        try:
+            print("started", file=sys.stderr, flush=True)
+            time.sleep(100)
+        except KeyboardInterrupt:
+            print("cleaned up", file=sys.stderr)
+            sys.exit(1)
+        """,
+    )
+    process = project.start("prepare", "toys")
+    assert process.stderr
+    assert process.stderr.readline() == "started\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (130, "cleaned up\ninterrupted\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_runner_alone_ends_the_family_s_program_too(project: Project, number: int) -> None:
+    project.program(
+        "toys.prepare", "import os, sys, time\nprint(os.getpid(), file=sys.stderr, flush=True)\ntime.sleep(100)\n"
+    )
+    process = project.start("prepare", "toys")
+    assert process.stderr
+    child = int(process.stderr.readline())
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (130, "interrupted\n")
+    until(lambda: not os.path.exists(f"/proc/{child}"), 10)  # noqa: PTH110

@@ -1,0 +1,116 @@
+"""Text from outside is printed without a control character, an escape sequence, or a line of its own."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.cli.lines import line, show_document
+from tests.support.launches import BEGINNING
+from tests.support.projects import RUNNER, Project, make_project
+
+WORDS = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eevil\u2066\r\n| 1x8 | yes |\x7f"
+PRINTED = WORDS + "\x00"
+QUOTED = "\\x1b]0;title\\x07\\x1b[2J\\x9b31m\\u202eevil\\u2066"
+RAW = re.compile(r"\x1b\]|\x1b\[2J|[\x00\x07\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@given(st.text() | st.text("\x1b\x9b\u202e\n\r\t \u2028a|[]", max_size=60))
+def test_a_line_is_printable_and_one(text: str) -> None:
+    assert line(text).isprintable()
+    assert line(line(text)) == line(text)
+
+
+@given(st.text("\x1b\x9b\u202e\n\r\t \u2028a|[]", max_size=60))
+def test_a_document_keeps_its_lines_and_spaces_and_nothing_else_that_moves(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        shown: list[str] = []
+        patch.setattr("typer.echo", lambda text, **_: shown.append(text))
+        show_document(text)
+    assert shown[0].replace("\n", "").replace("\t", "").isprintable()
+    assert shown[0].count("\n") == text.count("\n")
+    if text.replace("\n", "").isprintable():
+        assert shown[0] == text
+
+
+@pytest.fixture(scope="module")
+def evil(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project in a folder with an evil name, whose program fails with evil words."""
+    base = tmp_path_factory.mktemp("evil")
+    project = make_project(base / WORDS.replace("/", ""), base / "cache")
+    project.program("toys.ok", BEGINNING + f"print({PRINTED!r}, file=sys.stderr)\nsys.exit(3)\n")
+    project.define(summary=f"words {WORDS}", matrix={"layout": ["1x1"]})
+    project.define(name="broken", **{f"key{WORDS}": 1})
+    project.define(name="other", skip=[{"layout": "1x2", "why": f"because {WORDS}"}], program="toys.ok", repeat=1)
+    return project
+
+
+COMMANDS = [
+    ["list"],
+    ["plan", "broken"],
+    ["plan", "tiny"],
+    ["plan", "other"],
+    ["plan", f"no{WORDS}"],
+    ["plan", "tiny", "--only", f"layout={WORDS}"],
+    ["plan", "tiny", "--device", WORDS],
+    ["run", "tiny"],
+    ["run", "tiny", "--dry-run"],
+    ["run", "tiny", "--on", WORDS],
+    ["run", "tiny", "--with", WORDS],
+    ["run", "tiny", "--memory", WORDS],
+    ["run", "tiny", WORDS],
+    ["collect", WORDS],
+    ["summarize"],
+    ["summarize", WORDS],
+    ["summarize", "--format", "csv"],
+    ["summarize", "--format", "json"],
+    ["prepare", WORDS],
+    ["targets", WORDS],
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words).encode("unicode_escape").decode()[:40])
+def test_no_output_holds_a_control_character(evil: Project, words: list[str]) -> None:
+    done = evil.runner(*words)
+    assert "defect" not in done.stderr
+    for text in (done.stdout, done.stderr):
+        assert text.replace("\n", "").replace("\t", "").isprintable(), text.encode("unicode_escape")
+        assert not any(printed.startswith("| 1x8 | yes |") for printed in text.splitlines())
+
+
+@pytest.mark.parametrize("words", [["list"], ["run", "tiny"], ["summarize"], ["plan", "other"]], ids=" ".join)
+def test_no_terminal_gets_an_escape_sequence_from_outside(evil: Project, words: list[str]) -> None:
+    shown = on_a_terminal(evil, words)
+    assert not RAW.search(shown), shown.encode("unicode_escape")
+
+
+def on_a_terminal(project: Project, words: list[str]) -> str:
+    parent, child = pty.openpty()
+    env = project.environment({"TERM": "xterm"})
+    process = subprocess.Popen([RUNNER, *words], cwd=project.root, env=env, stdout=child, stderr=child)
+    os.close(child)
+    shown = b""
+    try:
+        while chunk := os.read(parent, 65_536):
+            shown += chunk
+    except OSError:
+        pass  # the other end is closed
+    os.close(parent)
+    process.wait(timeout=60)
+    return shown.decode()
+
+
+def test_the_words_are_shown_with_what_they_hide(evil: Project) -> None:
+    failed = evil.runner("run", "tiny")
+    assert failed.code == 1
+    assert f"    {QUOTED}" in failed.stderr
+    assert "✗ 1x1" in failed.stderr
+    assert f"words {QUOTED}" in evil.runner("list").stdout
+    assert "]0;title" in evil.runner("summarize").stdout
+    assert f"because {QUOTED}" in evil.runner("plan", "other").stdout

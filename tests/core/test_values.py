@@ -1,0 +1,52 @@
+"""Values from outside, checked once: what does not fit is null."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.core.values import LARGEST, number, plain, positive, spell_non_finite, text, whole
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(10**400)
+JSON = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
+
+
+@given(JSON)
+def test_whatever_is_left_of_a_value_can_be_written_by_every_encoder(value: object) -> None:
+    kept = plain(value)
+    assert msgspec.json.decode(msgspec.json.encode(kept)) == msgspec.msgpack.decode(msgspec.msgpack.encode(kept))
+    json.dumps(kept, allow_nan=False).encode()
+
+
+def test_each_value_that_does_not_fit_is_named() -> None:
+    unfit: list[str] = []
+    deep: object = 1
+    for _ in range(40):
+        deep = [deep]
+    value = {"a": 10**21, "b": [1, math.nan], "c": "\ud800", "d": 1.5, "e": deep}
+    kept = plain(value, unfit, "args")
+    assert {name: kept[name] for name in "abcd"} == {"a": None, "b": [1, None], "c": None, "d": 1.5}
+    assert unfit[:3] == ["args.a", "args.b[1]", "args.c"]
+    assert len(unfit) == 4
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, 10**400, True, "1", None, [1]])
+def test_what_is_no_measured_figure_is_null(value: object) -> None:
+    assert number(value) is None
+    assert positive(value) is None
+
+
+def test_bounds_are_kept() -> None:
+    assert (number(LARGEST), number(-1.0, 0.0), whole(2**63), whole(2**63 - 1)) == (LARGEST, None, None, 2**63 - 1)
+    assert (positive(0), positive(-1.0), positive(1e-300), positive(2)) == (None, None, None, 2.0)
+    assert (text("a" * 11, 10), text("\udcff"), text("é")) == (None, None, "é")
+
+
+def test_floats_that_json_lacks_are_words_and_stay_apart() -> None:
+    value = {"lr": math.nan, "rates": [math.inf, -math.inf, 1.0], "seed": 1}
+    assert spell_non_finite(value) == {"lr": "nan", "rates": ["inf", "-inf", 1.0], "seed": 1}

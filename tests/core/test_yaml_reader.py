@@ -1,0 +1,169 @@
+"""YAML text -> plain values and their lines."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.core import yaml_reader as yamlfile
+from runner.core.errors import RequestError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+YAML_ISH = st.text(st.sampled_from("abz019 :-?,[]{}&*!|>'\"%@`#\n\t\\.~<=eE+_x\0\ud800é"), max_size=60)
+TAGGED = st.builds(
+    "{}!!{} {}".format,
+    st.sampled_from(["", "a: ", "- ", "? "]),
+    st.sampled_from(
+        "int float bool null str map seq set omap pairs timestamp binary merge value python/object:os".split()
+    ),
+    st.sampled_from(["", "''", "x", "-", "0x", "1:2", "[a]", "{a: b}", "+", "2001-01-01", "~", "0b", "."]),
+)
+
+
+def complaint(text: str) -> str:
+    with pytest.raises(RequestError) as caught:
+        yamlfile.parse(text, "x.yaml")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@given(st.one_of(st.text(), YAML_ISH, TAGGED, st.tuples(YAML_ISH, TAGGED).map("\n".join)))
+def test_any_text_is_read_or_refused_with_its_line(text: str) -> None:
+    try:
+        document = yamlfile.parse(text, "x.yaml")
+    except RequestError as error:
+        assert str(error).startswith("x.yaml:")
+        assert int(str(error).split(":")[1]) >= 1
+        assert str(error).isprintable()
+    else:
+        assert set(document.lines) >= ({()} if document.values is not None else set())
+        assert all(
+            1 <= line <= text.count("\n") + text.count("\r") + text.count("\x85") + 3
+            for line in document.lines.values()
+        )
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_bytes(data)
+    try:
+        yamlfile.read(path)
+    except RequestError as error:
+        assert str(error).startswith(f"{path}:")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001),
+        ("1E5", 1e5),
+        ("0o17", 15),
+        ("017", 17),
+        ("0x1F", 31),
+        ("no", "no"),
+        ("on", "on"),
+        ("20:30", "20:30"),
+        ("true", True),
+        ("~", None),
+        (".inf", math.inf),
+        ("'1'", "1"),
+        ("1x2", "1x2"),
+        ("-0.5", -0.5),
+    ],
+)
+def test_words_mean_what_yaml_1_2_says(text: str, value: object) -> None:
+    found = yamlfile.parse(f"key: {text}", "x.yaml").values["key"]
+    assert found == value
+    assert type(found) is type(value)
+    assert yamlfile.scalar(text) == value
+
+
+def test_every_key_and_item_has_its_line() -> None:
+    lines = yamlfile.parse("# note\na: 1\nb:\n  c: [x,\n      y]\n  d: {e: 2}\n", "x.yaml").lines
+    expected = {(): 2, ("a",): 2, ("b",): 3, ("b", "c"): 4, ("b", "c", 0): 4, ("b", "c", 1): 5, ("b", "d"): 6}
+    assert lines == {**expected, ("b", "d", "e"): 6}
+
+
+def test_a_duplicate_key_is_refused_with_both_lines() -> None:
+    assert complaint("a: 1\nb: 2\na: 3\n") == "x.yaml:3: duplicate key 'a', first in line 1"
+
+
+def test_a_duplicate_key_within_is_refused_with_both_lines() -> None:
+    assert complaint("m:\n  a: 1\n  b: {}\n  a: 1\n") == "x.yaml:4: duplicate key 'a', first in line 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: &x 1\nb: *x\n", 2, "aliases are refused"),
+        ("a: 1\n<<: {b: 2}\nc: *y\n", 3, "aliases are refused"),
+        ("%YAML 1.1\n---\na: no\n", 1, "YAML 1.2"),
+        ("a: 1\nb: !python/object:os.system x\n", 2, "no plain value"),
+        ("a: 1\nb: !!timestamp 2001-01-01\n", 2, "quote it"),
+        ("a: 1\n? [b, c]\n: 2\n", 2, "a key has to be a word"),
+        ("a: 1\n---\nb: 2\n", 2, "not YAML"),
+        ("a: [1\nb: 2\n", 2, "not YAML"),
+        ("a: 'x\n", 2, "not YAML"),
+        ("a:\n\t- b\n", 2, "not YAML"),
+        ("a: b: c\n", 1, "not YAML"),
+        ("[" * 200 + "]" * 200, 1, "nested too deep"),
+        ("a: 1\nb: " + "{x: " * 21 + "1" + "}" * 21, 2, "nested too deep"),
+        ("[" * 5_000, 1, "nested too deep"),
+        ("a: 1\nb: !!int ''\n", 2, "not YAML"),
+        ("a: 1\nb: !!bool maybe\n", 2, "not YAML"),
+        ('a: 1\nb: "\\ud800"\n', 2, "no text"),
+        ('a: 1\nb: "x\\0y"\n', 2, "no text"),
+        (f"a: 1\nb: {'9' * 5000}\n", 2, "not YAML"),
+    ],
+)
+def test_what_is_no_plain_data_is_refused_at_its_line(text: str, line: int, words: str) -> None:
+    said = complaint(text)
+    assert said.startswith(f"x.yaml:{line}: ")
+    assert words in said
+
+
+def test_a_date_has_to_be_quoted() -> None:
+    assert yamlfile.parse("a: '2001-01-01'", "x.yaml").values == {"a": "2001-01-01"}
+    assert complaint("a: 1\nb: 2001-01-01") == "x.yaml:2: tag:yaml.org,2002:timestamp is no plain value; quote it"
+
+
+def test_a_file_that_is_not_utf8_is_refused_at_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"a: 1\nb: \xff\n")
+    with pytest.raises(RequestError, match=r"x\.yaml:2: not UTF-8; save the file as UTF-8"):
+        yamlfile.read(path)
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes("\ufeffa: 1\r\nb: é\r\n".encode())
+    document = yamlfile.read(path)
+    assert document.values == {"a": 1, "b": "é"}
+    assert document.lines["b",] == 2
+
+
+@pytest.mark.parametrize("size", [1_000_001, 50_000_000])
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "x.yaml"
+    with path.open("wb") as file:
+        file.truncate(size)
+    with pytest.raises(RequestError, match="cannot be read: it has more than 200,000 bytes"):
+        yamlfile.read(path)
+
+
+def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing.yaml"):
+        with pytest.raises(RequestError, match="cannot be read"):
+            yamlfile.read(path)
+
+
+def test_a_word_that_is_no_yaml_is_text() -> None:
+    for text in ("[", "a: b: c", "*x", "", "  ", "@", "'"):
+        assert yamlfile.scalar(text) == text

@@ -1,0 +1,87 @@
+"""Every reader of YAML reads what was written, and the bytes are the same each time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from runner.core.yaml_writer import to_json, to_yaml
+
+AMBIGUOUS = (
+    *("no", "NO", "on", "y", "Yes", "true", "~", "null", "", " ", "1e3", "1.", ".5", "0x1F", "0o17", "017", "1_000"),
+    *("20:30", "190:20:30", "2001-01-01", "=", "<<", "-", "- a", "? a", "a: b", "a:", "a #b", "#", "&a", "*a", "!a"),
+    *(
+        "|",
+        ">",
+        "%a",
+        "@a",
+        "`a",
+        "{a",
+        "[a",
+        "'",
+        '"',
+        "\\",
+        "a\nb",
+        "a\tb",
+        " a",
+        "a ",
+        ".inf",
+        ".NaN",
+        "+1",
+        "-1",
+        "-m",
+        "--lr",
+        "-inf",
+        "-y",
+    ),
+    *("$${rank}", "${KIT_UID:-0}:${KIT_GID:-0}", "../results", "=eth0", "/dev/null", "a/b.c-d", "\x85", "\ufeff", "é"),
+    *("---", "...", "--- a", "0.1", "1.5.0", "sha256:0a", "0", "00", "1e-3", "nvidia.com/gpu", "\u2028", "\x00", "😀"),
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def read_everywhere(text: str) -> list[Any]:
+    """As a reader of YAML 1.1 (PyYAML) and one of 1.2 (ruamel) see it."""
+    return [yaml.safe_load(text), YAML(typ="safe", pure=True).load(text)]
+
+
+@pytest.mark.parametrize("text", AMBIGUOUS)
+def test_a_text_stays_a_text_for_every_reader(text: str) -> None:
+    value = {"a": text, text: "b", "list": [text]}
+    assert read_everywhere(to_yaml(value)) == [value, value]
+
+
+@given(VALUES)
+def test_whatever_is_written_is_read_back(value: object) -> None:
+    wrapped = {"value": value}
+    assert read_everywhere(to_yaml(wrapped)) == [wrapped, wrapped]
+
+
+def test_keys_keep_their_order_and_nothing_is_shared() -> None:
+    shared = {"z": "1", "a": ["x"]}
+    text = to_yaml({"second": shared, "first": shared})
+    assert text == 'second:\n  z: "1"\n  a: [x]\nfirst:\n  z: "1"\n  a: [x]\n'
+
+
+def test_a_value_that_cannot_be_written_spoils_no_later_one() -> None:
+    with pytest.raises(Exception, match="cannot represent"):
+        to_yaml({"a": 1, "b": {"c": object()}})
+    assert to_yaml({"a": 1}) == "a: 1\n"
+
+
+def test_a_header_stands_above_as_comments() -> None:
+    assert to_yaml({"a": 1}, "One.\n\nTwo.") == "# One.\n#\n# Two.\na: 1\n"
+
+
+def test_json_keeps_the_order_too() -> None:
+    assert list(json.loads(to_json({"b": 1, "a": "é"}))) == ["b", "a"]

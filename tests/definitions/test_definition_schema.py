@@ -1,0 +1,139 @@
+"""The JSON Schema of a definition: as it is committed, and never stricter than the checks."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.core.errors import RequestError
+from runner.core.yaml_reader import read
+from runner.core.yaml_writer import to_json
+from runner.definitions.definition_schema import FILE, schema
+from runner.definitions.experiment import KEYS, files, load
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = schema()
+SHIPPED = files(ROOT)
+FITS = jsonschema.Draft7Validator(SCHEMA).is_valid
+GOOD = {
+    "name": "tiny",
+    "summary": "s",
+    "program": "toy.ddp",
+    "args": {"steps": 5, "lr": 0.5},
+    "scaling": "weak",
+    "matrix": {"layout": ["1x1", "2+3"], "batch_size": [8, 16]},
+    "skip": [{"layout": "2+3", "batch_size": 16, "when": "cuda", "why": "too large"}],
+    "baseline": {"layout": "1x1"},
+    "measure": "train_seconds",
+    "repeat": 2,
+    "timeout_seconds": 10,
+    "published": {"source": "s", "rows": [{"layout": "1x1", "hardware": "1x A100", "train_seconds": 1.5}]},
+}
+WRONG: dict[str, Any] = {
+    "name": "Tiny_1",
+    "summary": " ",
+    "program": "../x.y",
+    "data": "a b",
+    "args": {"--steps": 1},
+    "program_args": {"toy.ddp": 5},
+    "scaling": "week",
+    "matrix": {"batch_size": [8]},
+    "skip": [{"layout": "1x1"}],
+    "baseline": "1x1",
+    "measure": "accuracy",
+    "repeat": 0,
+    "timeout_seconds": -1,
+    "published": {"source": "s", "rows": []},
+}
+DEEPER: list[tuple[str, Any]] = [
+    ("matrix", {"layout": ["1by1"]}),
+    ("matrix", {"layout": []}),
+    ("matrix", {"layout": ["1x1"], "steps": [[1]]}),
+    ("matrix", {"layout": ["1x1"], "device": ["cpu"]}),
+    ("args", {"scaling": "weak"}),
+    ("args", {"steps": [1]}),
+    ("repeat", True),
+    ("repeat", 1001),
+    ("timeout_seconds", 1e9),
+    ("skip", [{"layout": "1x1", "why": "x", "when": "tpu"}]),
+    ("skip", [{"layout": "1x1", "why": "x"}] * 101),
+    ("published", {"source": "s", "rows": [{"layout": "1x1", "train_seconds": 1}]}),
+    ("published", {"source": "s", "rows": [{"layout": "1x1", "hardware": "x"}]}),
+    ("published", {"source": "s", "rows": [{"layout": "1x1", "hardware": "x", "speedup": "fast"}]}),
+    ("published", {"source": "s", "rows": [{"layout": "1x1", "hardware": "x", "accuracy": 98}]}),
+    ("published", {"sauce": "s", "rows": []}),
+    ("unknown", 1),
+]
+
+
+def refused(folder: Path, values: dict[str, Any]) -> str | None:
+    """Load a definition by its own checks, with this project's programs; return what they say."""
+    path = folder / "tiny.yaml"
+    path.write_text(json.dumps(values))
+    try:
+        load(path, ROOT)
+    except RequestError as error:
+        return str(error)
+    return None
+
+
+def test_the_committed_schema_is_as_rendered(update_golden: bool) -> None:  # noqa: FBT001 - a fixture
+    committed = ROOT / "experiments" / FILE
+    if update_golden:
+        committed.write_text(to_json(SCHEMA), "utf-8")
+    assert committed.read_text("utf-8") == to_json(SCHEMA)
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    assert tuple(SCHEMA["properties"]) == KEYS
+
+
+def test_every_shipped_definition_names_the_schema_and_passes() -> None:
+    assert len(SHIPPED) > 8
+    for path in SHIPPED:
+        first = path.read_text("utf-8").splitlines()[0]
+        [named] = re.findall(r"^# yaml-language-server: \$schema=(.*)$", first)
+        assert (path.parent / named).resolve() == ROOT / "experiments" / FILE
+        jsonschema.validate(read(path).values, SCHEMA)
+
+
+def test_a_good_definition_passes_both(tmp_path: Path) -> None:
+    assert refused(tmp_path, GOOD) is None
+    assert FITS(GOOD)
+
+
+def test_there_is_a_wrong_value_for_every_key() -> None:
+    assert set(WRONG) == set(KEYS)
+
+
+@pytest.mark.parametrize(("key", "value"), [*WRONG.items(), *DEEPER], ids=str)
+def test_a_wrong_definition_is_refused_by_both(key: str, value: object, tmp_path: Path) -> None:
+    wrong = {**GOOD, key: value}
+    said = refused(tmp_path, wrong)
+    assert said is not None
+    assert said.startswith(f"{tmp_path / 'tiny.yaml'}:")
+    assert not FITS(wrong)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["layout", "steps"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150)
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES | st.sampled_from(list(GOOD.values())), max_size=3))
+def test_what_the_checks_accept_the_schema_accepts(
+    tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]
+) -> None:
+    values = {**GOOD, **changes}
+    if refused(tmp_path_factory.getbasetemp(), values) is None:
+        jsonschema.validate(values, SCHEMA)

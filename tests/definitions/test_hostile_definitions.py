@@ -1,0 +1,283 @@
+"""A definition from a stranger: whatever it is, it is refused in one line, soon and within bounds."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.core.layout import LARGEST_WORLD, Layout
+from runner.core.yaml_reader import read
+from runner.definitions import experiment, program
+from runner.definitions.axes import MOST_CELLS
+from runner.definitions.plan import MOST_RUNS, make_plan
+
+ROOT = Path(__file__).parents[2]
+GOOD: dict[str, Any] = {
+    "name": "tiny",
+    "summary": "s",
+    "program": "toys.ok",
+    "scaling": "weak",
+    "matrix": {"layout": ["1x1", "1x2"]},
+}
+OK = """
+from argparse import ArgumentParser
+parser = ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--steps", type=int)
+parser.add_argument("--note")
+if __name__ == "__main__":
+    parser.parse_args()
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    family = tmp_path / "experiments" / "toys"
+    family.mkdir(parents=True)
+    (family / "ok.py").write_text(OK)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Measure this thread's own time: other processes share the machine."""
+    began = time.thread_time()
+    yield
+    assert time.thread_time() - began < seconds
+
+
+def define(root: Path, text: str = "", **changes: Any) -> Path:
+    path = root / "experiments" / "tiny.yaml"
+    path.write_text(text or json.dumps({**GOOD, **changes}), "utf-8", errors="surrogatepass")
+    return path
+
+
+def refusal(path: Path, root: Path) -> str:
+    with pytest.raises(RequestError) as refused:
+        experiment.load(path, root)
+    said = str(refused.value)
+    assert said.isprintable()
+    assert said.startswith(str(path))
+    return said.removeprefix(str(path))
+
+
+def test_a_definition_that_is_no_regular_file_is_refused_at_once(root: Path) -> None:
+    path = root / "experiments" / "tiny.yaml"
+    os.mkfifo(path)
+    assert refusal(path, root) == ": cannot be read: it is no regular file"
+    for target in ("/dev/zero", "/etc/passwd", "nowhere", "tiny.yaml"):
+        path.unlink()
+        path.symlink_to(target)
+        assert refusal(path, root) == ": cannot be read: it is a link, and links are not followed"
+    path.unlink()
+    with path.open("wb") as file:
+        file.truncate(10**12)
+    assert refusal(path, root) == ": cannot be read: it has more than 200,000 bytes"
+
+
+def test_a_program_that_is_no_regular_file_is_refused_at_once(root: Path) -> None:
+    path, source = define(root), root / "experiments" / "toys" / "ok.py"
+    source.unlink()
+    os.mkfifo(source)
+    assert refusal(path, root).endswith(f"{source}: cannot be read: it is no regular file")
+    source.unlink()
+    source.symlink_to("/dev/zero")
+    assert refusal(path, root).endswith(f"{source}: cannot be read: it is a link, and links are not followed")
+    assert program.names(root) == []
+
+
+@pytest.mark.parametrize("source", ["(" * 5_000, "x = " + "-" * 100_000 + "1", "f(" * 300 + ")" * 300, "\0"])
+def test_a_program_that_breaks_the_parser_is_one_line(root: Path, source: str) -> None:
+    (root / "experiments" / "toys" / "ok.py").write_text(source)
+    path = define(root)
+    try:
+        experiment.load(path, root)
+    except RequestError as error:
+        assert "the program cannot be read as Python" in str(error)
+
+
+@pytest.mark.parametrize("size", [10**6, 10**7, 10**12])
+def test_a_matrix_that_is_too_large_is_refused_before_a_cell_is_built(root: Path, size: int) -> None:
+    axes = {f"a{number}": list(range(1000)) for number in range(round(math.log(size, 1000)))}
+    axes |= {"more": list(range(size // 1000 ** len(axes)))} if size > 1000 ** len(axes) else {}
+    path = define(root, matrix={"layout": ["1x1"], **axes})
+    with within(2):
+        said = refusal(path, root)
+    assert f"the matrix has {size:,} cells (" in said
+    assert f"{MOST_CELLS:,} are the most: split the experiment" in said
+
+
+def test_other_layouts_and_repeats_are_bounded_too(root: Path) -> None:
+    one = experiment.load(define(root, matrix={"layout": ["1x1"], "steps": list(range(5000))}), root)
+    with pytest.raises(RequestError, match=r"^--layout: the matrix has 15,000 cells"):
+        make_plan(one, device="cpu", layouts=["1x1,1x2,1x3"])
+    with pytest.raises(RequestError, match=f"5,000 cells x 1,000 repeats; {MOST_RUNS:,} runs are the most"):
+        make_plan(one, device="cpu", repeat=1000)
+
+
+def test_the_largest_matrix_is_planned_soon(root: Path) -> None:
+    skip = [{"steps": number, "why": "x"} for number in range(100)]
+    rows = [{"steps": 9_000 + number, "hardware": "1x A100", "train_seconds": 1} for number in range(200)]
+    path = define(root, matrix={"layout": ["1x1"], "steps": list(range(10_000))}, skip=skip, published={
+        "source": "s", "rows": rows})  # fmt: skip
+    with within(4):
+        one = experiment.load(path, root)
+        made = make_plan(one, device="cpu", only=["steps=" + ",".join(map(str, range(5_000)))])
+    assert len(made.cells) == 4_900
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [" + "1, " * 60_000 + "1]", "more than 12,000 keys and values"),
+        ("".join(f"k{number}: v\n" for number in range(16_000)), "more than 12,000 keys and values"),
+        ("- " * 90_000, "nested too deep"),
+        ("{a: " * 40_000, "nested too deep"),
+        ("a: 0x" + "f" * 100_000, "a number of 100,002 letters"),
+        ("a: " + "9" * 5_000, "a number of 5,000 letters"),
+        ("a: &x [1]\nb: [" + "*x, " * 40_000 + "]", "aliases are refused"),
+        ("a: |\n" + " x\n" * 60_000, "unknown key 'a'"),
+        ("? " * 80_000, "a key has to be a word"),
+        ('a: "' + "\\x41" * 45_000, "not YAML"),
+        ("!" * 150_000, ""),
+        ("%TAG ! tag:" + "x" * 150_000 + "\n---\na: 1", ""),
+        ("#" * 190_000, "a definition is a mapping"),
+        (":\n" * 90_000, ""),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_a_yaml_file_that_takes_too_long_is_refused_soon(root: Path, text: str, said: str) -> None:
+    path = define(root, text)
+    with within(3):
+        assert said in refusal(path, root)
+
+
+def test_a_long_word_is_compared_with_others_soon(root: Path) -> None:
+    word = "".join(chr(0x4E00 + number % 20_000) for number in range(6_000))
+    path = define(root, matrix={"layout": ["1x1"], "note": [word[number:] for number in range(4)]}, baseline={
+        "note": word[::-1]})  # fmt: skip
+    with within(2):
+        assert "matches no cell" in refusal(path, root)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"timeout_seconds": 1e308}, "'timeout_seconds' has to be a number of seconds above 0, 31,536,000 at most"),
+        ({"summary": "x" * 2_000}, "'summary' has 2,000 characters; 1,000 are the most"),
+        ({"program": "a." + "b" * 5_000}, "'program' has 5,002 characters; 100 are the most"),
+        ({"args": {"note": "x" * 20_000}}, "arg 'note' is too long: a text has 10,000 characters at most"),
+        ({"matrix": {"layout": ["1x1"], **{f"a{number}": [1] for number in range(30)}}}, "31 axes; 20 are the most"),
+        ({"skip": [{"layout": "1x1", "why": "x"}] * 200}, "'skip' has 200 entries; 100 are the most"),
+        ({"data": "../../etc"}, "data '../../etc' has to be the name of a family"),
+        ({"matrix": {"layout": ["1x99999999999"]}}, "makes no sense"),
+        ({"name": "t\x1b[2Jny"}, "name 't\\x1b[2Jny' has to be lower-case letters"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_every_value_is_bounded(root: Path, changes: dict[str, Any], said: str) -> None:
+    assert said in refusal(define(root, **changes), root)
+
+
+def test_a_layout_of_the_largest_world_is_looked_through_soon() -> None:
+    layout = Layout.parse(f"{LARGEST_WORLD}x1")
+    with within(2):
+        assert [layout.first_rank(node) for node in range(layout.nodes)] == list(range(LARGEST_WORLD))
+        assert [layout.node_of(rank) for rank in range(layout.world_size)] == list(range(LARGEST_WORLD))
+
+
+@pytest.mark.parametrize("way", ["axis", "set"])
+def test_nan_and_infinity_each_keep_an_identity_of_their_own(root: Path, way: str) -> None:
+    words = [".nan", ".inf", "-.inf"]
+    plans = []
+    for word in words:
+        matrix = f"{{layout: [1x1], lr: [{word}]}}" if way == "axis" else "{layout: [1x1]}"
+        args = "" if way == "axis" else f"args: {{lr: {word}}}\n"
+        path = define(root, f"name: tiny\nsummary: s\nprogram: toys.ok\nscaling: weak\n{args}matrix: {matrix}\n")
+        one = experiment.load(path, root)
+        assert json.loads(json.dumps(one.resolved(), allow_nan=False)) == one.resolved()
+        plans.append((one.sha256(), make_plan(one, device="cpu").cells[0].command()))
+    assert len({sha256 for sha256, _ in plans}) == 3
+    assert [command.partition("ok ")[2] for _, command in plans] == ["--lr nan", "--lr inf", "--lr=-inf"]
+
+
+def test_nan_on_an_axis_is_chosen_and_skipped_and_stands_once(root: Path) -> None:
+    head = "name: tiny\nsummary: s\nprogram: toys.ok\nscaling: weak\nmatrix: {layout: [1x1], lr: [.nan, .inf, 1]}\n"
+    one = experiment.load(define(root, head), root)
+    assert [str(cell) for cell in make_plan(one, device="cpu", only=["lr=.nan"]).cells] == ["1x1 lr=nan"]
+    assert [str(cell) for cell in make_plan(one, device="cpu", only=["lr=.inf,1"]).cells] == ["1x1 lr=inf", "1x1 lr=1"]
+    one = experiment.load(define(root, head + "skip: [{lr: .nan, why: no number}]\n"), root)
+    assert [str(cell) for cell in make_plan(one, device="cpu").cells] == ["1x1 lr=inf", "1x1 lr=1"]
+    path = define(root, head.replace("[.nan, .inf, 1]", "[.nan, 1, .nan]"))
+    assert refusal(path, root) == ":5: lr nan stands twice"
+
+
+def test_a_name_that_stands_twice_is_refused_with_both_places(root: Path) -> None:
+    flat = define(root)
+    twin = root / "experiments" / "toys" / "tiny.yaml"
+    twin.write_bytes(flat.read_bytes())
+    for path in (flat, twin):
+        with pytest.raises(RequestError) as refused:
+            experiment.load(path, root)
+        places = "experiments/tiny.yaml and experiments/toys/tiny.yaml"
+        assert str(refused.value) == f"the name 'tiny' stands twice: {places}; rename one of them"
+
+
+LIST = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from runner.core.errors import RequestError
+from runner.definitions.experiment import files, load
+root = Path(sys.argv[1])
+load(root / "experiments" / "tiny.yaml", root)  # what Python still has to import may not be readable later
+if os.getuid() == 0:  # who may read everything
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+for path in files(root):
+    try:
+        print(load(path, root).name)
+    except RequestError as error:
+        print(error)
+"""
+
+
+def test_a_folder_of_experiments_that_cannot_be_read_is_said(root: Path) -> None:
+    define(root)
+    secret = root / "experiments" / "secret"
+    secret.mkdir()
+    (root / "experiments" / "away").symlink_to("/tmp")  # noqa: S108 - where a link leads
+    secret.chmod(0)
+    temporary = Path(tempfile.gettempdir())
+    for folder in itertools.takewhile(lambda one: one != temporary, (root, *root.parents)):
+        folder.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", LIST, str(root), str(ROOT)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    secret.chmod(0o755)
+    assert done.stdout.splitlines() == [
+        f"{root / 'experiments' / 'away'}: cannot be read: it is a link, and links are not followed",
+        f"{secret}: cannot be read: Permission denied",
+        "tiny",
+    ]
+
+
+def test_a_value_of_the_reader_is_never_larger_than_its_file(root: Path) -> None:
+    text = "a:\n" + "".join(f"  k{number}: [{number}, x]\n" for number in range(2_000))
+    with within(3):
+        assert len(read(define(root, text)).values["a"]) == 2_000

@@ -1,0 +1,173 @@
+"""Experiment -> Runs: cells, what is left out, and the order of the repeats."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runner.core.errors import RequestError
+from runner.definitions import experiment as definition
+from runner.definitions.plan import make_plan
+
+if TYPE_CHECKING:
+    from runner.definitions.plan import Plan
+    from tests.support.projects import Project
+
+TEXT = """\
+name: tiny
+summary: s
+program: toys.ok
+args: {epochs: 2, batch_size: 8}
+scaling: weak
+matrix:
+  layout: [1x1, 1x2, 2x2]
+  seed: [1, 2]
+skip:
+  - {layout: 2x2, when: cpu, why: needs GPUs}
+  - {layout: 1x2, seed: 2, why: not of interest}
+repeat: 3
+"""
+
+
+def plan(project: Project, text: str = TEXT, **choices: Any) -> Plan:
+    one = definition.load(project.define(text), project.root)
+    return make_plan(one, **{"device": "cpu", **choices})
+
+
+def test_the_cells_are_the_matrix_less_what_is_skipped_on_the_device(project: Project) -> None:
+    made = plan(project)
+    assert [str(cell) for cell in made.cells] == ["1x1 seed=1", "1x1 seed=2", "1x2 seed=1"]
+    assert [(name, skip.why) for name, skip in made.skipped] == [
+        ("1x2 seed=2", "not of interest"),
+        ("2x2 seed=1", "needs GPUs"),
+        ("2x2 seed=2", "needs GPUs"),
+    ]
+    assert len(plan(project, device="cuda").cells) == 5
+
+
+def test_the_repeats_go_forwards_and_backwards_in_turn(project: Project) -> None:
+    runs = plan(project).runs
+    a, b, c = "1x1 seed=1", "1x1 seed=2", "1x2 seed=1"
+    assert [str(run.cell) for run in runs] == [a, b, c, c, b, a, a, b, c]
+    assert [run.repeat for run in runs] == [1] * 3 + [2] * 3 + [3] * 3
+    assert {run.repeats for run in runs} == {3}
+
+
+def test_another_number_of_repeats_may_be_asked_for(project: Project) -> None:
+    made = plan(project, repeat=1)
+    assert len(made.runs) == 3
+    assert {run.repeats for run in made.runs} == {1}
+
+
+@pytest.mark.parametrize(
+    ("only", "cells"),
+    [
+        (["layout=1x1"], ["1x1 seed=1", "1x1 seed=2"]),
+        (["layout=01x1"], ["1x1 seed=1", "1x1 seed=2"]),
+        (["seed=1"], ["1x1 seed=1", "1x2 seed=1"]),
+        (["seed=2", "layout=1x1,1x2"], ["1x1 seed=2"]),
+        (["layout=1x1", "layout=1x2"], ["1x1 seed=1", "1x1 seed=2", "1x2 seed=1"]),
+    ],
+)
+def test_only_chooses_cells(project: Project, only: list[str], cells: list[str]) -> None:
+    assert [str(cell) for cell in plan(project, only=only).cells] == cells
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"only": ["layout"]}, "--only layout: write axis=value, for example --only layout=1x2"),
+        ({"only": ["layouts=1x1"]}, "--only layouts=1x1: 'layouts' is no axis of tiny; did you mean 'layout'?"),
+        ({"only": ["layout=4x4"]}, "--only layout=4x4: tiny has no layout '4x4'; it has 1x1, 1x2, 2x2"),
+        ({"only": ["layout=abc"]}, "--only layout=abc: layout 'abc' makes no sense"),
+        ({"only": ["seed=3"]}, "--only seed=3: tiny has no seed '3'; it has 1, 2"),
+        ({"only": ["seed="]}, "--only seed=: tiny has no seed ''"),
+        ({"changes": ["epochs"]}, "--set epochs: write arg=value, for example --set epochs=1"),
+        ({"changes": ["=1"]}, "--set =1: write arg=value, for example --set epochs=1"),
+        ({"changes": ["epoch=1"]}, "--set epoch=1: program toys.ok takes no arg 'epoch'; did you mean 'epochs'?"),
+        ({"changes": ["seed=3"]}, "--set seed=3: 'seed' is an axis of tiny; choose its values with --only seed=..."),
+        ({"changes": ["layout=1x1"]}, "--set layout=1x1: 'layout' is an axis of tiny"),
+        ({"changes": ["device=cpu"]}, "--set device=cpu: the device is chosen on the command line, by --device"),
+        ({"changes": ["scaling=weak"]}, "--set scaling=weak: the scaling is declared by the definition's own key"),
+        ({"changes": ["verbose=3"]}, "--set verbose=3: --verbose of program toys.ok is true or false, not 3"),
+        ({"changes": ["epochs=\udcff"]}, "--set epochs=\\udcff: the value has letters that cannot be printed"),
+        (
+            {"changes": ["epochs=99999999999999999999"]},
+            "--set epochs=99999999999999999999: the value is too large",
+        ),
+        ({"only": ["layout=2x2"]}, "<path>: no cell is left to run: needs GPUs"),
+        ({"only": ["layout=1x2", "seed=2"]}, "<path>: no cell is left to run: not of interest"),
+    ],
+)
+def test_a_choice_that_makes_no_sense_is_refused(project: Project, choices: dict[str, Any], said: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        plan(project, **choices)
+    path = str(project.root / "experiments" / "tiny.yaml")
+    assert str(caught.value).replace(path, "<path>").startswith(said)
+    assert "\n" not in str(caught.value)
+
+
+def test_set_gives_an_arg_another_value_of_its_kind(project: Project) -> None:
+    project.program(
+        "toys.ok",
+        """
+        parser.add_argument("--epochs")
+        parser.add_argument("--seed", type=int)
+        parser.add_argument("--batch-size", type=float)
+        parser.add_argument("--verbose", action="store_true")
+        """,
+    )
+    made = plan(project, changes=["epochs=1", "batch-size=1e-3", "verbose=true"])
+    assert made.cells[0].args == {"epochs": 1, "batch_size": 0.001, "seed": 1, "verbose": True}
+    assert plan(project, changes=["epochs=a b: c"]).cells[0].args["epochs"] == "a b: c"
+    assert plan(project, changes=["epochs="]).cells[0].args["epochs"] == ""
+    assert plan(project, changes=["epochs=[1]"]).cells[0].args["epochs"] == "[1]"
+    assert plan(project, changes=["epochs=null"]).cells[0].args["epochs"] is None
+
+
+def test_a_program_of_unknown_arguments_takes_the_definition_s_own_only(project: Project) -> None:
+    project.program("toys.ok", "import sys\n")
+    assert plan(project, changes=["epochs=7"]).cells[0].args["epochs"] == 7
+    with pytest.raises(RequestError, match="has no arg 'epoch'; did you mean 'epochs'"):
+        plan(project, changes=["epoch=7"])
+
+
+def test_a_program_that_wants_to_know_scaling_and_device_is_told(project: Project) -> None:
+    source = "parser.add_argument('--scaling')\nparser.add_argument('--device')\nparser.add_argument('--epochs')\n"
+    project.program("toys.asks", source)
+    text = "name: tiny\nsummary: s\nprogram: toys.asks\nscaling: weak\nmatrix: {layout: [1x1]}\n"
+    assert plan(project, text).cells[0].args == {"scaling": "weak", "device": "cpu"}
+    assert plan(project, text, device="cuda").cells[0].args == {"scaling": "weak", "device": "cuda"}
+
+
+def test_programs_may_be_an_axis(project: Project) -> None:
+    project.program("toys.other", "parser.add_argument('--epochs')\nif '__main__': pass\n")
+    text = "name: tiny\nsummary: s\nprogram: toys.ok\nargs: {epochs: 1}\nscaling: weak\n"
+    text += "matrix: {layout: [1x1], program: [toys.ok, toys.other]}\n"
+    cells = plan(project, text).cells
+    assert [cell.program.name for cell in cells] == ["toys.ok", "toys.other"]
+    assert [cell.args for cell in cells] == [{"epochs": 1}] * 2
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(["1x1", "1x2", "2x2", "2+3"]), min_size=1, unique=True),
+    st.lists(st.integers(-5, 5), min_size=1, max_size=4, unique=True),
+    st.integers(1, 6),
+)
+def test_every_cell_has_each_of_its_repeats_once(
+    project: Project, layouts: list[str], seeds: list[int], repeat: int
+) -> None:
+    path = project.define(matrix={"layout": layouts, "seed": seeds}, repeat=repeat)
+    made = make_plan(definition.load(path, project.root), device="cpu")
+    expected = {
+        (f"{layout} seed={seed}", number)
+        for layout, seed, number in itertools.product(layouts, seeds, range(1, repeat + 1))
+    }
+    found = [(str(run.cell), run.repeat) for run in made.runs]
+    assert len(found) == len(set(found))
+    assert set(found) == expected

@@ -1,0 +1,154 @@
+"""Programs and the arguments that they take, read from their source."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.core.errors import RequestError
+from runner.definitions import program
+from runner.definitions.options import Option
+from runner.definitions.program import Program
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+OPTIONS = {
+    "batch_size": Option("--batch-size"),
+    "lr": Option("--lr"),
+    "name": Option("--name"),
+    "quiet": Option("--quiet", "flag"),
+    "amp": Option("--amp", "switch"),
+}
+
+
+def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Project) -> None:
+    project.program("toys.shared", "def add(parser):\n    parser.add_argument('--seed', '-s', type=int)\n")
+    project.program("toys.more", "PARSER.add_argument('-w', '--warmup-steps', default=1)\n")
+    project.program(
+        "toys.one",
+        """
+        import argparse
+        import experiments.toys.more
+        from . import shared
+        from experiments.toys.shared import add
+        parser.add_argument("path")
+        parser.add_argument("--batch-size", type=int)
+        parser.add_argument("--mode", choices=["fast", "exact"])
+        parser.add_argument("--model", choices=list(MODELS))
+        parser.add_argument("--sizes", type=int, nargs="+")
+        parser.add_argument("--quiet", action="store_true")
+        parser.add_argument("--amp", action=argparse.BooleanOptionalAction)
+        parser.add_argument("--no-eval", dest="eval", action='store_false')
+        raise RuntimeError("it is never run")
+        """,
+    )
+    found = program.find(project.root, "toys.one")
+    assert found.options == {
+        "batch_size": Option("--batch-size", "int"),
+        "mode": Option("--mode", "value", ("fast", "exact")),
+        "model": Option("--model"),
+        "sizes": Option("--sizes"),
+        "quiet": Option("--quiet", "flag"),
+        "amp": Option("--amp", "switch"),
+        "no_eval": Option("--no-eval", "flag"),
+        "seed": Option("--seed", "int"),
+        "warmup_steps": Option("--warmup-steps"),
+    }
+    assert found.module == "experiments.toys.one"
+
+
+@pytest.mark.parametrize(
+    "words", ["from ..... import x", "from . import one", "import experiments", "from experiments import *"]
+)
+def test_imports_that_lead_nowhere_or_in_a_circle_are_passed_over(project: Project, words: str) -> None:
+    project.program("toys.one", f"{words}\nparser.add_argument('--seed')\n")
+    assert program.find(project.root, "toys.one").options == {"seed": Option("--seed")}
+
+
+def test_only_modules_that_can_be_run_are_programs(project: Project) -> None:
+    project.program("toys.shared", "x = 1\n")
+    (project.root / "experiments" / "toys" / "folder.py").mkdir()
+    assert program.names(project.root) == ["toys.ok"]
+
+
+@pytest.mark.parametrize(("source", "line"), [("x = (\n", 1), ("\n\nx =\n", 3), ("\0", 1), ("# \udcff", 1)])
+def test_a_source_that_is_no_python_is_refused_at_its_line(project: Project, source: str, line: int) -> None:
+    path = project.program("toys.one", "")
+    path.write_bytes(source.encode("utf-8", "surrogateescape"))
+    with pytest.raises(RequestError) as caught:
+        program.find(project.root, "toys.one")
+    assert str(caught.value).startswith(f"{path}:{line}: the program cannot be read as Python")
+
+
+def test_a_program_that_declares_nothing_is_given_everything(project: Project) -> None:
+    project.program("toys.one", "import sys\n")
+    found = program.find(project.root, "toys.one")
+    found.check("anything", 5)
+    assert found.argv({"batch_size": 8, "flag": True, "off": False, "none": None}) == [
+        "--batch_size", "8", "--flag", "true", "--off", "false",
+    ]  # fmt: skip
+
+
+def test_args_are_spelt_as_the_program_declares_them(project: Project) -> None:
+    one = Program("toys.one", project.root, OPTIONS)
+    args = {"batch_size": 8, "lr": 1e-3, "name": "a b'\"", "quiet": True, "amp": True}
+    assert one.argv(args) == ["--batch-size", "8", "--lr", "0.001", "--name", "a b'\"", "--quiet", "--amp"]
+    assert one.argv({"quiet": False, "amp": False, "lr": None}) == ["--no-amp"]
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "batch_size": st.integers(),
+            "lr": st.floats(allow_nan=False),
+            "name": st.text(),
+            "quiet": st.booleans(),
+            "amp": st.booleans(),
+        },
+    )
+)
+def test_argparse_reads_back_what_was_meant(args: dict[str, object]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--lr", type=float)
+    parser.add_argument("--name")
+    parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True)
+    read = vars(parser.parse_args(Program("p", None, OPTIONS).argv(args)))  # type: ignore[arg-type]
+    assert read == {"batch_size": None, "lr": None, "name": None, "quiet": False, "amp": True, **args}
+
+
+def test_a_flag_is_true_or_false() -> None:
+    one = Program("toys.one", None, OPTIONS)  # type: ignore[arg-type]
+    one.check("quiet", value=True)
+    one.check("quiet", value=None)
+    with pytest.raises(RequestError, match="--quiet of program toys.one is true or false, not 'yes'"):
+        one.check("quiet", "yes")
+    with pytest.raises(RequestError, match="takes no arg 'batchsize'; did you mean 'batch_size'"):
+        one.check("batchsize", 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "meant"),
+    [
+        (Option("--n", "int"), "many", "a whole number"),
+        (Option("--n", "int"), 1.5, "a whole number"),
+        (Option("--n", "int"), True, "a whole number"),
+        (Option("--lr", "float"), "fast", "a number"),
+        (Option("--mode", "value", ("fast", "exact")), "slow", "one of fast, exact"),
+        (Option("--amp", "switch"), 1, "true or false"),
+    ],
+)
+def test_a_value_that_the_program_would_refuse_is_refused_before(option: Option, value: object, meant: str) -> None:
+    assert option.refuses(value) == meant
+
+
+@pytest.mark.parametrize("option", [Option("--n", "int"), Option("--lr", "float"), Option("--any")])
+def test_a_value_that_the_program_takes_is_let_through(option: Option) -> None:
+    assert option.refuses(3) is None

@@ -1,0 +1,151 @@
+"""The disk fills up, or the results go away, in the middle of a run."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runner.execution.room import RESERVE_BYTES, Reserve, describe_error, what_is_lost
+from tests.support.launches import (
+    BEGINNING,
+    END,
+    WAIT,
+    ended,
+    nothing_is_left_of,
+    one_run,
+    until,
+    words_are_printed,
+)
+from tests.support.projects import RUNNER, Ended, Project
+
+FILL = """
+for number in range(400):
+    print("x" * 10_000, flush=True)
+"""
+FILL_AND_GO_ON = """
+try:
+    FILL
+except OSError:
+    pass
+time.sleep(100)
+"""
+MOUNT = 'mount -t tmpfs -o size=2m tmpfs results && "$@"; code=$?; cp -r results/. kept; exit $code'
+
+
+def can_mount() -> bool:
+    command = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+needs_a_small_disk = pytest.mark.skipif(not can_mount(), reason="this system lets nobody mount a small disk (unshare)")
+
+
+def run_on_a_small_disk(project: Project, *words: str) -> Ended:
+    """Run on a disk of 2 MB, which is copied to `kept` before it goes."""
+    for name in ("results", "kept"):
+        (project.root / name).mkdir()
+    command = ["unshare", "-rm", "sh", "-c", MOUNT, "sh", RUNNER, "run", "tiny", *words]
+    done = subprocess.run(
+        command, cwd=project.root, env=project.environment(), capture_output=True, timeout=120, check=False
+    )
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@needs_a_small_disk
+@pytest.mark.parametrize("goes_on", [False, True], ids=["the program fails", "the program goes on"])
+def test_a_disk_that_fills_up_is_said_and_the_record_is_kept(project: Project, goes_on: bool) -> None:  # noqa: FBT001
+    fill = FILL_AND_GO_ON.replace("FILL", FILL.strip().replace("\n", "\n    ")) if goes_on else FILL
+    project.program("toys.ok", BEGINNING + fill + END)
+    project.define(matrix={"layout": ["1x1", "1x2"]}, repeat=2)
+    done = run_on_a_small_disk(project)
+    assert (done.code, done.stdout) == (1, ""), done.stderr
+    assert "failed: the disk of results/tiny/" in done.stderr
+    assert done.stderr.splitlines()[-1] == "error: the disk of results is full; the further runs are not started"
+    assert "Traceback (most recent call last)" not in done.stderr.split("✗")[0]
+    (run,) = (project.root / "kept" / "tiny").iterdir()
+    record = project.record(run)
+    assert record["status"] == "failed"
+    assert record["reason"].endswith("is full")
+    assert record["outcome"]["stopped_because"] == record["reason"]
+    assert (run / "raw" / "node0-rank0.stdout").stat().st_size > 500_000
+    assert [path.name for path in run.rglob(".*")] == []
+    assert nothing_is_left_of(run)
+
+
+@needs_a_small_disk
+def test_a_run_that_ends_well_on_a_disk_that_another_fills_is_recorded_as_completed(project: Project) -> None:
+    fill = """
+    with open(os.path.join(os.environ["KIT_ARTIFACTS"], "..", "..", "..", "filler"), "wb", 0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            pass
+    """
+    one_run(project, BEGINNING + END + fill.replace("\n    ", "\n"), "1x1")
+    done = run_on_a_small_disk(project)
+    assert done.code == 0, done.stderr
+    (record,) = (project.root / "kept" / "tiny").glob("*/run.json")
+    assert project.record(record.parent)["status"] == "completed"
+
+
+@pytest.mark.parametrize("what", ["the run's folder", "all results"])
+def test_results_that_are_removed_are_said_and_the_processes_end(project: Project, what: str) -> None:
+    one_run(project, BEGINNING + WAIT, "1x2", repeat=3)
+    process = project.start("run", "tiny")
+    until(words_are_printed(project, "waits", 2))
+    (run,) = project.runs()
+    shutil.rmtree(run if what == "the run's folder" else project.results)
+    code, stderr = ended(process)
+    assert code == 1, stderr
+    assert f"✗ 1x2  repeat 1  failed: its record could not be written: results/tiny/{run.name} is gone: " in stderr
+    assert "Traceback" not in stderr
+    assert "defect" not in stderr
+    assert not run.exists()
+    assert nothing_is_left_of(run)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_results_that_become_read_only_are_said_and_the_processes_end(project: Project) -> None:
+    one_run(project, BEGINNING + WAIT, "1x1")
+    process = project.start("run", "tiny")
+    until(words_are_printed(project, "waits"))
+    (run,) = project.runs()
+    run.chmod(0o555)
+    code, stderr = ended(process)
+    run.chmod(0o755)
+    assert code == 1, stderr
+    assert "read-only" in stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOSPC, "the disk of {} is full"),
+        (errno.EDQUOT, "the disk of {} is full"),
+        (errno.EROFS, "{} can no longer be written: it has become read-only"),
+        (errno.EIO, "{}/x: Input/output error"),
+    ],
+)
+def test_each_way_to_fail_has_its_words(tmp_path: Path, number: int, said: str) -> None:
+    error = OSError(number, os.strerror(number), str(tmp_path / "x"))
+    assert describe_error(error, tmp_path) == said.format(tmp_path)
+
+
+def test_a_folder_that_can_be_written_is_not_lost_and_a_read_only_one_is(tmp_path: Path) -> None:
+    assert what_is_lost(tmp_path) is None
+    assert "is gone" in str(what_is_lost(tmp_path / "nowhere"))
+    assert "read-only" in str(what_is_lost(Path("/proc/sys")))
+
+
+def test_the_reserve_has_no_name_and_is_given_back(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert os.fstat(reserve._file.fileno()).st_blocks * 512 >= RESERVE_BYTES
+    reserve.free()
+    assert reserve._file.closed

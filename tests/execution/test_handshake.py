@@ -1,0 +1,275 @@
+"""Nodes that were started by hand agree on one run before they train: on real sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runner.core.errors import KitError, RequestError, RunError
+from runner.execution import handshake
+from runner.execution.handshake_messages import SECRET, SECRET_FILE, read_secret
+
+RUN = "20261121T120000Z-compose-0123abcd"
+KNOWN, OTHER = b"a secret of the nodes", b"a secret of somebody else"
+HERE = "127.0.0.1"
+
+
+class Thread(threading.Thread):
+    """Calls a function and keeps what it returned or raised."""
+
+    def __init__(self, function: Any, *args: Any, **options: Any) -> None:
+        super().__init__(daemon=True)
+        self.call = (function, args, options)
+        self.result: Any = None
+        self.start()
+
+    def run(self) -> None:
+        function, args, options = self.call
+        try:
+            self.result = function(*args, **options)
+        except KitError as error:
+            self.result = error
+
+    def ended(self) -> Any:
+        self.join(30)
+        assert not self.is_alive()
+        return self.result
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HERE, 0))
+        return int(probe.getsockname()[1])
+
+
+def host(
+    port: int, nodes: int = 2, secret: bytes = b"", say: Any = quiet, seconds: float = 20, **changes: Any
+) -> Thread:
+    values = {"run": RUN, "work": "work", "master": HERE, **changes}
+    return Thread(
+        handshake.host,
+        values["run"],
+        values["work"],
+        nodes,
+        values["master"],
+        secret,
+        say,
+        seconds=seconds,
+        port=port,
+    )
+
+
+def join(port: int, node: int = 1, secret: bytes = b"", work: str = "work", seconds: float = 20) -> str:
+    return handshake.join(HERE, node, work, secret, quiet, seconds=seconds, port=port)
+
+
+def test_every_node_gets_the_run_whoever_comes_first(port: int) -> None:
+    early = Thread(join, port, 2)
+    time.sleep(0.5)
+    node0 = host(port, nodes=3)
+    late = Thread(join, port, 1)
+    assert (early.ended(), late.ended(), node0.ended()) == (RUN, RUN, None)
+
+
+def test_a_node_that_does_not_come_is_named(port: int) -> None:
+    node0 = host(port, nodes=4, seconds=2)
+    assert join(port, 2) == RUN
+    error = node0.ended()
+    assert isinstance(error, RunError)
+    assert str(error).startswith(f"nodes 1, 3 did not come to {HERE}:{port} within 2 s")
+
+
+def test_a_node_0_that_does_not_answer_is_named_with_its_place(port: int) -> None:
+    with pytest.raises(RunError, match=f"node 0 did not answer at {HERE}:{port} within 0.5 s: .*"):
+        join(port, seconds=0.5)
+    with pytest.raises(RunError, match="node 0 did not answer at no-such-host.invalid"):
+        handshake.join("no-such-host.invalid", 1, "work", b"", quiet, seconds=0.5)
+
+
+@pytest.mark.parametrize(
+    ("number", "work", "why"),
+    [(1, "other", "node 1 has another experiment"), (0, "work", "waits for node 1"), (7, "work", "waits for node 1")],
+)
+def test_a_node_that_does_not_belong_is_refused_and_the_others_still_agree(
+    port: int, number: int, work: str, why: str
+) -> None:
+    said: list[str] = []
+    node0 = host(port, say=said.append)
+    with pytest.raises(RequestError, match=why):
+        join(port, number, work=work)
+    assert why in said[0]
+    assert join(port) == RUN
+    assert node0.ended() is None
+
+
+def test_who_is_missing_is_said_from_time_to_time(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.execution.handshake.SAY_SECONDS", 0.3)
+    said: list[str] = []
+    host(port, say=said.append, seconds=3).ended()
+    assert said[0] == f"waiting for node 1 at {HERE}:{port}"
+
+
+def test_nodes_with_the_same_secret_agree(port: int) -> None:
+    node0 = host(port, secret=KNOWN)
+    assert join(port, secret=KNOWN) == RUN
+    assert node0.ended() is None
+
+
+@pytest.mark.parametrize("secret", [b"", OTHER], ids=["none", "another"])
+def test_a_caller_without_the_secret_is_refused_and_the_node_is_still_expected(port: int, secret: bytes) -> None:
+    said: list[str] = []
+    node0 = host(port, secret=KNOWN, say=said.append)
+    with pytest.raises(RequestError, match=f"set the same {SECRET} on all nodes"):
+        join(port, secret=secret)
+    assert "does not know this node's secret" in said[0]
+    assert join(port, secret=KNOWN) == RUN
+    assert node0.ended() is None
+
+
+class Impostor(threading.Thread):
+    """Answers on node 0's port without knowing the secret."""
+
+    def __init__(self, port: int, answer: dict[str, Any]) -> None:
+        super().__init__(daemon=True)
+        self.server = socket.create_server((HERE, port))
+        self.answer = answer
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            try:
+                connection, _ = self.server.accept()
+            except OSError:
+                return
+            with connection, connection.makefile("rwb", 0) as file:
+                for answer in ({"nonce": "0" * 32}, self.answer):
+                    file.readline()
+                    file.write(json.dumps(answer).encode() + b"\n")
+
+
+def test_an_answer_without_proof_is_not_believed(port: int) -> None:
+    impostor = Impostor(port, {"run": RUN, "proof": "0" * 64})
+    with pytest.raises(RunError, match="does not know this node's secret"):
+        join(port, secret=KNOWN, seconds=1)
+    impostor.server.close()
+
+
+@pytest.mark.parametrize("run", ["../../x", "/etc/x", "", "x" * 300, f"{RUN}\n", f"{RUN}/..", ".", "20261121T120000Z"])
+def test_an_id_that_is_no_run_s_id_is_never_used(port: int, run: str) -> None:
+    node0 = host(port, run=run, seconds=10)
+    with pytest.raises(RunError, match=r"its answer is no run's id|no answer|[Cc]onnect"):
+        join(port, seconds=1)
+    node0.ended()
+
+
+def test_a_slow_caller_holds_up_nobody(port: int) -> None:
+    node0 = host(port, seconds=30)
+    slow = []
+    until = time.monotonic() + 10
+    while len(slow) < 20 and time.monotonic() < until:
+        try:
+            slow.append(socket.create_connection((HERE, port), timeout=1))
+        except OSError:
+            time.sleep(0.05)
+    for one in slow:
+        one.sendall(b'{"node": 1')
+    began = time.monotonic()
+    assert join(port) == RUN
+    assert node0.ended() is None
+    assert time.monotonic() - began < handshake.CALL_SECONDS
+    for one in slow:
+        one.close()
+
+
+def test_node_0_listens_only_where_the_others_look_for_it(port: int) -> None:
+    said: list[str] = []
+    node0 = host(port, say=said.append, seconds=5)
+    time.sleep(0.5)
+    with pytest.raises(OSError), socket.create_connection(("127.0.0.2", port), timeout=2):  # noqa: PT011
+        pass
+    assert join(port) == RUN
+    assert (node0.ended(), said) == (None, [])
+
+
+def test_a_master_that_is_no_address_of_this_machine_is_said(port: int) -> None:
+    said: list[str] = []
+    node0 = host(port, say=said.append, master="192.0.2.1")
+    assert join(port) == RUN
+    assert node0.ended() is None
+    assert said == ["--master 192.0.2.1 is no address of this machine: node 0 listens at all of its addresses"]
+
+
+def test_a_port_that_is_in_use_is_said() -> None:
+    with socket.create_server((HERE, 0)) as taken:
+        node0 = host(taken.getsockname()[1])
+        error = node0.ended()
+    assert isinstance(error, RequestError)
+    assert "is in use" in str(error)
+
+
+def test_a_secret_is_read_once_and_is_gone_from_the_environment(tmp_path: Path) -> None:
+    environment = {SECRET: "0123456789abcdef"}
+    assert read_secret(environment) == b"0123456789abcdef"
+    assert SECRET not in environment
+    file = tmp_path / "secret"
+    file.write_text("0123456789abcdef\n")
+    assert read_secret({SECRET_FILE: str(file)}) == b"0123456789abcdef"
+    assert read_secret({}) == b""
+
+
+def test_a_secret_that_is_short_or_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("/dev/zero")
+    for environment in ({SECRET: "short"}, {SECRET_FILE: str(tmp_path / "nowhere")}, {SECRET_FILE: str(link)}):
+        with pytest.raises(RequestError, match=SECRET):
+            read_secret(environment)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["node", "work", "nonce", "proof"]), inner)
+    ),
+)
+GOOD_NONCE = st.fixed_dictionaries({"node": JSON, "work": JSON, "nonce": st.just("0" * 32)})
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.binary(max_size=9000) | (JSON | GOOD_NONCE).map(lambda one: json.dumps(one).encode()), max_size=3))
+def test_a_stranger_is_none_of_the_nodes(stranger_s_host: int, lines: list[bytes]) -> None:
+    with socket.create_connection((HERE, stranger_s_host), timeout=10) as connection:
+        connection.sendall(b"".join(line + b"\n" for line in lines))
+        connection.shutdown(socket.SHUT_WR)
+        heard = b""
+        try:
+            while part := connection.recv(65_536):
+                heard += part
+        except ConnectionError:
+            pass
+        assert b'"run"' not in heard
+
+
+@pytest.fixture(scope="module")
+def stranger_s_host() -> Any:
+    """A node 0 that serves strangers while the module's test calls it; then the node that it waits for comes."""
+    with socket.socket() as probe:
+        probe.bind((HERE, 0))
+        port = int(probe.getsockname()[1])
+    node0 = host(port, seconds=120)
+    time.sleep(0.5)
+    yield port
+    assert join(port) == RUN
+    assert node0.ended() is None

@@ -1,0 +1,155 @@
+"""A node that is started by hand leaves what is needed to make its record later."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.launches import BEGINNING, END, WAIT, ended, until, words_are_printed
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+NODE = ("node", "tiny", "--device", "cpu")
+
+
+def by_hand(project: Project, *words: str) -> subprocess.Popen[str]:
+    project.results.mkdir(exist_ok=True)
+    return project.start(*NODE, *words)
+
+
+def collected(project: Project) -> dict[str, Any]:
+    """Collect the one run, and return its record."""
+    (run,) = project.runs()
+    done = project.runner("collect", run)
+    assert done.code == 0, done.stderr
+    return project.record(run)
+
+
+def rows(project: Project) -> list[dict[str, object]]:
+    done = project.runner("summarize", "--format", "json")
+    assert done.code == 0, done.stderr
+    found: list[dict[str, object]] = json.loads(done.stdout)
+    return found
+
+
+def test_one_node_is_summarized_without_a_record_and_collected_when_somebody_asks(project: Project) -> None:
+    project.define()
+    process = by_hand(project, "--layout", "1x2", "--", "--epochs", "2", "--batch-size=16")
+    code, stderr = ended(process)
+    assert code == 0, stderr
+    assert "✓ 1x2" in stderr
+    assert project.record()["status"] == "running"
+    before = project.written()
+    (row,) = rows(project)
+    assert (row["n"], row["layout"]) == (1, "1x2")
+    assert project.written() == before
+    assert "started by hand" in project.runner("summarize").stdout
+    record = collected(project)
+    assert record["status"] == "completed"
+    assert record["launch"]["args"] == {"epochs": 2, "batch_size": 16}
+    assert len(record["epochs"]) == 2
+    (run,) = project.runs()
+    assert {path.name for path in (run / "raw").iterdir()} == {
+        *("node0-agent.log", "node0-exit.json", "outcome.json"),
+        *(f"node0-rank{rank}.{stream}" for rank in (0, 1) for stream in ("stdout", "stderr")),
+    }
+
+
+def test_heterogeneous_nodes_agree_on_one_run(project: Project) -> None:
+    project.define()
+    node1 = by_hand(project, "--layout", "1+2", "--node", "1")
+    node0 = by_hand(project, "--layout", "1+2", "--node", "0")
+    (code0, said0), (code1, said1) = ended(node0), ended(node1)
+    assert (code0, code1) == (0, 0), said0 + said1
+    (row,) = rows(project)
+    assert (row["layout"], row["n"]) == ("1+2", 1)
+    assert [rank.get("node", 0) for rank in collected(project)["ranks"]] == [0, 1, 1]
+
+
+def test_nodes_with_other_args_are_refused_and_it_is_recorded(project: Project) -> None:
+    project.define()
+    node0 = by_hand(project, "--layout", "2x1", "--node", "0")
+    node1 = by_hand(project, "--layout", "2x1", "--node", "1", "--", "--epochs", "7")
+    code, stderr = ended(node1)
+    assert code == 2
+    assert "node 1 has another experiment, args, layout or programs than node 0" in stderr
+    assert "Traceback" not in stderr
+    node0.send_signal(signal.SIGINT)
+    ended(node0)
+    assert [row["n"] for row in rows(project)] == [0, 0]  # other args, another block
+    for run in project.runs():
+        assert project.runner("collect", run).code == 0
+    assert {record["status"] for record in map(project.record, project.runs())} == {"interrupted", "killed"}
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, "interrupted"), (signal.SIGKILL, "killed")])
+def test_a_node_that_is_ended_is_known_to_have_been(project: Project, number: signal.Signals, status: str) -> None:
+    project.program("toys.ok", BEGINNING + WAIT)
+    project.define()
+    process = by_hand(project, "--layout", "1x2")
+    until(words_are_printed(project, "waits", 2))
+    assert rows(project)[0]["n"] == 0
+    assert project.record()["status"] == "running", "it still runs"
+    os.kill(process.pid, number)
+    ended(process)
+    (run,) = project.runs()
+    until(lambda: project.runner("collect", run).code == 0)
+    record = project.record()
+    assert record["status"] == status
+    assert record["events"]["seen"] == 4
+
+
+def test_a_program_that_fails_is_recorded_with_its_last_words(project: Project) -> None:
+    project.program("toys.ok", BEGINNING + "print('these are the last words', file=sys.stderr)\nsys.exit(3)\n")
+    project.define()
+    process = by_hand(project, "--layout", "1x1")
+    code, stderr = ended(process)
+    assert code == 1
+    assert "these are the last words" in stderr
+    record = collected(project)
+    assert (record["status"], record["reason"]) == ("failed", "rank 0 (node 0) exited with 3")
+
+
+def test_results_that_cannot_be_written_are_read_all_the_same(project: Project) -> None:
+    project.program("toys.ok", BEGINNING + END)
+    project.define()
+    assert ended(by_hand(project, "--layout", "1x1"))[0] == 0
+    (run,) = project.runs()
+    kept = (run / "run.json").read_bytes()
+    shutil.rmtree(run / "artifacts")
+    for folder in (run, run / "raw"):
+        folder.chmod(0o555)
+    try:
+        (row,) = rows(project)
+        assert row["n"] == 1
+        assert os.geteuid() == 0 or (run / "run.json").read_bytes() == kept
+    finally:
+        for folder in (run, run / "raw"):
+            folder.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--layout", "1x2", "--", "epochs=2"), "ARGS: 'epochs=2' is no arg"),
+        (("--layout", "1x2", "--", "--epoch", "2"), "did you mean 'epochs'"),
+        (("--layout", "2by2"), "layout '2by2' makes no sense"),
+        (("--layout", "1x2", "--node", "1"), "--node 1: layout 1x2 has the nodes 0 to 0"),
+        (("--layout", "1x2", "--results", "nowhere"), "nowhere: No such file or directory: make the folder"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(project: Project, words: tuple[str, ...], why: str) -> None:
+    project.define()
+    process = by_hand(project, *words)
+    code, stderr = ended(process)
+    assert code == 2
+    assert why in stderr
+    assert len(stderr.splitlines()) == 1
+    assert not project.runs()

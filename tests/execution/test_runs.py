@@ -1,0 +1,290 @@
+"""Runs from end to end: real torchrun, tiny programs of the tests' own, in a path with spaces, quotes and non-ASCII."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.launches import (
+    BEGINNING,
+    END,
+    GLOO,
+    GLOO_TOLD,
+    WAIT,
+    indented,
+    nothing_is_left_of,
+    one_run,
+)
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+
+@pytest.mark.parametrize(
+    ("layout", "ranks"), [("1x1", [(0, 0)]), ("1x2", [(0, 0), (0, 1)]), ("2+1", [(0, 0), (0, 1), (1, 2)])]
+)
+def test_a_completed_run_keeps_every_rank_s_output_byte_for_byte(
+    project: Project, layout: str, ranks: list[tuple[int, int]]
+) -> None:
+    raw = """
+    sys.stdout.buffer.write(b"\\xff\\x00 no text, rank %d, r\\xc3\\xa9sum\\xc3\\xa9\\r\\n[rank0] [bold]x[/bold]" % RANK)
+    sys.stdout.flush()
+    sys.stderr.write(f"on stderr {RANK}\\n")
+    names = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    log.point("place", [os.environ[name] for name in names])
+    """
+    one_run(project, BEGINNING + raw.replace("\n    ", "\n") + END, layout)
+    done = project.runner("run", "tiny")
+    assert done.code == 0, done.snapshot
+    assert done.stdout == ""
+    (run,) = project.runs()
+    assert {path.name for path in (run / "raw").iterdir()} == {
+        *(f"node{node}-rank{rank}.{stream}" for node, rank in ranks for stream in ("stdout", "stderr")),
+        *(f"node{node}-agent.log" for node, _ in ranks),
+        "outcome.json",
+    }
+    world = len(ranks)
+    for node, rank in ranks:
+        kept = (run / "raw" / f"node{node}-rank{rank}.stdout").read_bytes()
+        assert b"\xff\x00 no text, rank %d, r\xc3\xa9sum\xc3\xa9\r\n[rank0] [bold]x[/bold]\n:::MLLOG" % rank in kept
+        local = rank if node == 0 else rank - 2
+        per_node = sum(other == node for other, _ in ranks)
+        assert f'"value": ["{rank}", "{local}", "{node}", "{world}", "{per_node}"]'.encode() in kept
+        assert (run / "raw" / f"node{node}-rank{rank}.stderr").read_text() == f"on stderr {rank}\n"
+    record = project.record()
+    assert record["status"] == "completed"
+    assert "reason" not in record
+    assert record["events"] == {"seen": 4 * world, "expected": 4 * world, "malformed": 0}
+    assert [(facts.get("node", 0), facts["rank"]) for facts in record["ranks"]] == ranks
+    assert [one.get("code") for one in record["outcome"]["exits"]] == [0] * len({node for node, _ in ranks})
+    assert nothing_is_left_of(run)
+
+    before = (run / "run.json").read_bytes()
+    (run / "run.json").unlink()
+    again = project.runner("collect", run)
+    assert (again.code, again.stdout) == (0, f"{run}: completed\n")
+    assert (run / "run.json").read_bytes() == before
+
+
+DEATHS = [
+    pytest.param("sys.exit(3)", 3, None, False, id="exits"),
+    pytest.param("raise ValueError('no such [rank0] thing')", 1, None, True, id="raises, and says so"),
+    pytest.param("os.kill(os.getpid(), signal.SIGKILL)", None, "SIGKILL", True, id="killed"),
+]
+
+
+@pytest.mark.parametrize(("death", "code", "signal_name", "told"), DEATHS)
+def test_the_rank_that_failed_first_is_named_while_another_waits_for_it(
+    project: Project,
+    death: str,
+    code: int | None,
+    signal_name: str | None,
+    told: bool,  # noqa: FBT001
+) -> None:
+    body = GLOO.replace("DIE", death)
+    if told:
+        body = GLOO_TOLD.replace("GLOO", indented(body))
+    one_run(project, BEGINNING + body + END, "1x2", repeat=2)
+    done = project.runner("run", "tiny")
+    assert done.code == 1
+    record = project.record()
+    assert record["status"] == "failed"
+    failure = record["failure"]
+    assert (failure["rank"], failure["node"]) == (1, 0)
+    assert (failure.get("exit_code"), failure.get("signal")) == (code, signal_name)
+    assert "these are the last words of rank 1" in failure["last_lines"]
+    how = f"was killed by {signal_name}" if signal_name else f"exited with {code}"
+    assert f"✗ 1x2  repeat 1  failed: rank 1 (node 0) {how}\n" in done.stderr
+    assert "    these are the last words of rank 1\n" in done.stderr
+    if "ValueError" in death:
+        assert "ValueError: no such [rank0] thing\n" in done.stderr
+    for rank in (0, 1):
+        kept = (project.runs()[0] / "raw" / f"node0-rank{rank}.stdout").read_text()
+        assert f"rank {rank} has met the others" in kept
+    assert record["events"]["seen"] >= 2
+    # The further repeat of a cell that has failed is not run, and that is said.
+    assert "- 1x2  repeat 2  not run: this cell has failed\n" in done.stderr
+    assert "0 of 2 runs completed" in done.stderr
+    assert nothing_is_left_of(project.runs()[0])
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_the_first_failing_rank_is_right_each_time(project: Project, attempt: int) -> None:
+    last = "os._exit(7)" if attempt % 2 else "raise RuntimeError('the cause')"
+    one_run(project, BEGINNING + GLOO.replace("DIE", last).replace("time.sleep(0.3)", "pass") + END, "1x2")
+    assert project.runner("run", "tiny").code == 1
+    assert project.record()["failure"]["rank"] == 1
+
+
+def test_a_failing_cell_does_not_keep_the_others_from_being_run(project: Project) -> None:
+    dies_alone = "if os.environ['WORLD_SIZE'] == '1':\n    sys.exit(5)\n"
+    project.program("toys.ok", BEGINNING + dies_alone + END)
+    project.define(matrix={"layout": ["1x1", "1x2"]}, repeat=2)
+    done = project.runner("run", "tiny")
+    assert done.code == 1
+    assert sorted(project.record(run)["status"] for run in project.runs()) == ["completed", "completed", "failed"]
+    assert "2 of 4 runs completed" in done.stderr
+
+
+def test_a_program_that_ends_well_without_its_last_event_is_incomplete(project: Project) -> None:
+    one_run(project, BEGINNING, "1x2")
+    done = project.runner("run", "tiny")
+    assert done.code == 1
+    record = project.record()
+    assert record["status"] == "incomplete"
+    assert "no run_stop from rank 0, 1" in record["reason"]
+    assert f"incomplete: {record['reason']}\n" in done.stderr
+
+
+def test_malformed_and_missing_events_are_counted(project: Project) -> None:
+    losses = """
+print(':::MLLOG {"time_ms": 1, "key": "torn"')
+log._seq += 2
+"""
+    one_run(project, BEGINNING + losses + END, "1x1")
+    assert project.runner("run", "tiny").code == 1
+    record = project.record()
+    assert record["status"] == "incomplete"
+    assert record["events"] == {"seen": 3, "expected": 5, "malformed": 1}
+    assert record["reason"] == "2 of 5 events missing, 1 malformed"
+    assert record["malformed"][0].startswith("raw/node0-rank0.stdout:")
+
+
+def test_a_node_whose_agent_dies_is_named(project: Project) -> None:
+    kill = "if RANK == 1:\n    time.sleep(1)\n    os.kill(os.getppid(), signal.SIGKILL)\n"
+    one_run(project, BEGINNING + kill + WAIT, "2x1")
+    done = project.runner("run", "tiny")
+    assert done.code == 1
+    record = project.record()
+    assert record["status"] == "failed"
+    assert (record["failure"]["node"], record["failure"].get("signal")) == (1, "SIGKILL")
+    assert "failed: node 1 was killed by SIGKILL" in done.stderr
+    assert record["events"]["seen"] == 4
+    assert nothing_is_left_of(project.runs()[0])
+
+
+@pytest.mark.parametrize("place", ["file", "/proc/nowhere"])
+def test_results_that_cannot_be_written_are_refused_before_anything_starts(project: Project, place: str) -> None:
+    (project.root / "file").write_text("in the way")
+    one_run(project, "open('started', 'w')\n" + BEGINNING + END, "1x1")
+    before = project.written()
+    done = project.runner("run", "tiny", "--results", place)
+    assert done.code == 2
+    assert done.stderr.startswith(f"error: {place}")
+    assert "cannot be written" in done.stderr
+    assert "--results" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert project.written() == before
+
+
+def test_a_bare_environment_is_enough(project: Project) -> None:
+    bare = {"PATH": "/usr/bin:/bin", "PYTHONPATH": project.env["PYTHONPATH"]}
+    done = project.runner("run", "tiny", "--only", "layout=1x2", only_env=bare)
+    assert done.code == 0, done.snapshot
+    assert project.record()["status"] == "completed"
+    summary = project.runner("summarize", "--format", "csv", only_env={**bare, "HOME": str(project.root / "home")})
+    assert summary.code == 0
+
+
+def test_what_another_launcher_left_in_the_environment_changes_nothing(project: Project) -> None:
+    stale = {
+        "WORLD_SIZE": "9",
+        "RANK": "5",
+        "PET_NNODES": "3",
+        "PET_STANDALONE": "",
+        "MASTER_PORT": "1",
+        "OMP_NUM_THREADS": "64",
+    }
+    one_run(project, BEGINNING + "log.point('omp', os.environ['OMP_NUM_THREADS'])\n" + END, "1x2")
+    done = project.runner("run", "tiny", env=stale)
+    assert done.code == 0, done.snapshot
+    assert '"value": "1"' in (project.runs()[0] / "raw" / "node0-rank0.stdout").read_text()
+
+
+def test_no_event_of_eight_busy_processes_is_lost(project: Project) -> None:
+    busy = """
+for number in range(1_500):
+    print(f"a foreign line {number} of {RANK}")
+    log.point("progress", number, filling="x" * (number % 300))
+    print("half a line", end=" ")
+"""
+    one_run(project, BEGINNING + busy + END, "1x8")
+    done = project.runner("run", "tiny")
+    assert done.code == 0, done.snapshot
+    record = project.record()
+    assert record["events"] == {"seen": 8 * 1_503, "expected": 8 * 1_503, "malformed": 0}
+    assert [facts["events_seen"] for facts in record["ranks"]] == [1_503] * 8
+
+
+def test_no_secret_of_the_environment_is_kept(project: Project) -> None:
+    secrets = {"AWS_SECRET_ACCESS_KEY": "s3cr3t-one", "HF_TOKEN": "s3cr3t-two", "NCCL_DEBUG": "public-value"}
+    tell = """
+import torch
+from trainkit import process_facts
+log.point("facts", **process_facts.of_process(torch.device("cpu"), "toys.ok"))
+"""
+    one_run(project, BEGINNING + tell + END, "1x1")
+    done = project.runner("run", "tiny", env=secrets)
+    assert done.code == 0, done.snapshot
+    (run,) = project.runs()
+    kept = [path.read_bytes() for path in run.rglob("*") if path.is_file()]
+    assert any(b"public-value" in data for data in kept)  # what may be told is: the test can fail
+    assert not [data for data in kept if b"s3cr3t" in data]
+    assert b"s3cr3t" not in done.stderr.encode()
+
+
+def test_a_request_is_kept_and_is_what_a_dry_run_shows(project: Project) -> None:
+    shown = project.runner("run", "tiny", "--only", "layout=1x1", "--set", "seed=7", "--dry-run")
+    assert (shown.code, shown.stderr) == (0, "")
+    assert not project.results.exists()
+    assert project.runner("run", "tiny", "--only", "layout=1x1", "--set", "seed=7").code == 0
+    (run,) = project.runs()
+    assert (run / "request" / "request.json").read_text("utf-8") == shown.stdout
+    launch = json.loads((run / "request" / "launch.json").read_bytes())
+    assert launch == project.record()["launch"]
+    assert launch["argv"] == [["torchrun", "-m", "experiments.toys.ok", "--seed", "7"]]
+
+
+def test_a_recording_is_replayed_without_starting_anything(project: Project, finished: Project) -> None:
+    (one,) = [run for run in finished.runs() if finished.record(run)["launch"]["layout"] == "1x1"]
+    recording = one / "raw" / "node0-rank0.stdout"
+    done = project.runner("run", "tiny", "--on", "replay", "--with", f"recording={recording}", "--only", "layout=1x1")
+    assert done.code == 0, done.snapshot
+    measured, replayed = finished.record(one), project.record()
+    assert replayed["status"] == "completed"
+    for part in ("epochs", "evaluations", "events", "facts", "ranks"):
+        assert replayed[part] == measured[part]
+    assert "replayed, not measured here" in project.runner("summarize").stdout
+
+
+def test_a_missing_recording_is_refused(project: Project) -> None:
+    for words in ((), ("--with", "recording=nowhere.log")):
+        done = project.runner("run", "tiny", "--on", "replay", *words)
+        assert done.code == 2
+        assert "recording" in done.stderr
+    assert not project.results.exists()
+
+
+def test_ranks_that_call_themselves_alike_are_noticed(project: Project) -> None:
+    one_run(project, BEGINNING.replace("EventLog(RANK)", "EventLog(0)") + END, "1x2")
+    assert project.runner("run", "tiny").code == 1
+    assert project.record()["status"] == "incomplete"
+
+
+def test_a_program_outside_of_git_and_inside_of_it_says_so(project: Project) -> None:
+    import subprocess  # noqa: PLC0415
+
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
+    for words in (["init", "-q"], ["add", "experiments"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], cwd=project.root, check=True, timeout=20)
+    path = project.program("toys.ok", BEGINNING + END)
+    project.define(matrix={"layout": ["1x1"]})
+    assert project.runner("run", "tiny").code == 0
+    code = project.record()["launch"]["code"]
+    assert code["dirty"] is True
+    assert len(code["commit"]) == 40
+    diff = (project.runs()[0] / "request" / "code.diff").read_text("utf-8")
+    assert path.name in diff
+    assert "+log = EventLog(RANK)" in diff

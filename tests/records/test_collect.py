@@ -1,0 +1,298 @@
+"""Raw files -> Record: a pure parse, whatever the programs printed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runner.core.layout import Layout
+from runner.records.decode import read_record
+from runner.records.folder import begin
+from runner.records.parse import collect
+from runner.records.schema import NodeExit, Outcome
+from runner.report.run_summary import summary_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.records.schema import Record
+    from tests.support.records import Make
+
+ENDED = "2026-11-21T00:01:00+00:00"
+
+
+def told(key: str, value: object = None, time: float = 1000, **metadata: object) -> bytes:
+    return (
+        b":::MLLOG " + json.dumps({"time_ms": time, "key": key, "value": value, "metadata": metadata}).encode() + b"\n"
+    )
+
+
+def collected(place: Path, make: Make, stdout: dict[int, bytes], layout: str = "1x1", **outcome: Any) -> Record:
+    nodes = Layout.parse(layout).nodes
+    seen = Outcome(
+        **{"ended": ENDED, "wall_seconds": 9.0, "exits": [NodeExit(node, 0) for node in range(nodes)], **outcome}
+    )
+    return make.run(place, stdout=stdout, layout=layout, outcome=seen).read()
+
+
+def test_a_complete_run(tmp_path: Path, make: Make) -> None:
+    record = make.run(tmp_path, 12.5, layout="2+1").read()
+    assert (record.status, record.reason, record.failure) == ("completed", None, None)
+    assert record.metrics == {
+        "train_seconds": 12.5, "final_accuracy": 0.9, "best_accuracy": 0.9, "total_seconds": 0.07, "wall_seconds": 14.5,
+    }  # fmt: skip
+    assert record.events == {"seen": 24, "expected": 24, "malformed": 0}
+    assert [(rank.rank, rank.node, rank.status, rank.events_seen) for rank in record.ranks] == [
+        (0, 0, "success", 8), (1, 0, "success", 8), (2, 1, "success", 8),
+    ]  # fmt: skip
+    assert record.facts["data_sha256"] == "e" * 64
+    assert record.evaluations[0]["accuracy"] == 0.9
+    assert record.epochs[0]["samples_by_rank"] == {"0": 100, "1": 100, "2": 100}
+
+
+def test_the_slowest_rank_s_times_are_the_run_s(tmp_path: Path, make: Make) -> None:
+    stdout = {}
+    for rank, seconds in enumerate([3.0, 5.0, 4.0]):
+        stdout[rank] = b"".join(
+            [
+                told("run_start", rank=rank, seq=0, host="h", time=1_000 + rank * 100),
+                told("init_stop", seconds=seconds, rank=rank, seq=1),
+                told("init_stop", seconds=1.0, rank=rank, seq=2),
+                told("epoch_stop", epoch_num=1, train_seconds=seconds, loss=rank, samples=rank, rank=rank, seq=3),
+                told("tracked_stats", {"train_seconds": seconds, "peak_bytes": rank, "loss": rank}, rank=rank, seq=4),
+                told("run_stop", status="success", rank=rank, seq=5, total_seconds=seconds, time=9_000 - rank * 100),
+            ]
+        )
+    record = collected(tmp_path, make, stdout, "1x3")
+    assert record.metrics == {
+        "train_seconds": 5.0, "peak_bytes": 2, "loss": 0, "total_seconds": 8.0, "wall_seconds": 9.0,
+    }  # fmt: skip
+    assert record.phases == {"init": 6.0}
+    (epoch,) = record.epochs
+    assert (epoch["train_seconds"], epoch["loss"], epoch["samples_by_rank"]) == (5.0, 0, {"0": 0, "1": 1, "2": 2})
+
+
+def test_clocks_of_different_hosts_are_not_compared(tmp_path: Path, make: Make) -> None:
+    stdout = {
+        rank: told("run_start", host=f"h{rank}", rank=rank, seq=0, time=rank * 1e9)
+        + told("run_stop", status="success", total_seconds=5.0 + rank, rank=rank, seq=1, time=rank * 1e9)
+        for rank in range(2)
+    }
+    assert collected(tmp_path, make, stdout, "2x1").metrics["total_seconds"] == 6.0
+
+
+def test_a_missing_event_of_one_rank_is_not_made_up_for_by_another(tmp_path: Path, make: Make) -> None:
+    whole = b"".join(told("progress", rank=1, seq=seq) for seq in range(4))
+    late = told("run_stop", status="success", rank=1, seq=2)
+    stdout = {0: told("run_start", rank=0, seq=0) + told("run_stop", status="success", rank=0, seq=2), 1: whole + late}
+    record = collected(tmp_path, make, stdout, "1x2")
+    assert record.status == "incomplete"
+    assert record.events == {"seen": 6, "expected": 7, "malformed": 0}
+
+
+def test_a_rank_that_says_that_it_was_aborted_fails_the_run(tmp_path: Path, make: Make) -> None:
+    stdout = {rank: told("run_stop", status="aborted" if rank else "success", rank=rank, seq=0) for rank in range(2)}
+    record = collected(tmp_path, make, stdout, "1x2")
+    assert (record.status, record.reason) == ("failed", "rank 1 says that it was aborted")
+
+
+def test_many_broken_lines_are_counted_and_some_are_kept(tmp_path: Path, make: Make) -> None:
+    record = collected(tmp_path, make, {0: make.lines(0, 1.0) + b":::MLLOG {\x1b[31m\xff\n" * 100})
+    assert record.events["malformed"] == 100
+    assert len(record.malformed) == 20
+    assert all(line.isprintable() for line in record.malformed)
+    assert record.status == "incomplete"
+
+
+def test_without_an_outcome_it_is_said_what_is_known(tmp_path: Path, make: Make) -> None:
+    launch = make.launch()
+    folder = begin(tmp_path, launch, "", "")
+    node = folder.node(0) / "none_x" / "attempt_0" / "0"
+    node.mkdir(parents=True)
+    (node / "stdout.log").write_bytes(make.lines(0, 2.0))
+    record = collect(folder, launch, None)
+    assert record.status == "incomplete"
+    assert record.reason == "the runner did not record how the run ended: it was killed, or it could not write"
+    assert record.metrics["train_seconds"] == 2.0
+
+
+def test_without_any_raw_file_a_run_is_incomplete(tmp_path: Path, make: Make) -> None:
+    record = collected(tmp_path, make, {})
+    assert record.status == "incomplete"
+    assert record.events == {"seen": 0, "expected": 0, "malformed": 0}
+
+
+@pytest.mark.parametrize(("because", "status"), [("interrupted", "interrupted"), ("timed_out", "timed_out")])
+def test_what_stopped_a_run_is_its_status_even_where_a_node_failed(
+    tmp_path: Path, make: Make, because: str, status: str
+) -> None:
+    exits = [NodeExit(0, 1, stopped=True)]
+    assert collected(tmp_path, make, {}, stopped_because=because, exits=exits).status == status
+
+
+CHILD_ERROR = """
+Root Cause (first observed failure):
+[{first}]:
+  time      : 2026-11-21_08:00:0{time}
+  host      : here
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : {code} (pid: 99)
+  error_file: <N/A>
+"""
+LOST = "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1\n"
+
+
+def failure(
+    place: Path, make: Make, children: list[tuple[int, int, int]], stderr: dict[int, str], exits: list[NodeExit]
+) -> Any:
+    """Children as (rank, exit code, second), in the order in which torchrun names them."""
+    launch = make.launch(layout="1x3" if len(exits) == 1 else "2+1")
+    layout = Layout.parse(launch.layout)
+    folder = begin(place, launch, "", "")
+    for rank, text in stderr.items():
+        node = 0 if rank < layout.processes[0] else 1
+        (folder.raw / f"node{node}-rank{rank}.stderr").write_text(text)
+    for node in range(layout.nodes):
+        own = [child for child in children if (child[0] >= layout.processes[0]) == bool(node)]
+        text = "".join(CHILD_ERROR.format(first=0, rank=rank, code=code, time=time) for rank, code, time in own)
+        folder.agent(node).write_text(text or "the agent's own last words\n")
+    outcome = Outcome(ended=ENDED, wall_seconds=1.0, exits=exits)
+    return collect(folder, launch, outcome).failure
+
+
+def test_victims_of_a_lost_peer_are_not_the_first(tmp_path: Path, make: Make) -> None:
+    found = failure(
+        tmp_path, make, [(0, 1, 1), (1, 3, 1), (2, 1, 1)], {0: LOST, 1: "own words\n", 2: LOST}, [NodeExit(0, 1)]
+    )
+    assert (found.rank, found.exit_code, found.last_lines) == (1, 3, ["own words"])
+
+
+def test_a_rank_killed_by_a_signal_is_first_among_victims(tmp_path: Path, make: Make) -> None:
+    found = failure(tmp_path, make, [(0, 1, 1), (2, -11, 2)], {0: LOST, 2: LOST}, [NodeExit(0, 1)])
+    assert (found.rank, found.exit_code, found.signal) == (2, None, "SIGSEGV")
+
+
+def test_among_causes_the_earliest_is_first(tmp_path: Path, make: Make) -> None:
+    found = failure(tmp_path, make, [(0, 1, 5), (1, 2, 4)], {0: "a\n", 1: "b\n"}, [NodeExit(0, 1)])
+    assert found.rank == 1
+
+
+def test_a_cause_on_another_node_is_found(tmp_path: Path, make: Make) -> None:
+    exits = [NodeExit(0, 1, stopped=True), NodeExit(1, 1)]
+    found = failure(tmp_path, make, [(0, 1, 1), (2, 7, 1)], {0: LOST, 2: "x\n"}, exits)
+    assert (found.rank, found.node, found.exit_code) == (2, 1, 7)
+
+
+def test_a_launcher_that_was_killed_comes_before_its_victims(tmp_path: Path, make: Make) -> None:
+    exits = [NodeExit(0, 1), NodeExit(1, None, "SIGKILL")]
+    found = failure(tmp_path, make, [(0, 1, 1)], {0: LOST}, exits)
+    assert (found.rank, found.node, found.signal) == (None, 1, "SIGKILL")
+
+
+def test_a_launcher_that_failed_without_a_child_speaks_for_itself(tmp_path: Path, make: Make) -> None:
+    found = failure(tmp_path, make, [], {}, [NodeExit(0, 1)])
+    assert (found.rank, found.node, found.exit_code, found.last_lines) == (None, 0, 1, ["the agent's own last words"])
+
+
+def test_last_lines_are_few_and_without_events(tmp_path: Path, make: Make) -> None:
+    text = "".join(f"line {number}\n\n" for number in range(5_000)) + ":::MLLOG {}\n"
+    found = failure(tmp_path, make, [(1, 1, 1)], {1: text}, [NodeExit(0, 1)])
+    assert found.last_lines == [f"line {number}" for number in range(4_988, 5_000)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        told("run_stop", status="success", rank=0, seq=2**64 - 1),
+        told("run_stop", status="success", rank=2**64 - 1, seq=0),
+        told("epoch_stop", epoch_num=1, rank=0, samples_by_rank="x") + told("epoch_stop", epoch_num=1, rank=0),
+        told("epoch_stop", epoch_num=2**64 - 1, rank=0),
+        told("epoch_stop", epoch_num=1, rank=0, train_seconds="long") + told("epoch_stop", epoch_num=1, rank=1),
+        told("tracked_stats", {"a": 2**64 - 1, "b": -(2**63), "final_accuracy": "high"}, rank=0),
+        told("dataset", "x" * 5_000, rank=0, data_sha256=[1], eval_samples=2**64 - 1),
+        b':::MLLOG {"time_ms": 1, "key": "\\ud800", "value": "\\udfff"}\n',
+        b':::MLLOG {"time_ms": 1e308, "key": "run_stop"}\n:::MLLOG {"time_ms": -1e308, "key": "run_start"}\n',
+    ],
+)
+def test_absurd_values_are_kept_or_passed_over(tmp_path: Path, make: Make, lines: bytes) -> None:
+    record = collected(tmp_path, make, {0: lines})
+    assert record.status in ("failed", "incomplete")
+    summary_of(record, "x")
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.sampled_from([0, 1, 2, -1, 10**30]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["rank", "seq", "host", "train_seconds", "x"]), inner, max_size=3)
+    ),
+    max_leaves=4,
+)
+KEYS = [
+    "run_start",
+    "run_stop",
+    "epoch_stop",
+    "tracked_stats",
+    "eval_accuracy",
+    "dataset",
+    "parameters",
+    "init_stop",
+    "eval_samples",
+    "seed",
+]
+FIELDS = [
+    "rank",
+    "seq",
+    "epoch_num",
+    "train_seconds",
+    "samples",
+    "samples_by_rank",
+    "seconds",
+    "status",
+    "host",
+    "total_seconds",
+]
+FIELDS += ["device_name", "devices", "trained_samples", "steps", "accuracy", "torch", "global_batch_size"]
+EVENTS = st.tuples(
+    st.sampled_from(KEYS), VALUES, st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=6), st.floats(-1e18, 1e18)
+)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(EVENTS, max_size=6), min_size=2, max_size=2))
+def test_whatever_a_program_says_becomes_a_record_that_can_be_read_again(
+    tmp_path: Path, make: Make, printed: list[list[tuple[str, Any, dict[str, Any], float]]]
+) -> None:
+    stdout = {
+        rank: b"".join(told(key, value, time, **fields) for key, value, fields, time in events)
+        for rank, events in enumerate(printed)
+    }
+    folder = make.run(tmp_path, stdout=stdout, layout="1x2")
+    record = read_record((folder.path / "run.json").read_bytes())
+    assert record.status in ("completed", "incomplete", "failed")
+    summary_of(record, "x")
+    again = collect(folder, record.launch, folder.outcome())
+    before = (folder.path / "run.json").read_bytes()
+    folder.replace(again)
+    assert (folder.path / "run.json").read_bytes() == before
+
+
+def test_if_all_ranks_refuse_alike_the_one_that_says_why_is_shown(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path, layout="1x2", stdout={0: b"", 1: b""})
+    child = "  time      : 2026-11-21_00:00:0{}\n  host      : here\n  rank      : {} (local_rank: {})\n"
+    ended = "  exitcode  : 2 (pid: 1)\n"
+    folder.agent(0).write_text(child.format(1, 1, 1) + ended + child.format(2, 0, 0) + ended)
+    (folder.raw / "node0-rank0.stderr").write_text("error: 2 GPUs were asked for\n")
+    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1, exits=[NodeExit(0, 1)])
+    failure = collect(folder, folder.launch(), outcome).failure
+    assert failure is not None
+    assert (failure.rank, failure.exit_code, failure.last_lines) == (0, 2, ["error: 2 GPUs were asked for"])

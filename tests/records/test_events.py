@@ -1,0 +1,166 @@
+"""What a program prints -> events, broken lines, and nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.records.events import (
+    BLOCK_BYTES,
+    LONGEST_KEPT,
+    Event,
+    Malformed,
+    parse_line,
+    read_events,
+)
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+EVENTS = st.builds(
+    lambda key, value, metadata, time: {"time_ms": time, "key": key, "value": value, "metadata": metadata},
+    st.text(),
+    VALUES,
+    st.dictionaries(st.text(), VALUES, max_size=3),
+    st.integers(0, 2**45),
+)
+FOREIGN = st.binary(max_size=80).filter(lambda line: b"\n" not in line and b":::MLLOG " not in line)
+BROKEN = st.sampled_from(
+    [b":::MLLOG ", b":::MLLOG {", b":::MLLOG []", b":::MLLOG {}", b":::MLLOG \xff", b":::MLLOG {} {}", b":::MLLOG null"]
+    + [
+        b":::MLLOG " + b"[" * 5000,
+        b':::MLLOG {"time_ms": "x", "key": "a"}',
+        b':::MLLOG {"time_ms": 1, "key": "a"',
+        b":::MLLOG 1,2",
+    ]
+    + [
+        b':::MLLOG {"time_ms": 1, "key": "a", "metadata": null}',
+        b':::MLLOG {"time_ms": NaN, "key": "a"}',
+        b":::MLLOG ,",
+    ]
+)
+
+
+def line(event: dict[str, Any]) -> bytes:
+    return b":::MLLOG " + json.dumps(event).encode()
+
+
+def parse(data: bytes) -> tuple[list[Event], list[Malformed]]:
+    blocks = list(read_events(io.BytesIO(data)))
+    return [one for block in blocks for one in block.events], [one for block in blocks for one in block.malformed]
+
+
+def one_by_one(data: bytes) -> tuple[list[Event], list[Malformed]]:
+    found = [parse_line(text, number) for number, text in enumerate(data.split(b"\n"), 1)]
+    events = [one for one in found if isinstance(one, Event)]
+    return events, [one for one in found if isinstance(one, Malformed)]
+
+
+@given(st.one_of(st.binary(), st.lists(st.one_of(FOREIGN, BROKEN, st.just(b":::MLLOG"))).map(b"\n".join)))
+def test_arbitrary_bytes_are_never_an_error_and_no_beginning_is_lost(data: bytes) -> None:
+    events, broken = parse(data)
+    begun = [number for number, text in enumerate(data.split(b"\n"), 1) if b":::MLLOG " in text]
+    assert len(events) + len(broken) == len(begun)
+    assert {one.line for one in broken} <= set(begun)
+
+
+@given(st.lists(st.one_of(EVENTS.map(line), FOREIGN, BROKEN), max_size=12), st.sampled_from([b"\n", b"\r\n", b"\n\n"]))
+def test_events_among_foreign_and_broken_lines_all_arrive_in_order(lines: list[bytes], newline: bytes) -> None:
+    data = newline.join(lines)
+    assert parse(data) == one_by_one(data)
+
+
+@given(st.lists(EVENTS, min_size=1, max_size=5))
+def test_an_event_arrives_as_it_was_printed(printed: list[dict[str, Any]]) -> None:
+    events, broken = parse(b"\n".join(map(line, printed)))
+    assert not broken
+    assert [one.value for one in events] == [one["value"] for one in printed]
+    assert [one.metadata for one in events] == [one["metadata"] for one in printed]
+    assert [(one.key, one.time_ms) for one in events] == [(one["key"], one["time_ms"]) for one in printed]
+
+
+@settings(max_examples=20)
+@given(st.data(), st.integers(-120, 120))
+def test_a_block_s_end_loses_nothing(data: st.DataObject, shift: int) -> None:
+    event = line({"time_ms": 1, "key": "k", "metadata": {"seq": 0}})
+    filling = b"x" * (BLOCK_BYTES + shift - 200)
+    breaks = data.draw(st.lists(st.integers(0, len(filling)), max_size=3))
+    for place in breaks:
+        filling = filling[:place] + b"\n" + filling[place + 1 :]
+    text = b"\n".join([event, filling, event, b":::MLLOG {torn", filling, event])
+    assert parse(text) == one_by_one(text)
+    assert len(parse(text)[0]) == 3
+
+
+def test_many_blocks_keep_their_order_and_the_numbers_of_their_lines() -> None:
+    lines = [line({"time_ms": number, "key": "k", "metadata": {"seq": number}}) for number in range(5_000)]
+    lines[3_210] = lines[3_210][:-4]
+    events, broken = parse(b"\n".join(lines))
+    assert [one.metadata["seq"] for one in events] == [number for number in range(5_000) if number != 3_210]
+    assert [one.line for one in broken] == [3_211]
+
+
+def test_what_stands_before_the_token_is_another_program_s_prefix() -> None:
+    event = parse_line(b'[default0]: 2024 INFO :::MLLOG {"time_ms": 5, "key": "k"}')
+    assert event == Event(5, "k")
+
+
+def test_unknown_fields_are_passed_over_and_missing_ones_have_defaults() -> None:
+    event = parse_line(b':::MLLOG {"time_ms": 1.5, "key": "k", "new": 1, "namespace": "n"}')
+    assert event == Event(1.5, "k", namespace="n")
+
+
+def test_two_events_in_one_line_are_one_broken_line() -> None:
+    text = (
+        b':::MLLOG {"time_ms": 1, "key": "a"}:::MLLOG {"time_ms": 2, "key": "b"}\n:::MLLOG {"time_ms": 3, "key": "c"}'
+    )
+    events, broken = parse(text)
+    assert [one.key for one in events] == ["c"]
+    assert [one.line for one in broken] == [1]
+
+
+def test_a_broken_line_says_why_and_how_it_begins() -> None:
+    found = parse_line(b"x" * 50 + b':::MLLOG {"time_ms": 1}' + b"y" * 500, 7)
+    assert isinstance(found, Malformed)
+    assert found.line == 7
+    assert len(found.text) == LONGEST_KEPT
+    assert "key" in found.reason or "character" in found.reason
+    missing = parse_line(b':::MLLOG {"time_ms": 1}')
+    assert isinstance(missing, Malformed)
+    assert "`key`" in missing.reason
+
+
+def test_a_line_that_only_mentions_the_token_is_foreign() -> None:
+    assert parse_line(b"see :::MLLOG") is None
+    assert parse_line(b"") is None
+    assert parse(b"") == ([], [])
+
+
+def test_event_lines_of_a_torn_pipe_are_reported_not_joined() -> None:
+    whole = line({"time_ms": 1, "key": "k", "value": [1, 2], "metadata": {"a": "b"}})
+    for cut in range(len(b":::MLLOG ") + 1, len(whole)):
+        events, broken = parse(whole[:cut] + b"\n" + whole[cut:] + b"\n" + whole)
+        assert len(events) == 1, whole[:cut]
+        assert len(broken) == 1, whole[:cut]
+
+
+def test_a_hundred_thousand_events_are_no_wait() -> None:
+    text = (
+        line({"time_ms": 1, "key": "progress", "value": 5, "metadata": {"rank": 0, "seq": 1, "epoch_num": 1}}) + b"\n"
+    )
+    data = text * 100_000
+    began = time.process_time()
+    events, _ = parse(data)
+    assert len(events) == 100_000
+    assert time.process_time() - began < 2

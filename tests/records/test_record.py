@@ -1,0 +1,124 @@
+"""Records on the disk: whole or not at all, and never written twice."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.core.errors import RequestError
+from runner.records.decode import read_record
+from runner.records.folder import RunFolder, begin, new_id, run_folders
+from runner.records.schema import SCHEMA, Record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.records import Make
+
+
+def test_a_run_says_that_it_runs_before_anything_is_started(weird_path: Path, make: Make) -> None:
+    launch = make.launch()
+    folder = begin(weird_path / "results", launch, '{"what": "is asked"}\n', "the diff é\udcff")
+    assert sorted(path.name for path in folder.path.iterdir()) == ["artifacts", "raw", "request", "run.json"]
+    plain = json.loads((folder.path / "run.json").read_bytes())
+    assert plain["status"] == "running"
+    assert plain["launch"]["schema"] == SCHEMA == 1
+    assert folder.read() == Record(launch=launch, status="running")
+    assert (folder.path / "request" / "request.json").read_text() == '{"what": "is asked"}\n'
+    assert (folder.path / "request" / "code.diff").read_bytes() == b"the diff \xc3\xa9\xff"
+    assert json.loads((folder.path / "request" / "launch.json").read_bytes()) == plain["launch"]
+
+
+def test_a_run_that_has_ended_is_never_written_again(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    before = (folder.path / "run.json").read_bytes()
+    with pytest.raises(RequestError, match="the run has ended; its record is not written again"):
+        folder.finish(Record(launch=make.launch(), status="failed"))
+    assert (folder.path / "run.json").read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path, make: Make) -> None:
+    (tmp_path / "tiny").write_text("in the way")
+    with pytest.raises(RequestError, match="cannot be written: .*; name another folder with --results"):
+        begin(tmp_path, make.launch(), "", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
+
+
+def replace_for_ever(path: Path, data: bytes) -> None:
+    folder, records = (
+        RunFolder(path),
+        [read_record(data), msgspec.structs.replace(read_record(data), reason="x" * 100_000)],
+    )
+    while True:
+        for record in records:
+            folder.replace(record)
+
+
+def test_a_kill_in_the_middle_of_writing_leaves_one_of_the_two(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    data = (folder.path / "run.json").read_bytes()
+    context = multiprocessing.get_context("fork")
+    for attempt in range(8):
+        writer = context.Process(target=replace_for_ever, args=(folder.path, data))
+        writer.start()
+        time.sleep(0.02 + attempt * 0.003)
+        os.kill(writer.pid or 0, signal.SIGKILL)
+        writer.join()
+        assert folder.read().reason in (None, "x" * 100_000)
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_record_are_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_record(data)
+    assert type(caught.value) is ValueError
+
+
+def test_what_is_wrong_with_a_record_is_said(tmp_path: Path, make: Make) -> None:
+    good = (make.run(tmp_path).path / "run.json").read_bytes()
+    plain = json.loads(good)
+    newer = {**plain, "launch": {**plain["launch"], "schema": SCHEMA + 1}}
+    wrong = {
+        b"": "empty",
+        b" \n": "empty",
+        good[: len(good) // 2]: "torn or no JSON",
+        b"\xff\xfe": "torn or no JSON",
+        b"{}": "no record of this runner",
+        b'{"launch": {}}': "no record of this runner",
+        b"[1, 2]": "no record of this runner",
+        b"[" * 5_000: "torn or no JSON",
+        json.dumps(newer).encode(): "of schema 2, newer than this runner's 1: update the runner",
+        json.dumps({**newer, "status": {"new": "shape"}}).encode(): "of schema 2, newer than this runner's 1",
+        json.dumps({"launch": {"schema": 99}}).encode(): "of schema 99, newer",
+    }
+    for data, words in wrong.items():
+        with pytest.raises(ValueError, match=r".") as caught:
+            read_record(data)
+        assert str(caught.value).startswith(words), (data[:40], str(caught.value))
+    assert read_record(good).status == "completed"
+
+
+def test_runs_are_found_below_results_and_below_one_experiment(tmp_path: Path, make: Make) -> None:
+    runs = [make.run(tmp_path, experiment=name).path for name in ("a", "b", "b")]
+    (tmp_path / "README.md").write_text("no run")
+    (tmp_path / "b" / "notes.txt").write_text("no run")
+    assert [entry.path for entry in run_folders(tmp_path, [])] == sorted(map(str, runs))
+    assert [entry.path for entry in run_folders(tmp_path / "b", [])] == sorted(map(str, runs[1:]))
+    left_out: list[str] = []
+    assert list(run_folders(tmp_path / "nowhere", left_out)) == []
+    assert left_out == [f"{tmp_path}/nowhere: left out: No such file or directory"]
+
+
+def test_ids_sort_by_time_and_do_not_collide() -> None:
+    ids = {new_id("local") for _ in range(2_000)}
+    assert len(ids) == 2_000
+    assert all(one.endswith(one.split("-local-")[1]) and one[8] == "T" for one in ids)

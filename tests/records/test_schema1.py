@@ -1,0 +1,39 @@
+"""A real run of schema 1, as the first version kept it: it is still summarised, and parsed again to the same."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from runner.records.finalize import reparse
+from runner.report import formats
+from runner.report.summarize import summarize
+
+KEPT = Path(__file__).parent / "schema1"
+GOLDEN = Path(__file__).parent / "schema1.json"
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_a_record_of_schema_1_is_summarised_as_before(update_golden: bool) -> None:  # noqa: FBT001
+    blocks, notes = summarize(KEPT)
+    assert notes == []
+    text = formats.as_json(blocks)
+    if update_golden:
+        GOLDEN.write_text(text, "utf-8")
+    assert text == GOLDEN.read_text("utf-8")
+
+
+def test_a_run_of_schema_1_is_parsed_again_to_the_same_record(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(KEPT, results)
+    before = formats.as_json(summarize(results)[0])
+    (run,) = (results / "quickstart").iterdir()
+    record = reparse(run)
+    assert (record.status, record.doubts, record.events["malformed"]) == ("completed", [], 0)
+    assert formats.as_json(summarize(results)[0]) == before

@@ -1,0 +1,316 @@
+"""Runs -> rows: speed-ups, what may be claimed, and each reason why not."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.report.compare import compare
+from runner.report.notes import notes as notes_of
+from runner.report.rows import Block, Row
+from runner.report.run_summary import RunSummary
+from runner.report.statistics import ratio, typical
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SAME = {
+    "image": "None",
+    "code": "c",
+    "data": "d",
+    "torch": "2.3.1",
+    "NCCL": "None",
+    "Python": "3.11",
+    "threads per process": "1",
+}
+_COUNT = iter(range(10**9))
+ONE, TWO = (10.0, 10.1, 9.9), (6.0, 6.1, 5.9)
+
+
+def run(seconds: float | None = 10.0, layout: str = "1x1", processes: int = 1, **changes: Any) -> RunSummary:
+    number = next(_COUNT)
+    values: dict[str, Any] = {
+        "path": f"tiny/run{number}",
+        "experiment": "tiny",
+        "target": "local",
+        "status": "completed",
+        "reason": None,
+        "layout": layout,
+        "axes": {},
+        "program": "toys.ok",
+        "args": {"epochs": 1},
+        "scaling": "strong",
+        "measure": "train_seconds",
+        "device": "cpu",
+        "started": f"2026-11-21T{number:09}",
+        "repeat": 1,
+        "definition_sha256": "d",
+        "seconds": seconds,
+        "processes": processes,
+        "hardware": "Toy CPU, 8 cores",
+        "heterogeneous": False,
+        "cores": 8,
+        "accuracy": 0.95,
+        "best_accuracy": 0.96,
+        "eval_samples": 1_000,
+        "trained_samples": 1_000,
+        "steps": 10,
+        "global_batch_size": 100,
+        "torch": "2.3.1",
+        "same": SAME,
+        "runner": {},
+    }
+    return RunSummary(**{**values, **changes})
+
+
+def base(seconds: Sequence[float | None] = ONE, **changes: Any) -> list[RunSummary]:
+    return [run(value, **changes) for value in seconds]
+
+
+def pair(seconds: Sequence[float | None] = TWO, **changes: Any) -> list[RunSummary]:
+    return [run(value, **{"layout": "1x2", "processes": 2, **changes}) for value in seconds]
+
+
+def block(runs: list[RunSummary], definition: dict[str, Any] | None = None) -> Block:
+    (one,) = compare(runs, lambda _: definition or {})
+    return one
+
+
+def row(runs: list[RunSummary], layout: str = "1x2") -> Row:
+    (found,) = [one for one in block(runs).rows if one.first.layout == layout]
+    return found
+
+
+def changed(runs: list[RunSummary], **changes: Any) -> list[RunSummary]:
+    """The same runs with the last one unlike the others."""
+    return [*runs[:-1], msgspec.structs.replace(runs[-1], **changes)]
+
+
+def test_a_speed_up_that_holds_is_claimed() -> None:
+    found = row(base() + pair())
+    assert found.claimed is True
+    assert found.seconds == typical(list(TWO))
+    assert found.speedup == ratio(list(ONE), list(TWO))
+    assert found.efficiency == ratio(list(ONE), list(TWO)).over(2)
+    assert found.serial_fraction == pytest.approx((1 / found.speedup.value - 0.5) / 0.5)
+    assert found.mean("accuracy") == pytest.approx(0.95)
+
+
+def test_a_slow_down_is_claimed_too() -> None:
+    found = row(base() + pair([20.0, 20.1, 19.9]))
+    assert found.claimed is True
+    assert found.speedup is not None
+    assert found.speedup.value == pytest.approx(0.5, rel=1e-3)
+
+
+def test_the_baseline_has_a_speed_up_of_one() -> None:
+    found = row(base() + pair(), "1x1")
+    assert found.claimed == "the baseline"
+    assert found.speedup is not None
+    assert (found.speedup.value, found.speedup.low, found.serial_fraction) == (1.0, None, None)
+
+
+REFUSED = {
+    "too few here": (base(), pair(TWO[:2]), "n = 2, needs 3 on both sides"),
+    "too few there": (base(ONE[:1]), pair(), "n = 1, needs 3 on both sides"),
+    "a failed run here": (base(), [*pair(), run(None, "1x2", 2, status="failed")], "1 of 4 runs of 1x2 not complete"),
+    "a failed run there": ([*base(), run(None, status="timed_out")], pair(), "1 of 4 runs of 1x1 not complete"),
+    "no time": (base(), [*pair(), run(None, "1x2", 2)], "1 of 4 runs of 1x2 not complete"),
+    "no complete run": (base(), pair([None] * 3, status="failed"), "no complete run"),
+    "no baseline": ([], pair(), "no one-process run on the same hardware to compare with"),
+    "a baseline that failed": (
+        base([None] * 3, status="failed"),
+        pair(),
+        "no one-process run on the same hardware to compare with",
+    ),
+    "no effect": (base(), pair([9.0, 10.0, 11.0]), "the interval includes 1"),
+    "equal times": (base([5.0] * 3), pair([5.0] * 3), "the interval includes 1"),
+    "other accuracy": (base(), pair(accuracy=0.90), "accuracy differs: 90.00% against 95.00%"),
+    "other samples": (base(), changed(pair(), trained_samples=999), "total work differs between the runs"),
+    "other steps": (base(), pair(steps=5), "total work differs between the runs"),
+    "other batch": (base(), pair(global_batch_size=200), "total work differs between the runs"),
+    "replayed": (base(target="replay"), pair(target="replay"), "replayed, not measured here"),
+    "other code": (base(), changed(pair(), same={**SAME, "code": "x"}), "code differs between the runs"),
+    "other image": (base(), pair(same={**SAME, "image": "x"}), "image differs between the runs"),
+    "other data": (base(), pair(same={**SAME, "data": "x"}), "data differs between the runs"),
+    "other torch": (changed(base(), same={**SAME, "torch": "2.4"}), pair(), "torch differs between the runs"),
+    "other Python": (base(), pair(same={**SAME, "Python": "3.10"}), "Python differs between the runs"),
+    "other threads": (
+        base(),
+        pair(same={**SAME, "threads per process": "2"}),
+        "threads per process differs between the runs",
+    ),
+    "other NCCL": (
+        base(device="cuda"),
+        pair(device="cuda", same={**SAME, "NCCL": "2.20"}),
+        "NCCL differs between the runs",
+    ),
+    "two at once": (base(), pair(same={**SAME, "torch": "2", "code": "x"}), "code and torch differ between the runs"),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "why"), REFUSED.values(), ids=REFUSED)
+def test_each_thing_that_is_wrong_alone_refuses_the_claim(
+    first: list[RunSummary], second: list[RunSummary], why: str
+) -> None:
+    assert row(first + second).claimed == why
+
+
+def test_nothing_of_nccl_matters_on_the_cpu() -> None:
+    assert row(base() + pair(same={**SAME, "NCCL": "2.20"})).claimed is True
+
+
+def test_heterogeneous_devices_have_no_baseline() -> None:
+    found = row(pair(hardware="A + B", heterogeneous=True))
+    assert found.claimed == "heterogeneous devices have no baseline"
+
+
+def test_runs_on_other_hardware_with_other_args_or_on_another_target_are_not_compared() -> None:
+    for changes in (
+        {"hardware": "B"},
+        {"args": {"epochs": 2}},
+        {"target": "compose"},
+        {"scaling": "weak"},
+        {"program": "toys.x"},
+    ):
+        blocks = compare(base() + pair(**changes))
+        assert len(blocks) == 2, changes
+        assert [one.rows[-1].claimed for one in blocks if one.rows[-1].first.layout == "1x2"] == [
+            "no one-process run on the same hardware to compare with"
+        ]
+
+
+def test_each_row_has_the_baseline_of_its_own_axes() -> None:
+    runs = []
+    for backend, seconds in (("gloo", 10.0), ("nccl", 20.0)):
+        times = [seconds, seconds * 1.01, seconds * 0.99]
+        runs += base(times, axes={"backend": backend}) + pair([time / 2 for time in times], axes={"backend": backend})
+    found = block(runs)
+    assert [(one.first.layout, one.first.axes["backend"]) for one in found.rows] == [
+        ("1x1", "gloo"), ("1x1", "nccl"), ("1x2", "gloo"), ("1x2", "nccl"),
+    ]  # fmt: skip
+    for one in found.rows[2:]:
+        assert one.speedup is not None
+        assert one.speedup.value == pytest.approx(2.0)
+
+
+def test_a_declared_baseline_is_used() -> None:
+    runs = base(axes={"backend": "nccl"}) + base([20.0, 20.1, 19.9], axes={"backend": "gloo"})
+    found = block(runs, {"baseline": {"backend": "nccl"}})
+    gloo = next(one for one in found.rows if one.first.axes["backend"] == "gloo")
+    assert gloo.speedup is not None
+    assert gloo.speedup.value == pytest.approx(0.5, rel=1e-2)
+    assert gloo.claimed is True
+
+
+def test_programs_as_an_axis_share_a_block() -> None:
+    runs = base(axes={"program": "toys.a"}, program="toys.a") + base(axes={"program": "toys.b"}, program="toys.b")
+    assert len(block(runs).rows) == 2
+
+
+def test_weak_scaling_compares_samples_per_second() -> None:
+    weak: dict[str, Any] = {"scaling": "weak"}
+    found = row(base(**weak) + pair([10.0, 10.1, 9.9], trained_samples=2_000, global_batch_size=200, **weak))
+    assert found.claimed is True
+    assert found.speedup is not None
+    assert found.speedup.value == pytest.approx(2.0)
+    assert found.efficiency is not None
+    assert found.efficiency.value == pytest.approx(1.0)
+    other = row(base(**weak) + pair(global_batch_size=100, **weak))
+    assert other.claimed == "total work differs between the runs"
+
+
+def test_weak_scaling_of_work_that_is_not_counted_has_the_efficiency_t1_over_tp() -> None:
+    weak: dict[str, Any] = {"scaling": "weak", "trained_samples": 0, "global_batch_size": 0}
+    found = row(base([10.0, 10.1, 9.9], **weak) + pair([12.5, 12.6, 12.4], **weak))
+    assert found.efficiency is not None
+    assert found.efficiency.value == pytest.approx(0.8, rel=1e-3)
+    assert found.claimed is True
+
+
+def test_every_run_that_is_not_complete_has_a_note() -> None:
+    runs = (
+        base()
+        + pair()
+        + [run(None, "1x2", 2, status="timed_out", reason="not done after 5"), run(None, status="running")]
+    )
+    notes = notes_of(block(runs))
+    assert any(note.startswith("1x2: timed out: not done after 5 (tiny/run") for note in notes)
+    assert any(note.startswith("1x1: running: no reason known (tiny/run") for note in notes)
+    missing = notes_of(block(base([*ONE, None])))
+    assert any("1x1: completed without train_seconds" in note for note in missing)
+
+
+def test_what_is_skipped_is_said_with_its_reason() -> None:
+    definition = {
+        "skip": [{"layout": "2x2", "when": "cpu", "why": "too slow"}, {"layout": "2x4", "when": "cuda", "why": "no"}]
+    }
+    notes = notes_of(block(base(), definition))
+    assert [note for note in notes if "left out" in note] == ["left out: layout 2x2: too slow"]
+
+
+def test_more_processes_than_cores_are_pointed_out() -> None:
+    assert "1x4: 4 processes share 2 cores" in notes_of(block(base(cores=2) + pair(layout="1x4", processes=4, cores=2)))
+
+
+def test_published_rows_stand_with_their_cells() -> None:
+    rows = [{"layout": "1x2", "hardware": "2x A100", "total_seconds": 5}, {"hardware": "x", "speedup": 2}]
+    found = block(base() + pair(), {"published": {"source": "s", "rows": rows}})
+    assert [list(one.published) for one in found.rows] == [[rows[1]], rows]
+
+
+TIMES = st.none() | st.floats(0.001, 1e6)
+RUNS = st.lists(
+    st.builds(
+        lambda seconds, layout, status, batch, scaling: run(
+            seconds,
+            layout,
+            {"1x1": 1, "1x2": 2, "2+3": 5}[layout],
+            status=status,
+            global_batch_size=batch,
+            scaling=scaling,
+        ),
+        TIMES,
+        st.sampled_from(["1x1", "1x2", "2+3"]),
+        st.sampled_from(["completed", "failed", "running", "killed", "incomplete"]),
+        st.sampled_from([0, 8, 16]),
+        st.sampled_from(["strong", "weak"]),
+    ),
+    max_size=14,
+)
+
+
+@given(RUNS)
+def test_no_run_is_lost_and_no_claim_stands_without_its_evidence(runs: list[RunSummary]) -> None:
+    blocks = compare(runs)
+    rows = [found for one in blocks for found in one.rows]
+    assert sorted(one.path for found in rows for one in found.runs) == sorted(one.path for one in runs)
+    for found in rows:
+        assert found.claimed is True or (isinstance(found.claimed, str) and found.claimed)
+        if found.claimed is True:
+            assert found.speedup is not None
+            assert found.baseline is not None
+            assert found.speedup.low is not None
+            assert found.speedup.high is not None
+            assert found.speedup.low > 1 or found.speedup.high < 1
+            assert min(len(found.complete), len(found.baseline.complete)) >= 3
+            assert all(one.status == "completed" for side in (found, found.baseline) for one in side.runs)
+        if found.speedup is not None:
+            assert math.isfinite(found.speedup.value)
+
+
+def test_a_cpu_that_stands_for_two_devices_claims_nothing() -> None:
+    split = [one for one in block(base() + pair(layout="1x1", processes=2, axes={"half": 1})).rows if one.first.axes]
+    assert [one.claimed for one in split] == ["its devices are one CPU"]
+
+
+def test_what_a_step_moves_is_said_where_programs_are_compared() -> None:
+    runs = base(axes={"program": "one"}) + pair(axes={"program": "ddp"}, bytes_moved=1234.0)
+    said = [note for note in notes_of(block(runs)) if note.startswith("bytes that a step moves")]
+    assert [note.partition("): ")[2] for note in said] == ["1x2 ddp: 1,234"]
+    assert not [note for note in notes_of(block(base() + pair(bytes_moved=1234.0))) if "moves" in note]

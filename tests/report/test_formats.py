@@ -1,0 +1,207 @@
+"""Rows -> table, csv, json, markdown: golden files, and the fields that are a promise."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.cli.terminal import print_table
+from runner.report import formats as report
+from runner.report.summarize import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.report.rows import Block
+    from tests.support.records import Make
+
+GOLDEN = Path(__file__).parent / "golden"
+NUMBER = (float, int)
+MAYBE = (*NUMBER, type(None))
+PROMISED: dict[str, tuple[type, ...]] = {
+    "experiment": (str,),
+    "target": (str,),
+    "layout": (str,),
+    "axes": (dict,),
+    "n": (int,),
+    "seconds": MAYBE,
+    "seconds_low": MAYBE,
+    "seconds_high": MAYBE,
+    "speedup": MAYBE,
+    "speedup_low": MAYBE,
+    "speedup_high": MAYBE,
+    "efficiency": MAYBE,
+    "accuracy": MAYBE,
+    "claimed": (bool, str),
+}
+PUBLISHED = {
+    "source": "seed-0, section MNIST",
+    "rows": [
+        {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170.24, "accuracy": 0.989},
+        {"layout": "1x2", "hardware": "2x A100", "total_seconds": 96.8, "speedup": 1.9},
+        {"layout": "1x2", "hardware": "A100 + T4", "train_loss": [2.0, 0.5], "val_loss": [1.9, 0.6]},
+    ],
+}
+
+
+@pytest.fixture
+def results(tmp_path: Path, make: Make) -> Path:
+    """Two experiments: one good and measured, one with everything that may go wrong."""
+    for seconds in (10.0, 10.2, 9.9):
+        make.run(tmp_path, seconds, accuracy=0.95)
+    for seconds in (6.0, 6.3, 5.8):
+        make.run(tmp_path, seconds, accuracy=0.951, layout="1x2")
+    definition = {
+        "name": "odd",
+        "summary": "What | goes wrong, éverything",
+        "matrix": {"layout": ["1x1", "1x2"], "backend": ["gloo", "m|x"]},
+        "skip": [{"layout": "2x2", "why": "needs two nodes"}],
+        "published": PUBLISHED,
+    }
+    odd: dict[str, Any] = {"experiment": "odd", "definition": definition, "scaling": "weak"}
+    make.run(tmp_path, 2000.0, axes={"backend": "gloo"}, **odd)
+    make.run(tmp_path, 1500.0, axes={"backend": "gloo"}, layout="1x2", **odd)
+    make.run(tmp_path, 1500.0, axes={"backend": "m|x"}, layout="2+3", **odd)
+    make.run(tmp_path, stdout={0: b"[rank0] nothing"}, axes={"backend": "gloo"}, layout="1x2", **odd)
+    return tmp_path
+
+
+@pytest.fixture
+def blocks(results: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> list[Block]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    found, notes = summarize(results)
+    assert not notes
+    return found
+
+
+def without_times(text: str) -> str:
+    """Ids hold the number of the run among all that these tests made."""
+    import re  # noqa: PLC0415
+
+    return re.sub(r"\d{8}T\d{6,}Z-local-[0-9a-f]{8}", "<time>-local-<id>", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "render"),
+    [("summary.md", report.as_markdown), ("summary.csv", report.as_csv), ("summary.json", report.as_json)],
+)
+def test_a_report_is_its_golden_file(
+    blocks: list[Block],
+    name: str,
+    render: Callable[[list[Block]], str],
+    update_golden: bool,  # noqa: FBT001
+) -> None:
+    text, golden = without_times(render(blocks)), GOLDEN / name
+    if update_golden:
+        golden.write_text(text, "utf-8")
+    assert text == golden.read_text("utf-8")
+
+
+def test_the_table_is_its_golden_file(
+    blocks: list[Block],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    update_golden: bool,  # noqa: FBT001
+) -> None:
+    monkeypatch.setenv("COLUMNS", "180")
+    for block in blocks:
+        print_table(report.to_table(block))
+    text, golden = without_times(capsys.readouterr().out), GOLDEN / "summary.txt"
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
+    if update_golden:
+        golden.write_text(text, "utf-8")
+    assert text == golden.read_text("utf-8")
+
+
+def test_no_figure_is_lost_on_a_narrow_terminal(
+    blocks: list[Block], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    table = report.to_table(blocks[0])
+    print_table(table)
+    seen = "".join(capsys.readouterr().out.split())
+    for cell in (table.lines[0][0], table.lines[1][1]):
+        assert cell.replace(" ", "") in seen
+    assert "…" not in seen
+
+
+def test_the_fields_of_a_row_are_those_that_were_promised(blocks: list[Block]) -> None:
+    rows = json.loads(report.as_json(blocks))
+    assert len(rows) == 5
+    for row in rows:
+        assert list(row) == list(report.FIELDS)
+        assert list(row)[: len(PROMISED)] == list(PROMISED)
+        for name, kinds in PROMISED.items():
+            assert type(row[name]) in kinds, (name, row[name])
+        assert row["claimed"] is not False
+        assert row["claimed"] != ""
+    assert {row["claimed"] for row in rows if row["claimed"] is True} == {True}
+
+
+def test_a_row_holds_what_was_measured(blocks: list[Block]) -> None:
+    first, second, *rest = json.loads(report.as_json(blocks))
+    assert (first["experiment"], first["layout"], first["n"], first["claimed"]) == ("odd", "1x1", 1, "the baseline")
+    assert second["axes"] == {"backend": "gloo"}
+    assert second["not_complete"] == 1
+    assert rest[-1]["claimed"] is True
+    assert rest[-1]["points"] == [6.0, 6.3, 5.8]
+    assert rest[-1]["accuracy"] == pytest.approx(0.951)
+    assert rest[-1]["speedup_low"] < rest[-1]["speedup"] < rest[-1]["speedup_high"]
+    assert rest[-1]["efficiency"] == pytest.approx(rest[-1]["speedup"] / 2)
+
+
+def test_what_is_not_there_is_null(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make.run(tmp_path / "results", stdout={})
+    (row,) = report.to_rows(summarize(tmp_path / "results")[0])
+    for name, kinds in PROMISED.items():
+        if kinds == MAYBE:
+            assert row[name] is None, name
+    assert (row["n"], row["claimed"]) == (0, "no complete run")
+
+
+def test_csv_reads_back(blocks: list[Block]) -> None:
+    plain = report.to_rows(blocks)
+    read = list(csv.DictReader(io.StringIO(report.as_csv(blocks))))
+    assert len(read) == len(plain)
+    for text, row in zip(read, plain, strict=True):
+        assert None not in text
+        assert list(text) == list(row)
+        assert json.loads(text["axes"]) == row["axes"]
+        assert text["claimed"] == ("true" if row["claimed"] is True else row["claimed"])
+        assert text["seconds"] == ("" if row["seconds"] is None else str(row["seconds"]))
+
+
+def test_no_rows_are_still_a_list_and_a_header() -> None:
+    assert json.loads(report.as_json([])) == []
+    assert report.as_markdown([]) == ""
+    assert report.as_csv([]).startswith("experiment,target,layout,axes,n,seconds,")
+
+
+def test_every_line_of_a_markdown_table_has_as_many_cells(blocks: list[Block]) -> None:
+    widths: list[Any] = []
+    for part in report.as_markdown(blocks).split("### ")[1:]:
+        lines = [line.replace("\\|", "") for line in part.split("\n") if line.startswith("|")]
+        assert len(lines) > 2
+        widths.append({line.count("|") for line in lines})
+    assert all(len(width) == 1 for width in widths)
+    assert len(widths) == 2
+
+
+@pytest.mark.parametrize(
+    ("measure", "shown"),
+    [("total_seconds", "170.24"), ("train_seconds", "150"), ("round_trip_seconds", "170.24 total")],
+)
+def test_a_published_row_shows_the_time_that_is_compared_or_names_another(measure: str, shown: str) -> None:
+    line = {"hardware": "1x A100", "total_seconds": 170.24, "train_seconds": 150, "rounding": 0}
+    assert report._published_line(line, [], measure)[2] == shown
+
+
+def test_a_published_round_trip_is_shown_with_its_digits() -> None:
+    line = {"hardware": "two computers", "round_trip_seconds": 2.84e-4, "rounding": 0}
+    assert report._published_line(line, [], "round_trip_seconds")[2] == "0.000284"

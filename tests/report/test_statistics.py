@@ -1,0 +1,146 @@
+"""The formulas against SciPy's."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from runner.report.statistics import Estimate, accuracies_agree, decimals, karp_flatt, ratio, t_quantile, typical
+
+TIMES = st.lists(st.floats(0.01, 1e5), min_size=2, max_size=12)
+
+
+@given(st.floats(1, 1e6))
+def test_the_t_quantile_is_scipy_s(freedom: float) -> None:
+    assert t_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-8)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.99, 0.999])
+@pytest.mark.parametrize("freedom", [1, 1.5, 2, 3, 4.7, 10, 30, 1000])
+def test_the_t_quantile_is_scipy_s_at_other_confidences(freedom: float, confidence: float) -> None:
+    assert t_quantile(freedom, confidence) == pytest.approx(stats.t.ppf((1 + confidence) / 2, freedom), rel=1e-8)
+
+
+def test_the_t_quantile_is_the_tables() -> None:
+    assert [round(t_quantile(freedom), 3) for freedom in (1, 2, 3, 4, 10, 30)] == [
+        12.706,
+        4.303,
+        3.182,
+        2.776,
+        2.228,
+        2.042,
+    ]
+
+
+@given(TIMES)
+def test_the_typical_time_is_the_geometric_mean_with_student_s_interval(seconds: list[float]) -> None:
+    estimate = typical(seconds)
+    assert estimate.value == pytest.approx(stats.gmean(seconds), rel=1e-9)
+    spread = np.std(np.log(seconds), ddof=1)
+    assume(spread > 1e-6)
+    low, high = stats.t.interval(0.95, len(seconds) - 1, np.mean(np.log(seconds)), spread / math.sqrt(len(seconds)))
+    assert estimate.low == pytest.approx(math.exp(low), rel=1e-7)
+    assert estimate.high == pytest.approx(math.exp(high), rel=1e-7)
+
+
+@given(TIMES, TIMES)
+def test_the_speed_up_is_welch_s_interval_on_logarithms(base: list[float], other: list[float]) -> None:
+    first, second = np.log(base), np.log(other)
+    assume(min(np.std(first), np.std(second)) > 1e-6)  # SciPy warns of less
+    estimate = ratio(base, other)
+    interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    assert estimate.value == pytest.approx(math.exp(np.mean(first) - np.mean(second)), rel=1e-9)
+    assert estimate.low == pytest.approx(math.exp(interval.low), rel=1e-6)
+    assert estimate.high == pytest.approx(math.exp(interval.high), rel=1e-6)
+
+
+@given(TIMES, TIMES)
+def test_turning_a_ratio_over_turns_its_interval_over(base: list[float], other: list[float]) -> None:
+    there, back = ratio(base, other), ratio(other, base)
+    assert there.value * back.value == pytest.approx(1)
+    assert there.low is not None
+    assert back.high is not None
+    assert there.low * back.high == pytest.approx(1)
+
+
+def test_one_repeat_has_no_interval() -> None:
+    assert typical([3.0]) == Estimate(3.0)
+    assert astuple(ratio([4.0], [2.0])) == (pytest.approx(2.0), None, None)
+    assert ratio([4.0, 4.1, 4.2], [2.0]).low is None
+    assert ratio([4.0], [2.0, 2.1, 2.2]).high is None
+
+
+def test_equal_times_have_an_interval_of_no_width() -> None:
+    assert astuple(typical([2.0, 2.0, 2.0])) == pytest.approx((2.0, 2.0, 2.0))
+    assert astuple(ratio([4.0, 4.0], [2.0, 2.0])) == pytest.approx((2.0, 2.0, 2.0))
+
+
+@pytest.mark.parametrize(("repeats", "least"), [(3, 0.945), (5, 0.935)])
+def test_the_interval_covers_as_often_as_it_says(repeats: int, least: float) -> None:
+    chance = random.Random(1)
+    draws, hits = 3000, 0
+    for _ in range(draws):
+        base = [10 * math.exp(chance.gauss(0, 0.03)) for _ in range(repeats)]
+        other = [6 * math.exp(chance.gauss(0, 0.05)) for _ in range(repeats)]
+        estimate = ratio(base, other)
+        assert estimate.low is not None
+        assert estimate.high is not None
+        hits += estimate.low <= 10 / 6 <= estimate.high
+    assert least < hits / draws < 0.98
+
+
+def test_karp_and_flatt_s_fraction() -> None:
+    assert karp_flatt(2.0, 2) == pytest.approx(0)
+    assert karp_flatt(1.0, 4) == pytest.approx(1)
+    assert karp_flatt(1 / (0.1 + 0.9 / 8), 8) == pytest.approx(0.1)
+    assert karp_flatt(1.0, 1) is None
+
+
+def test_an_estimate_is_divided_with_its_interval() -> None:
+    assert Estimate(4.0, 2.0, 6.0).over(2) == Estimate(2.0, 1.0, 3.0)
+    assert Estimate(4.0).over(2) == Estimate(2.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "samples", "agree"),
+    [
+        (0.97, 0.97, 10_000, True),
+        (0.9700, 0.9745, 10_000, True),
+        (0.9700, 0.9755, 10_000, False),
+        (1.0, 1.0, 297, True),
+        (1.0, 296 / 297, 297, True),
+        (0.96, 0.90, 297, False),
+        (0.0, 1.0, 1, True),
+        (0.0, 1.0, 100, False),
+    ],
+)
+def test_accuracies_agree_where_the_test_samples_explain_the_difference(
+    first: float,
+    second: float,
+    samples: int,
+    agree: bool,  # noqa: FBT001
+) -> None:
+    assert accuracies_agree(first, samples, second, samples) is agree
+    assert accuracies_agree(second, samples, first, samples) is agree
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (12.3456, "12.35"),
+        (0.1, "0.10"),
+        (0.0999, "0.0999"),
+        (0.000284, "0.000284"),
+        (1.5e-6, "0.00000150"),
+        (0, "0.00"),
+    ],
+)
+def test_little_seconds_keep_three_digits(seconds: float, shown: str) -> None:
+    assert f"{seconds:.{decimals(seconds)}f}" == shown

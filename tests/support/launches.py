@@ -1,0 +1,139 @@
+"""Tiny programs, and what the tests that really launch them share."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+
+    from tests.support.projects import Project
+
+BEGINNING = """
+import os
+import signal
+import sys
+import time
+
+from trainkit.event_log import EventLog
+
+RANK = int(os.environ["RANK"])
+log = EventLog(RANK)
+log.start("run_start", host="here")
+"""
+END = """
+log.point("tracked_stats", {"train_seconds": 1.0})
+log.stop("run_stop", status="success")
+"""
+WAIT = """
+print(f"rank {RANK} waits", flush=True)
+log.point("progress", 1)
+time.sleep(120)
+"""
+GLOO = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+values = torch.ones(4)
+dist.all_reduce(values)
+print(f"rank {RANK} has met the others", flush=True)
+if RANK == 1:
+    time.sleep(0.3)
+    print("these are the last words of rank 1", file=sys.stderr, flush=True)
+    DIE
+dist.all_reduce(values)
+"""
+GLOO_TOLD = """
+try:
+    GLOO
+except BaseException as error:
+    log.stop("run_stop", status="aborted", error=str(error))
+    raise
+"""
+
+
+def indented(text: str) -> str:
+    return text.strip().replace("\n", "\n    ")
+
+
+def processes_of(run: str) -> list[psutil.Process]:
+    """Every process that carries the run's id in its environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("KIT_RUN_ID") == run and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def nothing_is_left_of(run: Path) -> bool:
+    return processes_of(run.name) == []
+
+
+def until(true: Callable[[], Any], seconds: float = 40) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if value := true():
+            return value
+        time.sleep(0.1)
+    pytest.fail(f"not so after {seconds} s")
+
+
+def words_are_printed(project: Project, words: str, count: int = 1) -> Callable[[], bool]:
+    def look() -> bool:
+        files = [*project.results.rglob("stdout.log"), *project.results.rglob("*.stdout")]
+        return sum(words in path.read_text(errors="replace") for path in files) >= count
+
+    return look
+
+
+def one_run(project: Project, source: str, layout: str, **changes: Any) -> Project:
+    project.program("toys.ok", source)
+    project.define(matrix={"layout": [layout]}, **changes)
+    return project
+
+
+def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str]:
+    stdout, stderr = process.communicate(timeout=seconds)
+    assert stdout == ""
+    return process.returncode, stderr
+
+
+@contextmanager
+def starting(project: Project, *last: str) -> Iterator[Callable[..., tuple[subprocess.Popen[str], Path]]]:
+    """Give a function that starts a run, whose words end with these, and returns its process and its folder."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(experiment: str, *words: str, env: dict[str, str] | None = None) -> tuple[subprocess.Popen[str], Path]:
+        before = set(project.results.glob("*/*/run.json"))
+        processes.append(project.start("run", experiment, *words, *last, "--repeat", "1", "--device", "cpu", env=env))
+        (new,) = until(lambda: set(project.results.glob("*/*/run.json")) - before, 60)
+        return processes[-1], new.parent
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def interrupted(project: Project, process: subprocess.Popen[str], folder: Path, number: int) -> dict[str, Any]:
+    """Send a run a signal; its record, once it has ended as it should."""
+    os.killpg(process.pid, number)
+    _, stderr = process.communicate(timeout=90)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    record = project.record(folder)
+    assert record["status"] == "interrupted"
+    return record

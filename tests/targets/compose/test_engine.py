@@ -1,0 +1,182 @@
+"""An engine that cannot be used is refused in one line, before anything is written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.targets.compose import engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.projects import Project
+
+COMPOSE = ("run", "tiny", "--on", "compose", "--device", "cpu")
+
+
+def refusal(project: Project, env: dict[str, str], *words: str) -> str:
+    before = project.written()
+    done = project.runner(*COMPOSE, *words, env=env)
+    assert (done.code, done.stdout) == (2, ""), done.stderr
+    assert project.written() == before
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+@pytest.fixture
+def answering(tmp_path: Path) -> Iterator[str]:
+    """A socket on which something answers the first questions of a Docker client, as an idle engine would."""
+    path = str(tmp_path / "engine.sock")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(path)
+    server.listen()
+    body = {"/version": b'{"ApiVersion": "1.41"}', "/info": b'{"Architecture": "x86_64", "MemTotal": 1073741824}'}
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            while request := connection.recv(65536):
+                place = request.split()[1].decode()
+                text = next((text for end, text in body.items() if place.endswith(end)), b"OK")
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield f"unix://{path}"
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    thread.join()
+
+
+def commands(folder: Path, **scripts: str) -> str:
+    """Make a PATH with commands of our own, and a shell to run them."""
+    folder.mkdir()
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+def test_no_engine_is_said_with_its_place_and_the_way_out(project: Project) -> None:
+    project.define()
+    line = refusal(project, {"DOCKER_HOST": f"unix://{project.root.parent}/none.sock"})
+    assert line.startswith("error: no Docker Engine answers at unix://")
+    assert line.endswith("start it, or name another one with DOCKER_HOST")
+
+
+def test_an_engine_without_a_docker_command_is_refused(project: Project, answering: str, tmp_path: Path) -> None:
+    project.define()
+    line = refusal(project, {"DOCKER_HOST": answering, "PATH": commands(tmp_path / "bin")})
+    assert "there is no docker command on the PATH" in line
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo \"docker: 'compose' is not a docker command\" >&2; exit 1", "docker has no Compose plugin: install"),
+        ("echo 2.17.3", "docker compose is 2.17.3 and 2.20 or newer is needed"),
+        ("echo v1.29", "docker compose is v1.29 and 2.20 or newer is needed"),
+    ],
+)
+def test_a_compose_that_lacks_or_is_too_old_is_refused(
+    project: Project, answering: str, tmp_path: Path, script: str, why: str
+) -> None:
+    project.define()
+    assert why in refusal(project, {"DOCKER_HOST": answering, "PATH": commands(tmp_path / "bin", docker=script)})
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("shm_size=16mb", "--with shm_size=16mb: 1 process of a node needs 32mb or more"),
+        ("shm_size=2gb", "--with shm_size=2gb: the engine's machine has 1.0 GiB: choose a smaller size"),
+        ("memory=much", "--with memory=much: write a size, for example 512mb or 4gb"),
+        ("memory=8gb", "--with memory=8gb: the engine's machine has 1.0 GiB: choose a smaller size"),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused(
+    project: Project, answering: str, tmp_path: Path, word: str, why: str
+) -> None:
+    project.define()
+    path = commands(tmp_path / "bin", docker="echo 2.26.1")
+    assert refusal(project, {"DOCKER_HOST": answering, "PATH": path}, "--with", word) == f"error: {why}"
+
+
+def test_an_engine_on_another_machine_is_refused() -> None:
+    class Client:
+        def __init__(self, url: str) -> None:
+            self.api: Any = type("Api", (), {"base_url": url})
+
+    with pytest.raises(RequestError, match="the engine is on far.example and cannot mount folders of this machine"):
+        engine.check_here(Client("https://far.example:2376"))
+    for near in ("http+docker://localhost", "http://127.0.0.1:2375"):
+        engine.check_here(Client(near))
+
+
+def test_a_socket_without_permission_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can become somebody without the permission")
+    path = Path("/tmp") / f"{tmp_path.name}-{os.getpid()}.sock"  # noqa: S108 - others may walk there
+    script = """
+import os, docker
+from runner.targets.compose import engine
+from runner.core.errors import RequestError
+try:
+    engine.reach()  # everything that is needed is imported
+except RequestError:
+    pass
+os.seteuid(65534)
+try:
+    engine.reach()
+except RequestError as error:
+    print(error)
+"""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+    path.chmod(0o700)
+    server.close()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "DOCKER_HOST": f"unix://{path}"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    finally:
+        path.unlink()
+    assert done.stdout == (
+        f"no permission for the Docker Engine at unix://{path}: become a member of the group docker, or use sudo\n"
+    )
+
+
+def test_a_real_docker_command_without_the_plugin_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = shutil.which("docker")
+    if real is None:
+        pytest.skip("no docker command here")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))  # no cli-plugins in it
+    known = subprocess.run([real, "compose", "version"], capture_output=True, check=False)
+    if known.returncode == 0:
+        pytest.skip("the plugin is installed for all users here")
+    engine.check_compose.cache_clear()  # other tests have asked a docker that has the plugin
+    with pytest.raises(RequestError, match="docker has no Compose plugin"):
+        engine.check_compose()

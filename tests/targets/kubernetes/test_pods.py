@@ -1,0 +1,263 @@
+"""What is read from pods: why one waits, how one ended, and a record made of nothing but their logs."""
+
+from __future__ import annotations
+
+import errno
+import io
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from runner.records.folder import begin
+from runner.records.parse import collect
+from runner.records.schema import NodeExit, Outcome
+from runner.report.run_summary import summary_of
+from runner.targets.base import Line, Note
+from runner.targets.kubernetes import pending as reasons
+from runner.targets.kubernetes.client import ClusterError
+from runner.targets.kubernetes.pod_state import PodState, node_of
+from runner.targets.kubernetes.pods import Pod
+from tests.support.records import Make
+
+REPORT = b"""E1121 18:00:00.1 140 torch/distributed/elastic/.../api.py:826] failed (exitcode: 3) local_rank: 0 (pid: 20)
+Traceback (most recent call last):
+  File "/opt/conda/bin/torchrun", line 8, in <module>
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_18:00:00
+  host      : job-worker-0
+  rank      : 1 (local_rank: 0)
+  exitcode  : 3 (pid: 20)
+  error_file: <N/A>
+------------------------------------------------------------
+"""
+
+
+def pending(**status: Any) -> dict[str, Any]:
+    return {"status": {"phase": "Pending", **status}}
+
+
+def held(reason: str, message: str = "") -> list[dict[str, Any]]:
+    return [{"name": "pytorch", "state": {"waiting": {"reason": reason, "message": message}}}]
+
+
+@pytest.mark.parametrize(
+    ("pod", "text", "is_hopeless"),
+    [
+        (
+            pending(
+                conditions=[
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "reason": "Unschedulable",
+                        "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes ...",
+                    }
+                ]
+            ),
+            "Unschedulable: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
+            False,
+        ),
+        (
+            pending(containerStatuses=held("ImagePullBackOff", 'Back-off pulling image "x"')),
+            'ImagePullBackOff: Back-off pulling image "x"',
+            False,
+        ),
+        (
+            pending(containerStatuses=held("InvalidImageName", "no\x1b[31m name\n")),
+            "InvalidImageName: no\\x1b[31m name",
+            True,
+        ),
+        (pending(initContainerStatuses=held("ErrImageNeverPull")), "ErrImageNeverPull", True),
+        (
+            pending(initContainerStatuses=[{"name": "init-pytorch", "state": {"running": {}}}]),
+            "waits for the name of node 0",
+            False,
+        ),
+        (pending(containerStatuses=held("ContainerCreating")), None, False),
+        (pending(), None, False),
+        ({}, None, False),
+        ({"status": {"phase": "Running"}}, None, False),
+    ],
+)
+def test_a_pod_that_has_not_started_says_why(pod: dict[str, Any], text: str | None, *, is_hopeless: bool) -> None:
+    reason = reasons.of_pod(pod)
+    assert (reason and reason.text) == text
+    assert bool(reason and reason.is_hopeless) == is_hopeless
+
+
+def pod(state: dict[str, Any], **metadata: Any) -> Pod:
+    made = Pod(None, 1, io.BytesIO(), queue.SimpleQueue())  # type: ignore[arg-type]
+    statuses = [{"name": "pytorch", "state": state, "imageID": "registry.lab/kit@sha256:12"}]
+    made.state = PodState(
+        {
+            "metadata": {"name": "job-worker-0", "uid": "u", **metadata},
+            "spec": {"nodeName": "gpu-7", "containers": [{"name": "pytorch", "image": "registry.lab/kit:gpu"}]},
+            "status": {"phase": "Running", "containerStatuses": statuses},
+        }
+    )
+    made._cluster = type("Cluster", (), {"namespace": "lab"})()
+    return made
+
+
+def ended(code: int, reason: str = "Error", finished: str = "2026-11-21T18:00:10Z") -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason, "finishedAt": finished}}
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "signal", "out_of_memory", "why"),
+    [
+        (ended(0, "Completed"), 0, None, False, None),
+        (ended(3), 3, None, False, None),
+        (ended(137, "OOMKilled"), None, "SIGKILL", True, None),
+        (ended(143), None, "SIGTERM", False, None),
+        (ended(128, "StartError"), 128, None, False, "StartError"),
+        (ended(255), 255, None, False, None),
+    ],
+)
+def test_a_pod_that_ended_says_how(
+    state: dict[str, Any], code: int | None, signal: str | None, why: str | None, *, out_of_memory: bool
+) -> None:
+    found = pod(state).exit()
+    assert (found.code, found.signal, found.out_of_memory, found.why) == (code, signal, out_of_memory, why)
+    assert found.place["machine"] == "gpu-7"
+    assert found.place["digest"] == "sha256:12"
+
+
+def test_a_pod_is_deleted_if_somebody_asked_for_its_end_before_it_came() -> None:
+    due = {"deletionTimestamp": "2026-11-21T18:00:40Z", "deletionGracePeriodSeconds": 30}
+    assert pod(ended(0), **due).state.deleted  # asked at 18:00:10, when it ended
+    assert pod(ended(0, finished="2026-11-21T18:00:09Z"), **due).state.deleted is None
+    assert pod({"running": {}}).state.deleted is None
+    assert pod({"running": {}}, **due).exit().why == "its pod was deleted while it ran"
+
+
+def test_a_pod_s_node_is_its_role_and_index() -> None:
+    def labelled(**labels: str) -> int:
+        return node_of({"metadata": {"labels": {key.replace("_", "/"): value for key, value in labels.items()}}})
+
+    role, index = "training.kubeflow.org_replica-type", "training.kubeflow.org_replica-index"
+    assert labelled(**{role: "master", index: "0"}) == 0
+    assert labelled(**{role: "worker", index: "2"}) == 3
+    assert labelled(**{"batch.kubernetes.io_job-completion-index": "4"}) == 4
+    assert labelled() == -1
+    annotations = {"batch.kubernetes.io/job-completion-index": "5"}
+    assert node_of({"metadata": {"annotations": annotations}}) == 5
+
+
+def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make) -> None:
+    launch = make.launch(layout="1+2", target="kubernetes", image={"name": "registry.lab/kit:gpu"})
+    folder = begin(tmp_path, launch, "{}", "")
+    start = {"sources_sha256": "f" * 64}
+    for node, ranks in enumerate([[0], [1, 2]]):
+        with folder.open_agent(node) as log:
+            log.write(b"what torchrun says\n" + b"".join(make.lines(rank, 4.0 + rank, **start) for rank in ranks))
+    exits = [NodeExit(node, 0, place={"digest": "sha256:12"}) for node in range(2)]
+    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=exits)
+    folder.keep_outcome(outcome)
+    record = collect(folder, launch, outcome)
+    assert record.status == "completed"
+    assert record.metrics["train_seconds"] == 6.0
+    assert [(one.rank, one.node) for one in record.ranks] == [(0, 0), (1, 1), (2, 1)]
+    same = summary_of(record, "tiny/run").same
+    assert same["image"] == "sha256:12"
+    assert same["code"] == "f" * 64
+
+
+def test_the_last_lines_are_those_before_torchrun_s_own_report(tmp_path: Path, make: Make) -> None:
+    launch = make.launch(layout="2x1", target="kubernetes")
+    folder = begin(tmp_path, launch, "{}", "")
+    with folder.open_agent(0) as log:
+        log.write(make.lines(0, 4.0))
+    with folder.open_agent(1) as log:
+        log.write(make.lines(1, 4.0)[:700] + b"\nValueError: the batch is empty\n" + REPORT)
+    exits = [NodeExit(0, 0, stopped=True), NodeExit(1, 1)]
+    record = collect(folder, launch, Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=exits))
+    assert (record.status, record.reason) == ("failed", "rank 1 (node 1) exited with 3")
+    assert record.failure
+    assert record.failure.last_lines[-1] == "ValueError: the batch is empty"
+
+
+def test_a_node_that_was_deleted_or_ended_says_so_in_the_reason(tmp_path: Path, make: Make) -> None:
+    launch = make.launch(layout="2x1", target="kubernetes")
+    folder = begin(tmp_path, launch, "{}", "")
+
+    def reason(*exits: NodeExit, because: str | None = None) -> str | None:
+        outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=list(exits), stopped_because=because)
+        return collect(folder, launch, outcome).reason
+
+    why = "its pod was deleted while it ran"
+    assert reason(NodeExit(0, 1, stopped=True), NodeExit(1, why=why)) == f"node 1 left no exit code: {why}"
+    assert reason(NodeExit(0, 3), NodeExit(1, stopped=True, why="its pod is gone")) == "node 0 exited with 3"
+    assert reason(NodeExit(0, stopped=True), NodeExit(1, why="Unschedulable: no room"), because="timed_out") == (
+        "not done after timeout_seconds: 60; node 1: Unschedulable: no room"
+    )
+
+
+def test_a_pod_whose_init_container_failed_says_so() -> None:
+    one = pod({"waiting": {"reason": "PodInitializing"}})
+    init = {"name": "init-pytorch", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+    one.state.raw["status"] |= {"phase": "Failed", "initContainerStatuses": [init]}
+    assert one.has_ended
+    assert one.exit().why == "its init container init-pytorch exited with 1"
+
+
+class LogServer:
+    """A cluster that has one pod's log."""
+
+    namespace = "lab"
+
+    def __init__(self, log: bytes) -> None:
+        self._log = log
+
+    def path(self, kind: str, name: str) -> str:
+        return f"{kind}/{name}"
+
+    def stream(self, path: str, **query: object) -> Iterator[bytes]:
+        assert (path, query["timestamps"]) == ("pods/job-worker-0/log", "true")
+        for start in range(0, len(self._log), 10_000):
+            yield self._log[start : start + 10_000]
+
+
+def followed(log: bytes, output: BinaryIO) -> tuple[Pod, list[Line | Note]]:
+    """A pod that has ended, when all of its log is read, and what was said of it."""
+    said: queue.SimpleQueue[Line | Note] = queue.SimpleQueue()
+    one = Pod(LogServer(log), 1, output, said)  # type: ignore[arg-type]
+    one.seen(pod(ended(0, "Completed")).state.raw)
+    one.join(20)
+    assert one.is_read
+    return one, [said.get_nowait() for _ in range(said.qsize())]
+
+
+def test_a_pod_s_log_is_kept_in_full_and_looked_at_in_bounded_lines(tmp_path: Path) -> None:
+    stamp = b"2026-11-21T18:00:00.%dZ "
+    log = stamp % 1 + b"one\n" + stamp % 2 + b"x" * 300_000 + b"\n" + stamp % 3 + b"end"
+    one, said = followed(log, (tmp_path / "log").open("wb"))
+    assert (tmp_path / "log").read_bytes() == b"one\n" + b"x" * 300_000 + b"\nend\n"
+    assert said[:3] == [Line(1, 0, text) for text in (b"one", b"x" * 65_536, b"end")]
+    (note,) = said[3:]
+    assert isinstance(note, Note)
+    assert note.text.startswith("node 1 printed 1 line longer than 65,536 bytes")
+    one.raise_failure()
+
+
+def test_a_disk_that_is_full_is_raised_where_the_pods_are_followed() -> None:
+    output = Path("/dev/full").open("wb")  # noqa: SIM115 - the thread closes it
+    one, said = followed(b"2026-11-21T18:00:00.1Z one\n", output)
+    assert said == []
+    with pytest.raises(OSError, match="No space left") as full:
+        one.raise_failure()
+    assert full.value.errno == errno.ENOSPC
+
+
+def test_what_a_kubelet_or_a_registry_says_is_one_printable_line_in_a_record() -> None:
+    one = pod(ended(128, "Start\x1b[31mError\nx")).exit()
+    assert one.why == "Start\\x1b[31mError x"
+    state = pod({"running": {}}, name="job\x9b2J").state.raw
+    assert "\x9b" not in str(PodState(state).exit(0, "lab", stopped=False, is_gone=False).place)
+    assert str(ClusterError(403, "no\nroom \x1b]0;x\x07")) == "no room \\x1b]0;x\\x07"

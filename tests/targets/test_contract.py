@@ -1,0 +1,212 @@
+"""What every target promises, and a target that a person adds as one file."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from runner import targets
+from runner.core.errors import RequestError
+from runner.definitions import experiment as definition
+from runner.definitions.plan import Run, make_plan
+from runner.records.folder import RunFolder, begin
+from runner.targets.base import Line, Note, Target
+from tests.support.projects import Project
+from tests.support.records import Make
+
+WORDS = {"replay": ["recording=recorded.log"]}
+"""The options that a target cannot do without."""
+STARTS_NOTHING_ELSEWHERE = ("local", "replay")
+
+
+def loaded(name: str) -> Target[Any]:
+    return targets.load(name, WORDS.get(name))
+
+
+def runs(project: Project, device: str = "cpu", **changes: Any) -> list[Run]:
+    path = project.define(**changes)
+    return list(make_plan(definition.load(path, project.root), device=device).runs)
+
+
+class Forbidden(dict[str, str]):
+    """An environment that nobody may look into."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        pytest.fail("a spec looked into the environment")
+
+    __getitem__ = get = __iter__ = __contains__ = items = keys = copy = _refuse
+
+
+def refuse(*_: object, **__: object) -> Any:
+    pytest.fail("a spec touched the clock, the disk or the network")
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name: str, device: str) -> None:
+    planned = runs(project, device, matrix={"layout": ["1x1", "2+3"]}, args={"epochs": 2})
+    target = loaded(name)
+    with monkeypatch.context() as blocked:
+        for module, names in {
+            builtins: ["open"],
+            os: ["getenv", "getcwd", "stat", "scandir", "listdir", "open", "urandom", "getpid"],
+            socket: ["socket", "gethostname"],
+            time: ["time", "monotonic", "time_ns", "perf_counter"],
+            subprocess: ["Popen", "run"],
+        }.items():
+            for attribute in names:
+                blocked.setattr(module, attribute, refuse)
+        blocked.setattr(os, "environ", Forbidden())
+        specs = [target.spec(run) for run in planned]
+    texts = [spec.text() for spec in specs]
+    assert specs == [target.spec(run) for run in planned]
+    assert texts == [target.spec(run).text() for run in planned]
+    assert len(set(texts)) == len(planned) == 2
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+def test_a_kept_spec_is_that_of_the_run_and_the_same_each_time(project: Project, name: str) -> None:
+    (run,) = runs(project, matrix={"layout": ["2x1"]})
+    spec = loaded(name).spec(run)
+    one, other = (spec.text(f"20261121T000000Z-{name}-{number:08x}") for number in (1, 2))
+    assert one == spec.text(f"20261121T000000Z-{name}-00000001")
+    assert (one == other) == (name in STARTS_NOTHING_ELSEWHERE)  # objects of an engine or a cluster have names
+    assert ("00000001" in one) == (one != other)
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+def test_the_nodes_of_a_spec_are_those_of_the_layout(project: Project, name: str) -> None:
+    (run,) = runs(project, matrix={"layout": ["2+3"]})
+    spec = loaded(name).spec(run)
+    assert [node.processes for node in spec.nodes] == [2, 3]
+    assert (spec.cwd, spec.device) == (str(project.root), "cpu")
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+def test_every_option_has_a_type_a_default_and_one_line_of_help(name: str) -> None:
+    target = targets.find(name)
+    assert (target.name, bool(target.summary)) == (name, True)
+    options = loaded(name).options
+    for one in dataclasses.fields(options):
+        help_text = one.metadata["help"]
+        assert help_text
+        assert "\n" not in help_text
+        assert help_text[0].islower()
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(options, one.name, "changed")
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+def test_an_option_that_a_target_lacks_is_refused_and_who_has_it_is_named(name: str) -> None:
+    with pytest.raises(RequestError, match="has no option 'recordings'"):
+        targets.load(name, [*WORDS.get(name, []), "recordings=x"])
+    if name != "kubernetes":
+        with pytest.raises(RequestError, match="target kubernetes has it"):
+            targets.load(name, [*WORDS.get(name, []), "namespace=lab"])
+
+
+@pytest.mark.parametrize("name", STARTS_NOTHING_ELSEWHERE)
+def test_the_cleanup_of_a_run_that_was_never_started_does_nothing(tmp_path: Path, make: Make, name: str) -> None:
+    folder = begin(tmp_path, make.launch(), "{}", "")
+    before = sorted(tmp_path.rglob("*"))
+    for _ in range(2):
+        loaded(name).cleanup(folder)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", STARTS_NOTHING_ELSEWHERE)
+def test_a_handle_that_was_never_asked_for_its_lines_can_be_stopped(
+    project: Project, tmp_path: Path, make: Make, name: str
+) -> None:
+    recording = tmp_path / "recorded.log"
+    recording.write_bytes(b"one\ntwo")
+    (run,) = runs(project, matrix={"layout": ["2x1"]})
+    target = targets.load(name, [f"recording={recording}"] if name == "replay" else None)
+    handle = target.start(target.spec(run), begin(tmp_path / "results", make.launch(layout="2x1"), "{}", ""))
+    handle.stop()
+    handle.stop()
+    assert [one.node for one in handle.exits] == [0, 1]
+
+
+def test_a_note_is_one_printable_line_wherever_its_words_come_from() -> None:
+    assert Note("pulling \x1b[31mred\x1b[0m\nimage").text == "pulling \\x1b[31mred\\x1b[0m image"
+
+
+OWN_TARGET = '''
+"""Target `shell`: a node is a shell command of this machine."""
+
+import subprocess
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from runner.records.schema import NodeExit
+from runner.targets.base import LaunchSpec, Line, Target
+from runner.targets.torchrun import node_specs
+
+
+@dataclass(frozen=True)
+class Options:
+    times: int = field(default=1, metadata={"help": "how often the words are printed"})
+
+
+class Shell(Target[LaunchSpec]):
+    name: ClassVar[str] = "shell"
+    summary: ClassVar[str] = "shell commands of this machine"
+    Options: ClassVar[type] = Options
+
+    def spec(self, run):
+        return LaunchSpec(node_specs(run.cell, "127.0.0.1"), str(run.experiment.root), run.device)
+
+    def preflight(self, spec):
+        pass
+
+    def start(self, spec, folder):
+        return Handle(spec, self.options.times)
+
+    def cleanup(self, folder):
+        pass
+
+
+class Handle:
+    def __init__(self, spec, times):
+        self.spec, self.times, self.exits = spec, times, []
+
+    def lines(self):
+        for number, node in enumerate(self.spec.nodes):
+            done = subprocess.run(["echo", *node.argv], capture_output=True, check=False)
+            self.exits.append(NodeExit(number, done.returncode))
+            yield from [Line(number, 0, done.stdout.rstrip())] * self.times
+
+    def stop(self):
+        pass
+'''
+
+
+def test_a_target_is_added_by_one_file_and_runs(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make
+) -> None:
+    (tmp_path / "shell_target.py").write_text(OWN_TARGET)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(targets.TARGETS, "shell", "shell_target:Shell")
+    (run,) = runs(project, matrix={"layout": ["2x1"]}, args={"epochs": 2})
+    target = targets.load("shell", ["times=2"])
+    spec = target.spec(run)
+    target.preflight(spec)
+    assert target.image(spec, print) is None
+    handle = target.start(spec, begin(tmp_path / "results", make.launch(layout="2x1"), spec.text("x"), "", spec.file))
+    printed = b"torchrun -m experiments.toys.ok --epochs 2"
+    assert list(handle.lines()) == [Line(node, 0, printed) for node in (0, 0, 1, 1)]
+    assert [(one.node, one.code) for one in handle.exits] == [(0, 0), (1, 0)]
+    assert sys.modules["shell_target"].Shell is type(target)
+    with pytest.raises(RequestError, match="target shell has it"):
+        targets.load("local", ["times=2"])
+    target.cleanup(RunFolder(tmp_path))

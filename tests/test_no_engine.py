@@ -1,0 +1,83 @@
+"""A machine without a Docker Engine: the search for one leaves nothing open, and says in one line what is missing."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import threading
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.targets.compose import engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def hanging_up(tmp_path: Path) -> Iterator[Path]:
+    """A socket that accepts every connection and closes it without an answer."""
+    path = tmp_path / "engine.sock"
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+
+    def serve() -> None:
+        with suppress(OSError):  # the server's socket was closed
+            while True:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65536)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield path
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    thread.join()
+
+
+def search_fails(address: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Search for an engine at an address where there is none; return the message. No socket may be left open."""
+    monkeypatch.setenv("DOCKER_HOST", address)
+    engine.reach.cache_clear()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with pytest.raises(RequestError) as refused:
+            engine.reach()
+        message = str(refused.value)
+        del refused
+        gc.collect()
+    assert [str(one.message) for one in said if one.category is ResourceWarning] == []
+    return message
+
+
+def test_a_search_where_there_is_no_socket_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = search_fails(f"unix://{tmp_path}/none.sock", monkeypatch)
+    assert message.startswith("no Docker Engine answers at unix://")
+
+
+def test_a_search_where_nobody_listens_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "old.sock"
+    with socket.socket(socket.AF_UNIX) as old:
+        old.bind(str(path))
+    assert search_fails(f"unix://{path}", monkeypatch).startswith("no Docker Engine answers at unix://")
+
+
+def test_a_search_that_gets_no_answer_leaves_nothing_open(hanging_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "cannot be used" in search_fails(f"unix://{hanging_up}", monkeypatch)
+
+
+def test_a_search_by_tcp_where_nobody_listens_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        message = search_fails(f"tcp://127.0.0.1:{port}", monkeypatch)
+    assert (
+        message == f"no Docker Engine answers at tcp://127.0.0.1:{port}: start it, or name another one with DOCKER_HOST"
+    )

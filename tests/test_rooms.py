@@ -1,0 +1,308 @@
+"""The walls between the rooms: who may import whom, who may write where, and what is loaded for which command."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import os
+import socket
+import subprocess
+import sys
+import time
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from runner import targets
+from runner.definitions import experiment as definition
+from runner.definitions.plan import make_plan
+from tests.support.projects import Project
+
+ROOT = Path(__file__).parents[1]
+LEVELS = {"core": 0, "definitions": 1, "records": 1, "report": 2, "targets": 2, "execution": 3, "cli": 4}
+"""A room imports from rooms of a lower level only: `report` and `targets` do not know each other."""
+TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
+ONLY_IN = {
+    "rich": "runner.cli.terminal",
+    "typer": "runner.cli",
+    "docker": "runner.targets.compose",
+    "kubernetes": "runner.targets.kubernetes",
+}
+"""Libraries that one module or room knows."""
+LISTING = """
+import sys
+sys.argv = ["runner", *sys.argv[1:]]
+from runner.cli import main
+try:
+    main()
+finally:
+    print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+# Calls that write files; who may make them outside of a run's folder, and where that is.
+WRITING = {
+    "write_text",
+    "write_bytes",
+    "mkdir",
+    "makedirs",
+    "touch",
+    "rename",
+    "unlink",
+    "rmdir",
+    "rmtree",
+    "copyfile",
+    "copy",
+    "symlink_to",
+}
+WRITING |= {
+    "copytree",
+    "move",
+    "NamedTemporaryFile",
+    "TemporaryFile",
+    "mkstemp",
+    "truncate",
+    "connect",
+    "hardlink_to",
+    "chmod",
+    "utime",
+}
+ELSEWHERE = {
+    "runner.records": "results/, and nothing else does",
+    "runner.execution.room": "a file without a name, which holds room for a record",
+    "runner.report.cache": "the cache in the user's cache folder",
+    "runner.targets.committed_files": "compose/, k8s/ and the Dockerfile",
+    "runner.targets.compose.base_images": "image.lock",
+    "runner.targets.compose": "the data folder, which containers are shown",
+    "runner.cli.exit": "the log of a defect of ours, in the folder for temporary files",
+}
+
+
+@cache
+def sources(folder: str) -> dict[str, ast.Module]:
+    """The modules below a folder by their names."""
+    paths = sorted((ROOT / folder).rglob("*.py"))
+    return {name_of(path): ast.parse(path.read_text("utf-8")) for path in paths}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(tree: ast.Module) -> set[str]:
+    """All that a module imports, type-only imports and those of a function included; of `from a import b`, `a.b`."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def graph(folder: str) -> dict[str, set[str]]:
+    """Which modules of a folder each one imports."""
+    modules = sources(folder)
+    named = {name: imports(tree) for name, tree in modules.items()}
+    return {
+        name: {one if one in modules else one.rpartition(".")[0] for one in found} & modules.keys() - {name}
+        for name, found in named.items()
+    }
+
+
+def room(module: str) -> str:
+    return (module.split(".") + ["", ""])[1]
+
+
+def below(module: str, place: str) -> bool:
+    return module == place or module.startswith(f"{place}.")
+
+
+def test_every_import_runs_from_a_higher_room_to_a_lower_one() -> None:
+    edges = graph("runner")
+    assert len(edges) > 40
+    assert {room(name) for name in edges} == {*LEVELS, "", "__main__"}
+    wrong = [
+        f"{name} -> {other}"
+        for name, others in edges.items()
+        for other in others
+        if room(name) in LEVELS
+        and room(other) != room(name)
+        and room(other)
+        and LEVELS.get(room(other), 9) >= LEVELS[room(name)]
+    ]
+    assert sorted(wrong) == []
+
+
+@pytest.mark.parametrize("folder", ["runner", "trainkit", "experiments"])
+def test_no_modules_import_each_other_in_a_circle(folder: str) -> None:
+    try:
+        list(TopologicalSorter(graph(folder)).static_order())
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_the_search_for_imports_finds_each_kind() -> None:
+    tree = ast.parse(
+        "import a.b\nfrom c import d as e\nif TYPE_CHECKING:\n    from f.g import h\ndef i():\n    import j\n"
+    )
+    assert imports(tree) == {"a.b", "c.d", "f.g.h", "j"}
+
+
+def test_each_library_is_known_only_where_it_belongs() -> None:
+    wrong = []
+    for name, tree in sources("runner").items():
+        first = {one.partition(".")[0] for one in imports(tree)}
+        wrong += [f"{name}: {library}" for library in first & TRAINS]
+        wrong += [f"{name}: {lib}" for lib, place in ONLY_IN.items() if lib in first and not below(name, place)]
+    for folder in ("trainkit", "experiments"):
+        above = {"runner", "experiments"} if folder == "trainkit" else {"runner"}
+        for name, tree in sources(folder).items():
+            wrong += [f"{name}: {one}" for one in imports(tree) if one.partition(".")[0] in above]
+    assert sorted(wrong) == []
+
+
+def test_the_runner_imports_of_trainkit_only_what_is_free_of_torch() -> None:
+    edges, trees = graph("trainkit"), sources("trainkit")
+    used = {one for tree in sources("runner").values() for one in imports(tree) if below(one, "trainkit")}
+    reached = {one if one in trees else one.rpartition(".")[0] for one in used} - {"trainkit"}
+    assert "trainkit.files" in reached
+    while more := {other for one in reached for other in edges[one]} - reached:
+        reached |= more
+    assert not {one: found for one in reached if (found := imports(trees[one]) & TRAINS)}
+
+
+def writes(tree: ast.Module) -> list[str]:
+    """Every call of a source file that may write to the disk."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        modes = [
+            word.value for word in [*node.args, *(key.value for key in node.keywords)] if isinstance(word, ast.Constant)
+        ]
+        opens = name in ("open", "fdopen") and any(isinstance(mode, str) and set(mode) & set("wax+") for mode in modes)
+        # str.replace has two arguments, Path.replace one.
+        moves = name == "replace" and len(node.args) == 1 and not node.keywords and not isinstance(node.func, ast.Name)
+        if name in WRITING or opens or moves:
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_only_the_records_write_under_results() -> None:
+    writers = set()
+    wrong = []
+    for name, tree in sources("runner").items():
+        found = [call for call in writes(tree) if not call.endswith("folder.replace(record)")]
+        places = [place for place in ELSEWHERE if below(name, place)]
+        writers |= set(places) if found else set()
+        wrong += [f"{name}: {call}" for call in found if not places]
+    assert sorted(wrong) == []
+    assert writers == set(ELSEWHERE), "a place that no longer writes leaves the list"
+
+
+def test_the_search_for_writers_finds_each_kind() -> None:
+    calls = [
+        "p.write_text('')",
+        "open(p, 'w')",
+        "p.open(mode='ab')",
+        "p.replace(q)",
+        "shutil.move(a, b)",
+        "os.makedirs(p)",
+    ]
+    tree = ast.parse(
+        "\n".join([*calls, "open(p)", "p.open('rb')", "text.replace('a', 'b')", "msgspec.structs.replace(a, b=1)"])
+    )
+    assert writes(tree) == calls
+
+
+def prints(tree: ast.Module) -> list[str]:
+    """Every call of a source file that may print."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    words = [ast.unparse(call.func) for call in calls]
+    return [word for word in words if word.endswith(("print", "echo", "stdout.write", "stderr.write", "buffer.write"))]
+
+
+def test_only_one_place_prints_and_one_draws() -> None:
+    found = {name for name, tree in sources("runner").items() if prints(tree)}
+    assert found == {"runner.cli.lines", "runner.cli.terminal"}
+
+
+def modules_of(*words: str, project: Project) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", LISTING, *words],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in (0, 2), done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_help_loads_no_target_and_nothing_heavy(project: Project) -> None:
+    loaded = modules_of("--help", project=project)
+    assert "typer" in loaded
+    heavy = {"docker", "kubernetes", "msgspec", "psutil", "ruamel", "rich", "sqlite3", "asyncio"}
+    assert not loaded & (heavy | TRAINS)
+
+
+def test_no_command_loads_what_trains(finished: Project) -> None:
+    for words in (["list"], ["plan", "tiny"], ["run", "tiny", "--dry-run"], ["summarize"], ["collect", "nowhere"]):
+        loaded = modules_of(*words, project=finished)
+        assert not loaded & {"torch", "torchvision", "numpy", "docker", "kubernetes", "scipy"}
+
+
+class Forbidden(dict[str, str]):
+    """An environment that nobody may look into."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        pytest.fail("a launch spec looked into the environment")
+
+    __getitem__ = get = __iter__ = __contains__ = items = keys = copy = _refuse
+
+
+def refuse(*_: object, **__: object) -> Any:
+    pytest.fail("a launch spec touched the clock, the disk or the network")
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_launch_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name: str, device: str) -> None:
+    path = project.define(matrix={"layout": ["1x1", "2+3"]}, args={"epochs": 2})
+    plan = make_plan(definition.load(path, project.root), device=device)
+    words = {"replay": ["recording=recorded.log"], "kubernetes": ["job=indexed"]}
+    target = targets.load(name, words.get(name, []))
+    with monkeypatch.context() as blocked:
+        for module, names in {
+            builtins: ["open"],
+            os: ["getenv", "getcwd", "stat", "scandir", "listdir", "open", "urandom", "getpid"],
+            socket: ["socket", "gethostname"],
+            time: ["time", "monotonic", "time_ns", "perf_counter"],
+            subprocess: ["Popen", "run"],
+        }.items():
+            for attribute in names:
+                blocked.setattr(module, attribute, refuse)
+        blocked.setattr(os, "environ", Forbidden())
+        specs = [target.spec(run) for run in plan.runs]
+    texts = [spec.text() for spec in specs]
+    assert texts == [target.spec(run).text() for run in plan.runs]
+    assert len(set(texts)) == 2
+
+
+def test_what_a_local_launch_spec_asks_for_is_all_in_it(project: Project) -> None:
+    path = project.define(matrix={"layout": ["2+1"]}, args={"epochs": 2})
+    plan = make_plan(definition.load(path, project.root), device="cuda")
+    spec = targets.load("local").spec(plan.runs[0])
+    assert [node.argv for node in spec.nodes] == [["torchrun", "-m", "experiments.toys.ok", "--epochs", "2"]] * 2
+    assert [node.env["CUDA_VISIBLE_DEVICES"] for node in spec.nodes] == ["0,1", "2"]
+    assert [node.env["PET_NPROC_PER_NODE"] for node in spec.nodes] == ["2", "1"]
+    assert [node.env["PET_NODE_RANK"] for node in spec.nodes] == ["0", "1"]
+    assert {node.env["OMP_NUM_THREADS"] for node in spec.nodes} == {"1"}
+    assert spec.cwd == str(project.root)

@@ -1,0 +1,101 @@
+"""The arguments of programs: declared once, refused in one line, and read from the source as argparse has them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.definitions import args, program
+from trainkit.arguments import Parser, at_least, program_parser
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = [name for name in program.names(ROOT) if name.count(".") == 1]
+
+
+class Parsed(BaseException):
+    """Ends a program at the moment at which it reads its arguments."""
+
+
+def real_parser(name: str, monkeypatch: pytest.MonkeyPatch) -> argparse.ArgumentParser:
+    """Start a program's `main` and return the parser that it makes."""
+    found: list[argparse.ArgumentParser] = []
+
+    def parse(self: argparse.ArgumentParser, *_: Any) -> None:
+        found.append(self)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
+    with pytest.raises(Parsed):
+        importlib.import_module(f"experiments.{name}").main.__wrapped__()
+    return found[0]
+
+
+def test_there_are_programs_to_look_at() -> None:
+    assert len(PROGRAMS) > 10
+    assert not [name for name in PROGRAMS if name.endswith("prepare")]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_read_from_the_source_is_what_argparse_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    actions = {one.dest: one for one in real_parser(name, monkeypatch)._actions if one.dest != "help"}
+    options = program.find(ROOT, name).options
+    assert {key: option.spelling for key, option in options.items()} == {
+        key: action.option_strings[0] for key, action in actions.items()
+    }
+    for key, option in options.items():
+        assert not option.choices or list(option.choices) == list(actions[key].choices or ())
+        if option.least is not None:
+            reads = actions[key].type
+            assert callable(reads)
+            assert reads(str(option.least)) == option.least
+            with pytest.raises(argparse.ArgumentTypeError):
+                reads(str(option.least - 1))
+
+
+def test_the_names_that_the_runner_knows_are_those_of_the_library() -> None:
+    options = program.find(ROOT, "mnist.data_parallel").options
+    assert (options[args.THREADS].spelling, options[args.DEVICES].spelling) == ("--threads", "--devices")
+    assert {"device", args.THREADS} == {one.dest for one in program_parser(None)._actions if one.dest != "help"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--steps", "0"], "--steps: at least 1, not 0"),
+        (["--steps", "many"], "--steps: invalid whole number value: 'many'"),
+        (["--step", "3"], "unrecognized arguments: --step 3"),
+        (["--device", "tpu\x1b[2J"], "--device: invalid choice: "),
+        (["x\ny\x1b]0;z"], "unrecognized arguments: x y\\x1b]0;z"),
+    ],
+)
+def test_a_wrong_argument_is_one_printable_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = program_parser("A program.")
+    parser.add_argument("--steps", type=at_least(1), default=1)
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args(words)
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {said}")
+    assert line.isprintable()
+
+
+def test_a_parser_s_help_has_the_whole_description(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        Parser("One.\n\nBy hand:  two").parse_args(["--help"])
+    assert "One.\n\nBy hand:  two" in capsys.readouterr().out
+
+
+def test_the_library_s_arguments_need_no_torch() -> None:
+    import subprocess  # noqa: PLC0415
+
+    modules = "trainkit.arguments, trainkit.archives, trainkit.prepare, trainkit.files, trainkit.sources"
+    code = f"import sys, {modules}, trainkit.parent; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,140 @@
+"""The lines that a program prints about itself."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainkit.event_log import LINE_BYTES, EventLog, line
+
+ROOT = Path(__file__).parents[2]
+PROCESSES, LINES = 8, 1_500
+WRITER = f"""
+import sys
+from trainkit.event_log import EventLog
+rank = int(sys.argv[1])
+log = EventLog(rank)
+for number in range({LINES}):
+    log.point("progress", number, filling="x" * (number % 3000))
+    print("a foreign line", rank, number)
+    print("half a line", end=" ", flush=number % 7 == 0)
+"""
+
+
+def read(pipe: int) -> dict[str, Any]:
+    text = os.read(pipe, 2 * LINE_BYTES)
+    assert text.startswith(b"\n:::MLLOG {")
+    assert text.endswith(b"}\n")
+    assert len(text) <= LINE_BYTES
+    event: dict[str, Any] = json.loads(text[len(b"\n:::MLLOG ") :], parse_constant=pytest.fail)
+    return event
+
+
+@pytest.fixture
+def pipe() -> Any:
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def test_no_line_of_eight_processes_is_torn_or_lost_in_one_pipe() -> None:
+    reading, writing = os.pipe()
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(rank)], cwd=ROOT, stdout=writing)
+        for rank in range(PROCESSES)
+    ]
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        lines = stream.read().split(b"\n")
+    assert [writer.wait() for writer in writers] == [0] * PROCESSES
+    events = [json.loads(text[9:]) for text in lines if text.startswith(b":::MLLOG ")]
+    assert sum(text.count(b":::MLLOG") for text in lines) == len(events) == PROCESSES * LINES
+    for rank in range(PROCESSES):
+        own = [event for event in events if event["metadata"]["rank"] == rank]
+        assert [event["metadata"]["seq"] for event in own] == list(range(LINES))
+        assert [event["value"] for event in own] == list(range(LINES))
+        assert all(event["metadata"]["filling"] == "x" * (event["value"] % 3000) for event in own)
+
+
+def test_an_event_has_the_convention_s_keys_in_its_order(pipe: tuple[int, int]) -> None:
+    log = EventLog(3, fd=pipe[1])
+    log.point("seed", 1, note="é")
+    event = read(pipe[0])
+    assert list(event) == ["namespace", "time_ms", "event_type", "key", "value", "metadata"]
+    assert event["metadata"] == {"rank": 3, "seq": 0, "note": "é"}
+    assert event["event_type"] == "POINT_IN_TIME"
+    assert abs(event["time_ms"] / 1000 - time.time()) < 60
+
+
+def test_a_phase_is_two_lines_and_its_seconds(pipe: tuple[int, int]) -> None:
+    meetings: list[int] = []
+    log = EventLog(fd=pipe[1], synchronise=lambda: meetings.append(1))
+    with log.phase("data", part="test") as phase:
+        assert len(meetings) == 1
+        assert read(pipe[0])["event_type"] == "INTERVAL_START"
+        time.sleep(0.02)
+        seconds = phase.stop_clock()
+        phase.metadata["files"] = 4
+        time.sleep(0.02)
+    event = read(pipe[0])
+    assert (event["key"], event["event_type"]) == ("data_stop", "INTERVAL_END")
+    expected = {"rank": 0, "seq": 1, "part": "test", "seconds": seconds, "files": 4}
+    assert event["metadata"] == expected
+    assert 0.02 <= seconds < 0.04
+    assert len(meetings) == 2
+
+
+def test_a_phase_that_raises_does_not_stop(pipe: tuple[int, int]) -> None:
+    log = EventLog(fd=pipe[1])
+    with pytest.raises(KeyError), log.phase("data"):
+        raise KeyError
+    log.point("next")
+    assert b"data_stop" not in os.read(pipe[0], 2 * LINE_BYTES)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_lacks_is_null(pipe: tuple[int, int], value: float) -> None:
+    EventLog(fd=pipe[1]).point("loss", value, nested=[{"loss": value}], loss_hex=value.hex())
+    event = read(pipe[0])
+    assert event["value"] is None
+    assert event["metadata"]["nested"] == [{"loss": None}]
+    assert event["metadata"]["loss_hex"] in {"nan", "inf", "-inf"}
+
+
+def test_a_long_line_is_shortened_with_a_mark(pipe: tuple[int, int]) -> None:
+    EventLog(fd=pipe[1]).point("run_start", env={"NCCL_X": "ü" * 9_000, "OMP_X": "1"}, host="vm")
+    event = read(pipe[0])
+    assert event["metadata"]["host"] == "vm"
+    assert event["metadata"]["env"]["OMP_X"] == "1"
+    assert event["metadata"]["env"]["NCCL_X"].endswith(" characters)")
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(json_like, st.dictionaries(st.text(), json_like), st.integers(0, 3_000))
+def test_any_event_fits_into_a_line(value: object, fields: dict[str, object], size: int) -> None:
+    metadata = {**fields, "numbers": list(range(size)), "rank": 0, "seq": 1}
+    whole = line({"event_type": "POINT_IN_TIME", "key": "k", "value": value, "metadata": metadata})
+    assert len(whole) <= LINE_BYTES
+    assert whole.count(b"\n") == 2
+    kept = json.loads(whole[len(b"\n:::MLLOG ") :])
+    assert (kept["metadata"]["rank"], kept["metadata"]["seq"]) == (0, 1)
+
+
+def test_lines_wait_for_what_was_printed_before_them() -> None:
+    code = "print('before', end=''); from trainkit.event_log import EventLog; EventLog().point('k')"
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    assert out.stdout.startswith(b"before\n:::MLLOG")

@@ -1,0 +1,241 @@
+"""Archives and data folders from a stranger: refused in one line, within bounds, and nothing is written elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import struct
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.bert import prepare as bert
+from experiments.mnist import prepare as mnist
+from trainkit.archives import find_files, gunzip
+from trainkit.errors import Refusal
+from trainkit.prepare import LIST, install, prepared_source, read_prepared
+
+MODEL = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"{}"}
+
+
+def find(source: Path, tmp_path: Path, deep: int = 0) -> dict[str, bytes]:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(exist_ok=True)
+    found = find_files(source, scratch, lambda name: name if name == "wanted" else None, deep)
+    return {name: path.read_bytes() for name, path in found.items()}
+
+
+def refusal(source: Path, tmp_path: Path) -> str:
+    began = time.thread_time()
+    with pytest.raises(Refusal) as refused:
+        find(source, tmp_path)
+    assert time.thread_time() - began < 2
+    said = refused.value.line
+    assert said.startswith(str(source))
+    assert said.isprintable()
+    return said.removeprefix(f"{source}: ")
+
+
+def tar(*members: tuple[str, bytes], mode: str = "w:gz") -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return content.getvalue()
+
+
+def zipped(*members: tuple[str, bytes]) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return content.getvalue()
+
+
+def write(tmp_path: Path, content: bytes) -> Path:
+    path = tmp_path / "source"
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_a_cut_tar_is_one_line(mode: str, tmp_path: Path) -> None:
+    whole = tar(("a/other", os.urandom(3_000)), ("a/wanted", os.urandom(20_000)), mode=mode)
+    assert len(find(write(tmp_path, whole), tmp_path)["wanted"]) == 20_000
+    for cut in (8_000, 1_500):
+        assert refusal(write(tmp_path, whole[:cut]), tmp_path)
+
+
+def test_a_damaged_zip_is_one_line(tmp_path: Path) -> None:
+    whole = bytearray(zipped(("wanted", b"x" * 500), ("other", b"y")))
+    for start in (0, 30, 40, len(whole) - 60, len(whole) - 20):
+        damaged = whole.copy()
+        damaged[start : start + 12] = b"\xff" * 12
+        source = write(tmp_path, bytes(damaged))
+        try:
+            find(source, tmp_path)
+        except Refusal as error:
+            assert error.line.startswith(f"{source}: ")
+    assert "damaged archive" in refusal(write(tmp_path, bytes(whole[:-30])), tmp_path)
+
+
+def test_a_zip_member_that_lies_about_its_size_is_one_line(tmp_path: Path) -> None:
+    for told in (5, 2**31):
+        whole = bytearray(zipped(("wanted", bytes(range(256)) * 40)))
+        for offset in (whole.index(b"PK\x03\x04") + 22, whole.index(b"PK\x01\x02") + 24):
+            whole[offset : offset + 4] = struct.pack("<I", told)
+        assert "wanted cannot be read" in refusal(write(tmp_path, bytes(whole)), tmp_path)
+
+
+def long_name(size: int) -> bytes:
+    """A header that says that a name of `size` bytes follows; tarfile reads it into memory whole."""
+    info = tarfile.TarInfo("name")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, size
+    return gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + b"x" * min(size, 2_000_000))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda: zipped(("wanted", bytes(300_000_000))),
+        lambda: tar(("wanted", bytes(300_000_000))),
+        lambda: tar(("other", bytes(300_000_000)), ("wanted", b"x")),
+    ],
+    ids=["zip", "tar", "tar, another member"],
+)
+def test_a_decompression_bomb_is_refused_before_it_unpacks(content: Callable[[], bytes], tmp_path: Path) -> None:
+    source = write(tmp_path, content())
+    said = refusal(source, tmp_path)
+    assert "unpack to far more: no data set does that" in said
+    assert sum(path.stat().st_size for path in (tmp_path / "scratch").iterdir()) < 100_000_000
+
+
+def test_a_header_as_large_as_memory_is_refused(tmp_path: Path) -> None:
+    assert "a header of 8,000,000,000 bytes" in refusal(write(tmp_path, long_name(8_000_000_000)), tmp_path)
+
+
+def test_a_gzip_bomb_is_refused_before_it_unpacks() -> None:
+    with pytest.raises(ValueError, match="unpacks to more than 1000 bytes|more than 1,000 bytes"):
+        gunzip(gzip.compress(bytes(10_000_000)), 1_000)
+    assert gunzip(gzip.compress(b"x" * 1_000), 1_000) == b"x" * 1_000
+
+
+@pytest.mark.parametrize("name", ["../../wanted", "/tmp/wanted", "..\\..\\wanted", "a/../../wanted"])  # noqa: S108
+@pytest.mark.parametrize("pack", [tar, zipped])
+def test_a_member_name_leads_nowhere(name: str, pack: Callable[..., bytes], tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    assert find(write(inside, pack((name, b"x"))), inside) == {"wanted": b"x"}
+    assert {path.name for path in tmp_path.rglob("*")} == {"inside", "source", "scratch", "wanted"}
+    assert [path.parent.name for path in tmp_path.rglob("wanted")] == ["scratch"]
+
+
+def test_links_and_special_files_are_not_followed_out_of_a_folder_or_an_archive(tmp_path: Path) -> None:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE):
+            info = tarfile.TarInfo("wanted")
+            info.type, info.linkname = kind, "/etc/passwd"
+            archive.addfile(info)
+    assert find(write(tmp_path, content.getvalue()), tmp_path) == {}
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "wanted").symlink_to("/etc/passwd")
+    assert refusal(folder, tmp_path) == "wanted cannot be read: it is a link, and links are not followed"
+    (folder / "wanted").unlink()
+    os.mkfifo(folder / "wanted")
+    assert refusal(folder, tmp_path) == "wanted cannot be read: it is no regular file"
+    (folder / "wanted").unlink()
+    (folder / "away").symlink_to("/")
+    assert find(folder, tmp_path) == {}
+
+
+def test_a_source_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    assert refusal(fifo, tmp_path) == "cannot be read: it is no regular file"
+    assert refusal(Path("/dev/zero"), tmp_path) == "cannot be read: it is no regular file"
+
+
+def test_archives_within_archives_end(tmp_path: Path) -> None:
+    inner = tar(("wanted", b"x"))
+    for _ in range(5):
+        inner = zipped(("inner.tgz", inner), ("x.zip", b"no archive"))
+    assert find(write(tmp_path, inner), tmp_path, deep=2) == {}
+
+
+def model(tmp_path: Path, files: dict[str, bytes]) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def prepare_model(tmp_path: Path, files: dict[str, bytes]) -> str:
+    with pytest.raises(Refusal) as refused:
+        bert._model(model(tmp_path, files), tmp_path)
+    assert refused.value.line.startswith(f"{tmp_path / 'model'}: ")
+    return refused.value.line
+
+
+@pytest.mark.parametrize("config", [b"[" * 100_000, b'{"a":' * 100_000, b"9" * 10_000, b"\xff\xfe", b"null"])
+def test_a_deep_or_broken_config_of_a_model_is_one_line(config: bytes, tmp_path: Path) -> None:
+    assert "its config.json is no JSON object" in prepare_model(tmp_path, {**MODEL, "config.json": config})
+
+
+def test_pickled_weights_are_refused_at_once_with_the_way_out(tmp_path: Path) -> None:
+    files = {**MODEL, "pytorch_model.bin": b"pickle"}
+    del files["model.safetensors"]
+    said = prepare_model(tmp_path, files)
+    assert "its weights are pickled (pytorch_model.bin)" in said
+    assert "take a model with model.safetensors" in said
+
+
+def test_a_prepared_folder_cannot_name_files_elsewhere(tmp_path: Path) -> None:
+    install(tmp_path / "good", "s", {"a": b"x"})
+    assert prepared_source(tmp_path / "good") == "s"
+    for listed in (
+        {"files": {"../good/a": "x"}},
+        {"files": {"/etc/passwd": "x"}},
+        {"files": {"": "x"}},
+        {"files": {"a": 5}},
+        {"files": 5},
+        [],
+        "[" * 50_000,
+    ):
+        text = listed if isinstance(listed, str) else json.dumps(listed)
+        (tmp_path / "good" / LIST).write_text(text)
+        with pytest.raises(ValueError):  # noqa: PT011 - each has its own words
+            read_prepared(tmp_path / "good")
+        assert prepared_source(tmp_path / "good") is None
+
+
+def test_special_files_in_a_data_folder_are_not_opened(tmp_path: Path) -> None:
+    target = tmp_path / "mnist"
+    target.mkdir()
+    for file in mnist.MNIST:
+        os.mkfifo(target / file.name)
+    with pytest.raises(Refusal, match="cannot be read: it is no regular file"):
+        mnist.prepare(tmp_path, target.parent / "mnist")
+
+
+def test_a_file_is_put_in_place_of_a_link_and_not_through_it(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"keep")
+    (tmp_path / "copy").write_bytes(b"new")
+    (tmp_path / "data").mkdir()
+    for content in (b"new", tmp_path / "copy"):
+        (tmp_path / "data" / "a").unlink(missing_ok=True)
+        (tmp_path / "data" / "a").symlink_to(precious)
+        install(tmp_path / "data", "s", {"a": content})
+        assert (tmp_path / "data" / "a").read_bytes() == b"new"
+    assert precious.read_bytes() == b"keep"

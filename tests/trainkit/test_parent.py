@@ -1,0 +1,97 @@
+"""Ranks end with the launcher that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SLEEPER = """
+import sys, time
+from argparse import Namespace
+from pathlib import Path
+if sys.argv[1] == "early":
+    import experiments
+    Path(sys.argv[2], "ready-" + __import__("os").environ["RANK"]).touch()
+    time.sleep(600)
+from trainkit.run import running
+with running("late", Namespace(device="cpu", threads=1, backend="gloo")) as run:
+    Path(sys.argv[2], f"ready-{run.rank}").touch()
+    time.sleep(600)
+"""
+
+
+def wait(condition: object, what: str, seconds: float = 180) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("moment", ["early", "training"])
+def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_path: Path) -> None:
+    (tmp_path / "sleeper.py").write_text(SLEEPER)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [sys.executable, *launcher, str(tmp_path / "sleeper.py"), moment, str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL) as agent:
+        ranks: list[psutil.Process] = []
+        try:
+            wait(lambda: len(list(tmp_path.glob("ready-*"))) == 2, "the ranks never began")
+            ranks = [one for one in psutil.Process(agent.pid).children() if "sleeper.py" in " ".join(one.cmdline())]
+            assert len(ranks) == 2
+            agent.kill()
+            wait(lambda: not any(alive(one) for one in ranks), "the ranks train on without their agent", 10)
+        finally:
+            agent.kill()
+            for one in ranks:
+                if alive(one):
+                    one.kill()
+
+
+def alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_processes_of_spawn_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    words = ["-m", "experiments.mnist.spawn", "--dataset", "digits", "--epochs", "100000", "--device", "cpu"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    lines = tmp_path / "stdout"
+    with lines.open("wb") as out, subprocess.Popen([sys.executable, *words], cwd=ROOT, env=env, stdout=out) as parent:
+        children: list[psutil.Process] = []
+        try:
+            wait(lambda: lines.read_bytes().count(b'"key": "epoch_start"') >= 2, "the training never began")
+            children = [one for one in psutil.Process(parent.pid).children() if "spawn_main" in " ".join(one.cmdline())]
+            assert len(children) == 2
+            parent.send_signal(signal.SIGKILL)
+            wait(lambda: not any(alive(one) for one in children), "the children train on without their parent", 10)
+        finally:
+            parent.kill()
+            for one in children:
+                if alive(one):
+                    one.kill()
+
+
+ASK = """
+import ctypes
+from trainkit.parent import end_with_launcher
+end_with_launcher()
+told = ctypes.c_int()
+ctypes.CDLL(None).prctl(2, ctypes.byref(told))  # PR_GET_PDEATHSIG
+print(told.value)
+"""
+
+
+def test_a_program_that_a_person_started_is_not_tied_to_the_shell() -> None:
+    env = {name: value for name, value in os.environ.items() if name != "TORCHELASTIC_RUN_ID"}
+    for extra, expected in (({}, "0"), ({"TORCHELASTIC_RUN_ID": "x"}, str(int(signal.SIGKILL)))):
+        done = subprocess.run([sys.executable, "-c", ASK], cwd=ROOT, env={**env, **extra}, capture_output=True,
+                              text=True, check=True)  # fmt: skip
+        assert done.stdout.strip() == expected

@@ -1,0 +1,183 @@
+"""Set up the virtual environment from the hash-locked lists of packages, with uv.
+
+    python3 tools/setup.py VENV runtime|kubernetes|develop
+
+`make` calls it. Two set-ups at the same time wait for each other, and one that was cut off continues where it stopped:
+uv keeps what it has fetched. TORCH_CPU names a package index with the CPU-only wheels of PyTorch, for a machine without
+a GPU. This file keeps to the syntax of Python 3.6, so that an old Python gets a sentence and no traceback.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCKS = {
+    "runtime": "requirements.lock",
+    "kubernetes": "requirements-kubernetes.lock",
+    "develop": "requirements-dev.lock",
+}
+SETUP_LOCK = "requirements-setup.lock"
+PYTHONS = ((3, 10), (3, 11))
+CUDA = re.compile(r"(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)==")
+TORCH = re.compile(r"(?m)^(torch|torchvision)==([0-9.]+)")
+SIZES_GB = 2.9, 5.1
+"""To fetch and on disk: most of it is PyTorch with CUDA."""
+CPU_SIZES_GB = 0.4, 1.5
+
+
+class SetupError(Exception):
+    """What the caller can mend, in one line."""
+
+
+def main(venv: Path, stage: str) -> None:
+    """Install one stage and what it stands on, unless the environment has it already."""
+    try:
+        check_machine()
+        venv.mkdir(parents=True, exist_ok=True)
+        with (venv / ".setup.lock").open("w") as lock:
+            wait_for_others(lock, venv)
+            for name in dict.fromkeys(["runtime", stage]):
+                install(venv, name)
+    except SetupError as error:
+        sys.exit(f"error: {error}")
+    except OSError as error:
+        way_out = "free some space" if error.errno == errno.ENOSPC else "make it writable"
+        sys.exit(f"error: {error.filename or venv}: {error.strerror}: {way_out} and call make again")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def check_machine() -> None:
+    """Refuse a Python or a machine that the lists are not made for."""
+    if sys.version_info[:2] not in PYTHONS:
+        here = ".".join(map(str, sys.version_info[:2]))
+        message = f"the packages are locked for Python 3.10 and 3.11, this is {here}: name one, make PYTHON=python3.11"
+        raise SetupError(message)
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        message = f"the packages are locked for Linux on x86-64, this is {platform.system()} on {platform.machine()}"
+        raise SetupError(message)
+
+
+def wait_for_others(lock, venv: Path) -> None:  # type: ignore[no-untyped-def] # noqa: ANN001
+    """Wait until no other set-up works in the same environment."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        say(f"another set-up works in {venv}: waiting until it has ended")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def install(venv: Path, stage: str) -> None:
+    """Install the packages of one stage; its stamp holds the hash of the lists that it was made from."""
+    stamp, made_from = venv / f".{stage}", fingerprint(stage)
+    if stamp.is_file() and stamp.read_text("utf-8") == made_from:
+        stamp.touch()
+        return
+    python = venv / "bin" / "python"
+    if not python.exists() or run([python, "-c", "import pip"], quiet=True):
+        say(f"creating {venv}")
+        if run([sys.executable, "-m", "venv", venv]):
+            raise SetupError("the virtual environment cannot be created: on Debian, install the package python3-venv")
+    uv = [venv / "bin" / "uv", "pip", "install", "--python", python]
+    install_uv(python)
+    lock = ROOT / LOCKS[stage]
+    announce(venv, lock)
+    index = os.environ.get("TORCH_CPU")
+    if index:
+        text = lock.read_text("utf-8")
+        torch = [f"{name}=={version}+cpu" for name, version in TORCH.findall(text)]
+        lock = venv / "without-cuda.lock"
+        lock.write_text(without_cuda(text), "utf-8")
+        fetch([*uv, "--no-deps", "--index-url", index, *torch])
+        uv.append("--no-deps")
+    fetch([*uv, "--require-hashes", "--requirement", lock])
+    if stage == "runtime":
+        fetch([*uv, "--quiet", "--no-deps", "--no-build-isolation", "--editable", ROOT])
+    stamp.write_text(made_from, "utf-8")
+
+
+def install_uv(python: Path) -> None:
+    """Install uv itself, by pip and by its hash."""
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+    if run([*pip, "--requirement", ROOT / SETUP_LOCK]):
+        raise SetupError("uv could not be fetched with pip, whose message is above: see the network, call make again")
+
+
+def announce(venv: Path, lock: Path) -> None:
+    """Say how much will be fetched, before it is, and refuse a disk that is too small for it."""
+    if any(venv.glob("lib/python*/site-packages/torch/__init__.py")):
+        say(f"installing what {venv} lacks of {lock.name}")
+        return
+    fetched_gb, installed_gb = CPU_SIZES_GB if os.environ.get("TORCH_CPU") else SIZES_GB
+    say(f"installing {lock.name} into {venv}: up to {fetched_gb} GB to fetch, {installed_gb} GB on disk")
+    free_gb = shutil.disk_usage(venv).free / 1e9
+    if free_gb < installed_gb:
+        raise SetupError(f"{venv} has {free_gb:.1f} GB of free space: free some, or name another folder with VENV=")
+
+
+def fetch(command: list) -> None:  # type: ignore[type-arg]
+    """Run uv; what it has fetched before a failure is kept."""
+    if run(command):
+        raise SetupError("uv could not install the packages, its message is above; `make` again continues from there")
+
+
+def run(command: list, *, quiet: bool = False) -> int:  # type: ignore[type-arg]
+    """Run a command and return its exit code; its output goes to stderr."""
+    sink = subprocess.DEVNULL if quiet else sys.stderr
+    environment = {**index_of_pip(), **os.environ}
+    words = [str(word) for word in command]
+    if quiet or sys.stderr.isatty():  # uv draws its progress on a terminal only
+        return subprocess.run(words, env=environment, stdout=sink, stderr=sink, check=False).returncode
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        for line in process.stdout or ():
+            if not line.startswith(b" + "):  # uv's list of every package
+                sys.stderr.write(line.decode("utf-8", "replace"))
+                sys.stderr.flush()
+        return process.wait()
+
+
+def index_of_pip() -> dict:  # type: ignore[type-arg]
+    """Give uv the package index and the certificates that pip is set up with: uv does not read pip's settings."""
+    settings = {}
+    if "UV_INDEX_URL" not in os.environ and "UV_DEFAULT_INDEX" not in os.environ:
+        asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+        told = subprocess.run(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout.decode()
+        index = os.environ.get("PIP_INDEX_URL") or told.strip()
+        settings.update({"UV_DEFAULT_INDEX": index} if index else {})
+    if os.environ.get("PIP_CERT"):
+        settings["SSL_CERT_FILE"] = os.environ["PIP_CERT"]
+    return settings
+
+
+def without_cuda(text: str) -> str:
+    """Return a lock file without PyTorch and what its CUDA build needs."""
+    kept, keep = [], True
+    for line in text.splitlines(keepends=True):
+        keep = not CUDA.match(line) if re.match("[a-z]", line) else keep
+        kept += [line] if keep else []
+    return "".join(kept)
+
+
+def fingerprint(stage: str) -> str:
+    """Hash the lists that a stage is installed from."""
+    names = [SETUP_LOCK, "requirements.lock", "pyproject.toml", LOCKS[stage]]
+    parts = [(ROOT / name).read_bytes() for name in names] + [os.environ.get("TORCH_CPU", "").encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

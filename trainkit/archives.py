@@ -1,0 +1,234 @@
+"""Files out of folders and archives from outside, within bounds, by name alone.
+
+Nothing is unpacked under a name that an archive chose, links are not followed, and an archive that unpacks to far more
+than its own size is refused.
+"""
+
+import bz2
+import gzip
+import lzma
+import os
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from trainkit.errors import Refusal, one_line, reason
+from trainkit.files import open_file
+
+MOST_MEMBERS = 100_000
+MOST_BYTES = 4_000_000_000
+"""What one archive may unpack to."""
+MOST_TIMES = 100
+"""How many times larger than itself it may unpack: data and weights shrink to a half, text to a tenth."""
+SMALL = 1_000_000
+"""What any archive may unpack to, however small it is."""
+BLOCK = 1 << 20
+ARCHIVES = (".tar.gz", ".tgz", ".zip", ".whl")
+_BROKEN = (
+    OSError,
+    EOFError,
+    RuntimeError,  # a zip member with a password
+    ValueError,
+    struct.error,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+)
+_DECOMPRESSORS: dict[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
+}
+_USTAR = slice(257, 262)
+
+
+class Budget:
+    """Counts what is unpacked, and refuses what is too much."""
+
+    def __init__(self, place: str, size: int) -> None:
+        self._place = place
+        self._size = size
+        self._left = min(MOST_BYTES, MOST_TIMES * size + SMALL)
+        self._members = 0
+
+    def take(self, count: int) -> None:
+        """Count some bytes."""
+        self._left -= count
+        if self._left < 0:
+            message = f"{self._place}: its {self._size:,} bytes unpack to far more: no data set does that"
+            raise Refusal(message)
+
+    def member(self) -> None:
+        """Count a member."""
+        self._members += 1
+        if self._members > MOST_MEMBERS:
+            message = f"{self._place}: more than {MOST_MEMBERS:,} files in it"
+            raise Refusal(message)
+
+
+def find_files(source: Path, scratch: Path, name_of: Callable[[str], str | None], deep: int = 0) -> dict[str, Path]:
+    """Copy files out of a folder or archive; Refusal says what cannot be read.
+
+    Args:
+        source: a folder, or a tar or zip archive.
+        scratch: an empty folder for the copies.
+        name_of: what the copy of a file is called, given the last part of its name; None leaves the file out. Of
+            several files with one name the first counts.
+        deep: how many archives within one another are looked into; one that cannot be read holds nothing.
+    """
+    found: dict[str, Path] = {}
+    for number, (name, copy) in enumerate(_members(source)):
+        last = name.replace("\\", "/").rpartition("/")[2]
+        wanted = name_of(last)
+        inner = deep and wanted is None and last.endswith(ARCHIVES)
+        if not inner and (wanted is None or wanted in found):
+            continue
+        to = scratch / (f".inner-{number}" if inner else wanted or "")
+        with _reading(f"{source}: {name} cannot be read"):
+            copy(to)
+        if not inner:
+            found[to.name] = to
+            continue
+        below = scratch / f".within-{number}"
+        below.mkdir()
+        with suppress(Refusal):
+            found = {**find_files(to, below, name_of, deep - 1), **found}
+        to.unlink()
+    return found
+
+
+def gunzip(content: bytes, most: int) -> bytes:
+    """Return what gzipped bytes hold; ValueError if they are damaged or hold more than `most` bytes."""
+    try:
+        stream = zlib.decompressobj(wbits=31)
+        plain = stream.decompress(content, most + 1)
+    except zlib.error as error:
+        message = f"a damaged gzip file: {error}"
+        raise ValueError(message) from None
+    if len(plain) > most:
+        message = f"it unpacks to more than {most:,} bytes"
+        raise ValueError(message)
+    if not stream.eof:
+        message = "a damaged gzip file: it ends too early"
+        raise ValueError(message)
+    return plain
+
+
+Member = tuple[str, Callable[[Path], object]]
+
+
+def _members(source: Path) -> Iterator[Member]:
+    """Yield the name of every file, and how it is copied; a copy has to be made before the next member."""
+    if os.path.isdir(source):  # noqa: PTH112 - a name that is too long is no folder
+        yield from _folder_members(source)
+        return
+    if not os.path.lexists(source):
+        message = f"{source}: there is no such folder or archive"
+        raise Refusal(message)
+    with _reading(f"{source}: cannot be read"):
+        file = open_file(source)
+    with file:
+        budget = Budget(str(source), os.fstat(file.fileno()).st_size)
+        head = file.read(512)
+        file.seek(0)
+        with _reading(f"{source}: a damaged archive"):
+            decompress = next((kind for magic, kind in _DECOMPRESSORS.items() if head.startswith(magic)), None)
+            if decompress or head[_USTAR] == b"ustar":
+                yield from _tar_members(decompress(file) if decompress else file, budget)
+            elif head.startswith(b"PK"):
+                yield from _zip_members(file, budget)
+            else:
+                message = f"{source}: neither a folder nor a tar or zip archive"
+                raise Refusal(message)
+
+
+def _folder_members(source: Path) -> Iterator[Member]:
+    budget = Budget(str(source), MOST_BYTES)
+    with _reading(f"{source}: cannot be read"):
+        for folder, folders, names in os.walk(source, onerror=_raise):
+            folders.sort()
+            for name in sorted(names):
+                budget.member()
+                path = Path(folder, name)
+                yield name, lambda to, path=path: _copy(open_file(path, below=source), to, budget)  # type: ignore[misc]
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _tar_members(stream: Any, budget: Budget) -> Iterator[Member]:
+    counted = _Counted(stream, budget)
+    with tarfile.open(fileobj=counted, mode="r|", tarinfo=_BoundedHeader) as archive:  # type: ignore[call-overload]
+        for member in archive:
+            budget.member()
+            content = archive.extractfile(member) if member.isreg() else None
+            if content:
+                yield member.name, partial(_copy, content)
+
+
+def _zip_members(file: BinaryIO, budget: Budget) -> Iterator[Member]:
+    with zipfile.ZipFile(file) as archive:
+        for info in archive.infolist():
+            budget.member()
+            if not info.is_dir():
+                yield info.filename, partial(_copy_checked, archive, info, budget)
+
+
+class _Counted:
+    """A stream that is read once, within a budget."""
+
+    def __init__(self, stream: Any, budget: Budget) -> None:
+        self._stream = stream
+        self._budget = budget
+
+    def read(self, size: int) -> bytes:
+        block: bytes = self._stream.read(min(size, BLOCK))
+        self._budget.take(len(block))
+        return block
+
+
+class _BoundedHeader(tarfile.TarInfo):
+    """A tar header; one that carries text (a long name, pax records) is read into memory whole, so it is bounded."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type not in tarfile.REGULAR_TYPES and self.size > BLOCK:
+            message = f"a header of {self.size:,} bytes"
+            raise tarfile.ReadError(message)
+        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+
+
+def _copy_checked(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget, to: Path) -> None:
+    """Copy a member of a zip; zipfile itself does not notice one that holds more or less than it says."""
+    if _copy(archive.open(info), to, budget) != info.CRC or to.stat().st_size != info.file_size:
+        message = "its size or its checksum is wrong"
+        raise zipfile.BadZipFile(message)
+
+
+def _copy(content: IO[bytes], to: Path, budget: Budget | None = None) -> int:
+    """Copy a stream into a file and return its CRC-32."""
+    checksum = 0
+    with content, to.open("wb") as file:
+        while block := content.read(BLOCK):
+            if budget:
+                budget.take(len(block))
+            checksum = zlib.crc32(block, checksum)
+            file.write(block)
+    return checksum
+
+
+@contextmanager
+def _reading(failed: str) -> Iterator[None]:
+    """Turn what the libraries raise on damaged input into a line."""
+    try:
+        yield
+    except _BROKEN as error:
+        message = f"{one_line(failed)}: {reason(error)}"
+        raise Refusal(message) from None

@@ -1,0 +1,97 @@
+"""The arguments that every program has under the same name, each declared once.
+
+The runner reads `add_argument` calls from the source without running it: a function of this module counts for a program
+whose family imports it by name.
+"""
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from trainkit.errors import REFUSED, one_line
+
+
+class Parser(ArgumentParser):
+    """An argparse parser that says in one line what is wrong, and takes no abbreviations."""
+
+    def __init__(self, description: str | None, prog: str | None = None) -> None:
+        super().__init__(prog, None, description, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """Write one line to stderr and exit."""
+        sys.stderr.write(f"error: {one_line(message).removeprefix('argument ')}\n")
+        raise SystemExit(REFUSED)
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Return the type of a whole number that has a lower bound; the runner reads the bound from the source."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            message = f"at least {least}, not {value}"
+            raise ArgumentTypeError(message)
+        return value
+
+    number.__name__ = "whole number"
+    return number
+
+
+def program_parser(description: str | None) -> Parser:
+    """Return a parser with what every program takes; a family adds its own."""
+    parser = Parser(description)
+    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto")
+    parser.add_argument("--threads", type=at_least(1), default=1, help="CPU threads of each process")
+    return parser
+
+
+def add_backend(parser: ArgumentParser) -> None:
+    """For a program of several processes: what carries their messages."""
+    parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
+
+
+def add_devices(parser: ArgumentParser, default: int, meaning: str) -> None:
+    """For a program that uses several GPUs in one process."""
+    parser.add_argument("--devices", type=at_least(0), default=default, help=meaning)
+
+
+def add_seed(parser: ArgumentParser) -> None:
+    """For a program that draws random numbers."""
+    parser.add_argument("--seed", type=int, default=1)
+
+
+def add_epochs(parser: ArgumentParser, batch_size: int, unit: str) -> None:
+    """For a program that trains by epochs: how many, and what a batch is."""
+    parser.add_argument("--epochs", type=at_least(1), default=15)
+    parser.add_argument("--batch-size", type=at_least(1), default=batch_size, help=f"{unit}; see --scaling")
+    parser.add_argument(
+        "--scaling",
+        choices=["strong", "weak"],
+        default="strong",
+        help="strong: --batch-size is of all processes; weak: of each",
+    )
+    parser.add_argument(
+        "--warmup-steps", type=at_least(0), default=2, help="steps before the clock starts; they are undone"
+    )
+
+
+def add_learning_rate_rule(parser: ArgumentParser) -> None:
+    """For a program that may scale its learning rate with the number of processes."""
+    parser.add_argument(
+        "--lr-rule",
+        choices=["none", "linear"],
+        default="none",
+        help="linear: --lr times the number of processes",
+    )
+
+
+def add_data_dir(parser: ArgumentParser, data: Path, content: str) -> None:
+    """For a program that reads prepared data."""
+    parser.add_argument("--data-dir", default=str(data), help=content)
+
+
+def data_folder(file: str) -> Path:
+    """Return `data/` of the project that a file of `experiments/<family>/` belongs to."""
+    return Path(file).resolve().parents[2] / "data"

@@ -1,0 +1,168 @@
+"""The place of this process among the others, and what it exchanges with them.
+
+torchrun sets the place of every process in its environment; without torchrun there is one process.
+Every function here works without a process group too: then there is no one to exchange with.
+"""
+
+import hashlib
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from trainkit.errors import Refusal
+
+SENT: deque[Tensor] = deque(maxlen=1024)
+"""The tensors that were exchanged last. Gloo's threads drop theirs a moment after an exchange ends;
+were that the last reference, the thread would need Python's lock, which `destroy_process_group`
+holds while it waits for the thread: the process would never end (torch 2.3)."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of this process, in torchrun's terms."""
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_world_size: int = 1
+    node_rank: int = 0
+
+    @classmethod
+    def from_environment(cls) -> "Place":
+        """Read what torchrun set; without it, the only process of a run."""
+        return cls(
+            rank=int(os.environ.get("RANK", "0")),
+            world_size=int(os.environ.get("WORLD_SIZE", "1")),
+            local_rank=int(os.environ.get("LOCAL_RANK", "0")),
+            local_world_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+            node_rank=int(os.environ.get("GROUP_RANK", "0")),
+        )
+
+
+def choose_device(name: str, place: Place) -> torch.device:
+    """Return the CPU or this process's own GPU, which is counted on its node (local rank)."""
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    return torch.device("cuda", place.local_rank)
+
+
+def require_gpus(asked: int, device: torch.device) -> None:
+    """Refuse if a node has fewer GPUs than its processes ask for."""
+    seen = torch.cuda.device_count()
+    if device.type == "cuda" and asked > seen:
+        message = f"{asked} GPUs were asked for on this node and {seen} are seen"
+        raise Refusal(message)
+
+
+def choose_backend(name: str, device: torch.device) -> str:
+    """Return what carries the messages: NCCL between GPUs, Gloo between CPUs, unless named."""
+    if name == "auto":
+        return "nccl" if device.type == "cuda" else "gloo"
+    return name
+
+
+def join_process_group(backend: str, place: Place, device: torch.device) -> None:
+    """Set up the process group; returns when all processes have joined it."""
+    if backend == "nccl" and device.type == "cpu":
+        message = "the nccl backend needs GPUs and this run is on the CPU: use --backend gloo"
+        raise Refusal(message)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if "MASTER_ADDR" in os.environ:
+        dist.init_process_group(backend, rank=place.rank, world_size=place.world_size)
+    else:
+        alone = dist.HashStore()  # type: ignore[attr-defined, no-untyped-call]
+        dist.init_process_group(backend, store=alone, rank=0, world_size=1)
+
+
+def barrier() -> None:
+    """Wait for all ranks."""
+    if not dist.is_initialized():
+        return
+    if dist.get_backend() == "nccl":
+        dist.barrier(device_ids=[torch.cuda.current_device()])
+    else:
+        dist.barrier()
+
+
+def device_of_messages() -> torch.device:
+    """Return where the tensors of a message have to lie: on the GPU for NCCL, in main memory for Gloo."""
+    on_gpu = dist.get_backend() == "nccl"
+    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+
+
+def total(*amounts: float | Tensor) -> list[float]:
+    """Return the sum of each amount over all ranks, in float64."""
+    values = torch.tensor([float(amount) for amount in amounts], dtype=torch.float64)
+    if dist.is_initialized():
+        values = values.to(device_of_messages())
+        SENT.append(values)
+        dist.all_reduce(values)
+    return [float(value) for value in values]
+
+
+def require_equal(what: str, sha256: str) -> None:
+    """Raise if the ranks do not all have the same `what`, by its SHA-256."""
+    if not dist.is_initialized():
+        return
+    mine = torch.tensor(list(bytes.fromhex(sha256)), dtype=torch.uint8)
+    mine = mine.to(device_of_messages())
+    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    SENT.extend([mine, *everyone])
+    dist.all_gather(everyone, mine)
+    others = [rank for rank, theirs in enumerate(everyone) if not torch.equal(theirs, everyone[0])]
+    if others:
+        ranks = ", ".join(map(str, others))
+        message = f"{what} of rank {ranks} are not those of rank 0"
+        raise RuntimeError(message)
+
+
+def share_buffers(model: nn.Module) -> None:
+    """Give all ranks rank 0's buffers (BatchNorm's running statistics), as DDP does.
+
+    Without this every rank would test a model of its own.
+    """
+    if dist.is_initialized():
+        for buffer in model.buffers():
+            dist.broadcast(buffer, src=0)
+
+
+def fingerprint(tensors: Sequence[Tensor]) -> str:
+    """Return one SHA-256 over the bytes of all tensors, in their order."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def wait_for_neighbours(place: Place, seconds: float = 30) -> None:
+    """Wait until all processes of this node are about to leave, or until time is up.
+
+    torchrun ends a node's other processes as soon as one fails: what they still have to print would be lost. They
+    connect to an abstract socket, which has a name but no file; its name holds the process id of their torchrun.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ or place.local_world_size == 1:
+        return  # no torchrun started this process, so none will end it
+    name = f"\0leaving-{os.getppid()}"
+    deadline = time.monotonic() + seconds
+    # An error means that time is up, or that the others are gone. This process has printed everything.
+    with ExitStack() as held, socket.socket(socket.AF_UNIX) as own, suppress(OSError):
+        if place.local_rank == 0:
+            own.bind(name)
+            own.listen(place.local_world_size)
+            for _ in range(place.local_world_size - 1):
+                own.settimeout(max(deadline - time.monotonic(), 0.001))
+                held.enter_context(own.accept()[0])
+            return
+        while own.connect_ex(name) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        own.settimeout(max(deadline - time.monotonic(), 0.001))
+        own.recv(1)  # nothing is sent: the first process closes the connection when all are there

@@ -1,0 +1,206 @@
+"""What a program that trains by epochs reports: the clock of each, the test after it, and the totals.
+
+A family of programs adds what its data is, and how its model is called (`Report.describe_data`, `Report.outputs`).
+"""
+
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from trainkit import distributed
+from trainkit import process_facts as facts
+from trainkit.errors import Refusal
+from trainkit.run import Run
+
+
+def global_batch_size(args: Namespace, workers: int) -> int:
+    """Return the samples of one step of all `workers` (processes, or devices of one process)."""
+    size: int = args.batch_size
+    if args.scaling == "weak":
+        return size * workers
+    if size < workers:
+        message = (
+            f"a global batch of {size} cannot be shared by {workers} processes:"
+            " --batch-size must be at least their number"
+        )
+        raise Refusal(message)
+    return size
+
+
+class Batch(Protocol):
+    """A rank's part of one global batch; only its first `samples` count, because an empty part has a stand-in."""
+
+    @property
+    def labels(self) -> Tensor:
+        """[n], int64."""
+
+    @property
+    def samples(self) -> int:
+        """How many are the rank's own."""
+
+    @property
+    def global_samples(self) -> int:
+        """How many all ranks have together."""
+
+
+@dataclass
+class Totals:
+    """The sums of an epoch; on the device, so that no step waits for the host."""
+
+    loss_sum: Tensor
+    on_progress: Callable[[int], None]
+    samples: int = 0
+    global_samples: int = 0
+    steps: int = 0
+    places: int = 0
+    """Positions in the batches, padding included, if a family counts them."""
+
+    def add(self, batch: Batch, losses: Tensor, places: int = 0) -> None:
+        """Count a step: the losses [n] of this rank's samples, without its stand-in."""
+        self.loss_sum += losses[: batch.samples].sum(dtype=torch.float64)
+        self.samples += batch.samples
+        self.global_samples += batch.global_samples
+        self.places += places
+        self.steps += 1
+        self.on_progress(self.global_samples)
+
+
+@dataclass
+class Report:
+    """Reports the run as event lines, and keeps what the last of them sum up.
+
+    Args:
+        data: has a training set `train` and a test set `test`, each with a length.
+        batch_size: the global one.
+    """
+
+    run: Run
+    data: Any
+    args: Namespace
+    batch_size: int
+    train_seconds: float = 0.0
+    eval_seconds: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Report what is trained on."""
+        if self.run.first:
+            log = self.run.log
+            log.point("seed", self.args.seed)
+            log.point("global_batch_size", self.batch_size)
+            log.point("train_samples", len(self.data.train))
+            log.point("eval_samples", len(self.data.test))
+            self.describe_data()
+
+    def describe_data(self) -> None:
+        """Report what the data is, by its hash."""
+        raise NotImplementedError
+
+    def outputs(self, model: nn.Module) -> Iterable[tuple[Batch, Tensor]]:
+        """Yield this rank's batches of the test set with the model's outputs [n, classes], in fp32."""
+        raise NotImplementedError
+
+    def of_epoch(self, totals: Totals) -> dict[str, Any]:  # noqa: ARG002 - for a family that has more to report
+        """Return what else to report of an epoch; called on every rank."""
+        return {}
+
+    @contextmanager
+    def epoch(self, epoch: int, lr: float) -> Iterator[Totals]:
+        """Run the clock of `train_seconds` around a block that trains one epoch."""
+        run, count = self.run, len(self.data.train)
+        next_progress = time.monotonic() + 1
+
+        def on_progress(samples: int) -> None:
+            nonlocal next_progress
+            if run.first and time.monotonic() >= next_progress:
+                next_progress = time.monotonic() + 1
+                run.log.point("progress", samples, epoch_num=epoch, train_samples=count)
+
+        zero = torch.zeros((), dtype=torch.float64, device=run.device)
+        totals = Totals(zero, on_progress)
+        with run.phase("epoch", epoch_num=epoch, epochs=self.args.epochs) as phase:
+            yield totals
+            seconds = phase.stop_clock()
+            phase.metadata |= {"train_seconds": seconds, "samples": totals.samples, "steps": totals.steps}
+            loss_sum, trained = distributed.total(totals.loss_sum, totals.samples)
+            require_count("trained on", trained, count)
+            loss = loss_sum / count
+            more = self.of_epoch(totals)
+            if run.first:
+                phase.metadata |= {
+                    "trained_samples": int(trained),
+                    "loss": loss,
+                    "loss_hex": loss.hex(),
+                    "lr": lr,
+                    "global_batch_size": self.batch_size,
+                    **more,
+                }
+        self.train_seconds += seconds
+        self.losses.append(loss)
+
+    def evaluate(self, model: nn.Module, epoch: int) -> None:
+        """Test the model on exact shards of the test set; every sample counts once."""
+        run, count = self.run, len(self.data.test)
+        loss_sum = torch.zeros((), dtype=torch.float64, device=run.device)
+        correct = torch.zeros((), dtype=torch.int64, device=run.device)
+        samples = 0
+        model.eval()
+        with run.phase("eval", epoch_num=epoch) as phase, torch.no_grad():
+            for batch, outputs in self.outputs(model):
+                logits, labels = outputs[: batch.samples], batch.labels[: batch.samples]
+                loss_sum += cross_entropy(logits, labels, reduction="none").sum(dtype=torch.float64)
+                correct += (logits.argmax(dim=1) == labels).sum()
+                samples += batch.samples
+            phase.metadata["samples"] = samples
+            all_correct, tested, loss = distributed.total(correct, samples, loss_sum)
+            self.eval_seconds += phase.stop_clock()
+        model.train()
+        require_count("tested on", tested, count)
+        loss /= count
+        self.accuracies.append(all_correct / count)
+        if run.first:
+            run.log.point(
+                "eval_accuracy",
+                self.accuracies[-1],
+                epoch_num=epoch,
+                correct=int(all_correct),
+                samples=count,
+                loss=loss,
+                loss_hex=loss.hex(),
+            )
+
+    def finish(self, model: nn.Module) -> None:
+        """Compare the ranks' parameters and report the totals; best and final accuracy are both among them."""
+        sha256 = self.run.require_equal_parameters(model)
+        self.run.log.point("parameters", sha256, equal_on_all_ranks=True)
+        trained = len(self.data.train) * self.args.epochs
+        stats: dict[str, float] = {
+            "train_seconds": self.train_seconds,
+            "eval_seconds": self.eval_seconds,
+            **facts.peak_memory(self.run.device),
+            "samples_per_second": trained / self.train_seconds,
+        }
+        if self.run.first:
+            best = max(self.accuracies)
+            stats |= {
+                "final_accuracy": self.accuracies[-1],
+                "best_accuracy": best,
+                "best_epoch": 1 + self.accuracies.index(best),
+                "final_loss": self.losses[-1],
+            }
+        self.run.log.point("tracked_stats", stats)
+
+
+def require_count(did: str, counted: float, count: int) -> None:
+    """Raise if the ranks together did not see each sample once."""
+    if counted != count:
+        message = f"{int(counted)} samples were {did}; the set has {count}"
+        raise RuntimeError(message)

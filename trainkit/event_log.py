@@ -1,0 +1,176 @@
+r"""Event lines: what a program reports about itself, one line of JSON at a time.
+
+The convention is MLPerf logging's (https://github.com/mlcommons/logging): a line begins with
+``:::MLLOG`` and holds ``namespace``, ``time_ms``, ``event_type``, ``key``, ``value``, ``metadata``.
+``metadata`` always has ``rank`` and ``seq``, which counts a rank's lines from 0 without a gap, so
+that a reader sees if a line was lost. In your own program::
+
+    log = EventLog(rank)
+    log.start("run_start")
+    with log.phase("data"):  # data_start, then data_stop with the seconds
+        ...
+    log.point("eval_accuracy", 0.98, epoch_num=1)
+    log.stop("run_stop", status="success")
+"""
+
+import json
+import math
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+MARK = ":::MLLOG "
+LINE_BYTES = 4096
+"""The longest line: POSIX promises that a write of up to this many bytes to a pipe stays whole."""
+
+
+class Phase:
+    """The running clock of one phase; `metadata` is what its stop event will carry.
+
+    Args:
+        synchronise: waits until the device and the other ranks are done.
+    """
+
+    def __init__(self, synchronise: Callable[[], None]) -> None:
+        self.metadata: dict[str, Any] = {}
+        self._synchronise = synchronise
+        self._seconds: float | None = None
+        synchronise()
+        self._began = time.monotonic()
+
+    def stop_clock(self) -> float:
+        """Stop the clock (once) and return the seconds; what follows is no longer measured."""
+        if self._seconds is None:
+            self._synchronise()
+            self._seconds = time.monotonic() - self._began
+        return self._seconds
+
+
+class EventLog:
+    """The event lines of one rank.
+
+    Args:
+        rank: the process's number among all processes of the run, from 0.
+        fd: the file descriptor that takes the lines; 1 is standard output.
+        synchronise: called at both ends of every phase, before its clock is read.
+    """
+
+    def __init__(self, rank: int = 0, *, fd: int = 1, synchronise: Callable[[], None] = lambda: None) -> None:
+        self.rank = rank
+        self._fd = fd
+        self._seq = 0
+        self._lock = threading.Lock()
+        self._synchronise = synchronise
+
+    def point(self, key: str, value: object = None, /, **metadata: object) -> None:
+        """Report a value at one point in time."""
+        self._emit("POINT_IN_TIME", key, value, metadata)
+
+    def start(self, key: str, value: object = None, /, **metadata: object) -> None:
+        """Report that an interval begins."""
+        self._emit("INTERVAL_START", key, value, metadata)
+
+    def stop(self, key: str, value: object = None, /, **metadata: object) -> None:
+        """Report that an interval ends."""
+        self._emit("INTERVAL_END", key, value, metadata)
+
+    @contextmanager
+    def phase(self, name: str, /, **metadata: object) -> Iterator[Phase]:
+        """Put `<name>_start` and `<name>_stop` around a block, the latter with its `seconds`.
+
+        A block that raises gets no stop: its interval never ended.
+        """
+        phase = Phase(self._synchronise)
+        self.start(f"{name}_start", **metadata)
+        yield phase
+        seconds = phase.stop_clock()
+        self.stop(f"{name}_stop", **metadata, seconds=seconds, **phase.metadata)
+
+    def _emit(self, event_type: str, key: str, value: object, metadata: dict[str, Any]) -> None:
+        with self._lock:  # the node's utilization is reported by another thread
+            own = {"rank": self.rank, "seq": self._seq}
+            event = {
+                "namespace": "",
+                "time_ms": int(time.time() * 1000),
+                "event_type": event_type,
+                "key": key,
+                "value": value,
+                "metadata": own | metadata | own,
+            }
+            self._seq += 1
+            sys.stdout.flush()  # what was printed before this line stays before it
+            _write_whole(self._fd, line(event))
+
+
+def line(event: dict[str, Any]) -> bytes:
+    """Return an event as one line of strict JSON, at most LINE_BYTES long.
+
+    It begins with a newline, because another process may have left half a line in the pipe. Long
+    strings are shortened, with a mark, until the line fits; then the largest fields go.
+    """
+    event = _strict(event)
+    while len(encoded := _encoded(event)) > LINE_BYTES:
+        _shorten(event)
+    return encoded
+
+
+def _encoded(event: dict[str, Any]) -> bytes:
+    text = json.dumps(event, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+    return f"\n{MARK}{text}\n".encode(errors="backslashreplace")
+
+
+def _strict(value: Any) -> Any:
+    """Return `value` in JSON's own types; a float that JSON lacks (NaN, infinity) is null."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(item) for item in value]
+    return str(value)
+
+
+def _shorten(event: dict[str, Any]) -> None:
+    """Halve the longest string of the event or, if all are short, drop its largest field."""
+    holder, name = max(_strings(event), key=lambda place: len(place[0][place[1]]))
+    text = holder[name]
+    shorter = f"{text[: len(text) // 2]}... ({len(text)} characters)"
+    if len(shorter) < len(text):
+        holder[name] = shorter
+        return
+    metadata = event["metadata"]
+    droppable = [field for field in metadata if field not in {"rank", "seq", "dropped"}]
+    if droppable:
+        del metadata[max(droppable, key=lambda field: len(json.dumps(metadata[field])))]
+        metadata["dropped"] = metadata.get("dropped", 0) + 1
+    else:
+        event["value"] = None
+
+
+def _strings(value: Any) -> Iterator[tuple[Any, Any]]:
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for name, item in items:
+        if isinstance(item, str):
+            yield value, name
+        else:
+            yield from _strings(item)
+
+
+def _write_whole(fd: int, data: bytes) -> None:
+    """Write all of `data`: in one write unless the reader takes only a part of it."""
+    while data:
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:  # the pipe is non-blocking, and full
+            select.select([], [fd], [])

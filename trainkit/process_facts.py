@@ -1,0 +1,76 @@
+"""What only a process of the run knows: itself, its device, its versions, its environment."""
+
+import importlib
+import os
+import platform
+import resource
+import socket
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from trainkit.sources import hash_sources, read_sources
+
+ENVIRONMENT = ("NCCL_", "GLOO_", "OMP_", "CUDA_VISIBLE_DEVICES", "PYTORCH_", "TORCH_", "PET_")
+"""Prefixes of the environment variables that are reported. An allow-list lets no secret out."""
+
+
+def of_process(device: torch.device, program: str) -> dict[str, Any]:
+    """Return the facts that `run_start` carries besides the program and its arguments."""
+    return {
+        "host": socket.gethostname(),
+        "sources_sha256": sources_sha256(program),
+        "pid": os.getpid(),
+        "device": str(device),
+        "device_name": device_name(device),
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "nccl": nccl_version(),
+        "threads": torch.get_num_threads(),
+        "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT)},
+    }
+
+
+def sources_sha256(program: str) -> str:
+    """Hash the code that this process runs, as the runner does: an image may hold another than a checkout."""
+    return hash_sources(read_sources(project_root(), program))
+
+
+def project_root() -> Path:
+    """Return the folder whose `experiments/` this process imports; for a program from elsewhere, the current one."""
+    try:
+        return Path(next(iter(importlib.import_module("experiments").__path__))).parent
+    except (ImportError, StopIteration):
+        return Path.cwd()
+
+
+def device_name(device: torch.device) -> str | None:
+    """Return the model of the GPU or CPU, or None if it cannot be read."""
+    if device.type == "cuda":
+        seen = torch.cuda.device_count()
+        return torch.cuda.get_device_name(device) if (device.index or 0) < seen else None
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def nccl_version() -> str | None:
+    """Return the version of the NCCL that this torch was built with, if any."""
+    if not (torch.version.cuda and dist.is_available() and dist.is_nccl_available()):
+        return None
+    return ".".join(map(str, torch.cuda.nccl.version()))
+
+
+def peak_memory(device: torch.device) -> dict[str, int]:
+    """Return the most memory that this process held so far, in bytes."""
+    peaks = {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    if device.type == "cuda":
+        peaks["device_peak_bytes"] = torch.cuda.max_memory_allocated(device)
+    return peaks

@@ -1,0 +1,46 @@
+"""Who gets which sample: the one sharding rule of all programs.
+
+Each epoch has one order of all samples, drawn from (seed, epoch) and so the same on every rank.
+The global batch k is ``order[k * B : (k + 1) * B]``; the last one may be short and is kept. Each
+rank takes a contiguous, near-equal slice of every global batch. So an epoch sees each sample
+exactly once at any number of processes: nothing is padded, repeated or dropped (torch's
+`DistributedSampler` repeats samples until the count divides by the number of processes).
+"""
+
+import hashlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+
+def shard(count: int, rank: int, world_size: int) -> range:
+    """Return the positions, out of `count`, that belong to `rank`: contiguous and near-equal."""
+    return range(count * rank // world_size, count * (rank + 1) // world_size)
+
+
+def global_batches(count: int, batch_size: int) -> Iterator[range]:
+    """Cut `count` positions into global batches; the last one holds the rest."""
+    for start in range(0, count, batch_size):
+        yield range(start, min(start + batch_size, count))
+
+
+def rank_slices(count: int, batch_size: int, rank: int, world_size: int) -> Iterator[tuple[range, int]]:
+    """Yield this rank's positions in each global batch, and that batch's size.
+
+    A slice is empty if a short last batch has fewer samples than there are ranks.
+    """
+    for batch in global_batches(count, batch_size):
+        mine = shard(len(batch), rank, world_size)
+        yield range(batch.start + mine.start, batch.start + mine.stop), len(batch)
+
+
+def generator(seed: int, *purpose: int | str) -> torch.Generator:
+    """Return a random generator of its own for each purpose under one seed."""
+    digest = hashlib.sha256(repr((seed, *purpose)).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> Tensor:
+    """Return the order [count] in which an epoch visits the samples, equal on all ranks."""
+    return torch.randperm(count, generator=generator(seed, "order", epoch))

@@ -1,0 +1,133 @@
+"""The utilization of a node during a run: processors, memory, network and GPUs, in a `load` event each second.
+
+The first process of every node samples, in a thread of its own: psutil for the machine (all of it, also inside a
+container), NVML through nvidia-ml-py for the GPUs. If one of the two is not installed, its fields are missing.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from trainkit.event_log import EventLog
+
+SECONDS = 1.0
+SHORTEST = 0.1
+"""A last sample sooner than this after the one before would mean nothing."""
+_INSIDE = ("lo", "veth", "docker", "br-", "cni", "virbr")
+"""Prefixes of interfaces whose traffic stays on the machine, or is counted at another interface too."""
+
+Sample = Callable[[], dict[str, float]]
+
+
+class Utilization:
+    """Samples the node while a block runs: every second, and once more at its end.
+
+    Args:
+        log: takes the events.
+        gpus: how many GPUs of the node the run uses, from the first visible one.
+    """
+
+    def __init__(self, log: EventLog, gpus: int = 0) -> None:
+        self._log = log
+        self._number_of_gpus = gpus
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="utilization", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        """Sample at even distances, however long a sample takes."""
+        # Made here: psutil keeps the last sample of each thread.
+        samples = [sample for sample in (_machine(), _gpus(self._number_of_gpus)) if sample]
+        began = last = time.monotonic()
+        ended = not samples
+        while not ended:
+            ended = self._end.wait(max(0.0, SECONDS - (time.monotonic() - began) % SECONDS))
+            if not ended or time.monotonic() - last >= SHORTEST:
+                last = time.monotonic()
+                self._log.point("load", **{name: value for sample in samples for name, value in sample().items()})
+
+
+def _machine() -> Sample | None:
+    """Return a sampler of processors, memory and network; rates are those since the sample before."""
+    try:
+        import psutil  # noqa: PLC0415 - optional
+    except ImportError:
+        return None
+    state: dict[str, Any] = {"time": time.monotonic(), "moved": _moved(psutil)}
+    psutil.cpu_percent()  # counts from here
+
+    def sample() -> dict[str, float]:
+        now, moved = time.monotonic(), _moved(psutil)
+        seconds = now - state["time"] or SECONDS
+        rates = {f"{name}_bytes_per_second": round((moved[name] - state["moved"][name]) / seconds) for name in moved}
+        state.update(time=now, moved=moved)
+        memory = psutil.virtual_memory()
+        return {"cpu_percent": psutil.cpu_percent(), "memory_bytes": memory.total - memory.available, **rates}
+
+    return sample
+
+
+def _moved(psutil: Any) -> dict[str, int]:
+    """Count what the network has moved so far, in bytes; processes of one machine exchange over loopback."""
+    counts = psutil.net_io_counters(pernic=True)
+    outside = [count for name, count in counts.items() if not name.startswith(_INSIDE)]
+    return {
+        "sent": sum(count.bytes_sent for count in outside),
+        "received": sum(count.bytes_recv for count in outside),
+        "loopback": sum(count.bytes_sent for name, count in counts.items() if name == "lo"),
+    }
+
+
+def _gpus(number: int) -> Sample | None:
+    """Return a sampler of the first visible GPUs: how busy they are, and how full, whoever uses them."""
+    if not number:
+        return None
+    try:
+        import pynvml  # type: ignore[import-untyped] # noqa: PLC0415 - optional
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        handles = _visible(pynvml, os.environ.get("CUDA_VISIBLE_DEVICES"))[:number]
+    except pynvml.NVMLError:
+        return None
+
+    def sample() -> dict[str, float]:
+        seen: dict[str, float] = {}
+        for index, handle in enumerate(handles):
+            with suppress(pynvml.NVMLError):  # not every GPU reports it: one that is cut into MIG instances does not
+                seen[f"gpu{index}_percent"] = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
+            with suppress(pynvml.NVMLError):
+                seen[f"gpu{index}_memory_bytes"] = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+        return seen
+
+    return sample
+
+
+def _visible(pynvml: Any, chosen: str | None) -> list[Any]:
+    """Return NVML's handles in the order in which CUDA counts them: by number, or by the prefix of a UUID."""
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    if chosen is None:
+        return handles
+    names = {handle: pynvml.nvmlDeviceGetUUID(handle) for handle in handles}
+    found = []
+    for word in (word.strip() for word in chosen.split(",")):
+        fits = [handle for handle in handles if word and names[handle].startswith(word)]
+        if word.isdecimal():
+            fits = handles[int(word) : int(word) + 1]
+        if not fits:  # CUDA ignores what follows
+            break
+        found.append(fits[0])
+    return found
