@@ -13,6 +13,7 @@ from runner.core.errors import RequestError
 from runner.targets.compose.base_images import NAMES, read_lock
 from runner.targets.compose.engine import check_compose, reach
 from runner.targets.kubernetes.client import PATHS, Cluster, ClusterError
+from tests.support.fork_server import ForkServer
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -21,10 +22,22 @@ settings.load_profile("kit")
 
 ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = pytest.StashKey[list[str]]()
+FORK_SERVER = pytest.StashKey[ForkServer]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files again; then read the diff")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start one server for all workers of pytest-xdist; it imports nothing before it is asked."""
+    if not hasattr(config, "workerinput"):
+        config.stash[FORK_SERVER] = ForkServer()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if FORK_SERVER in config.stash:
+        config.stash[FORK_SERVER].close()
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ import pytest
 
 from runner.definitions import experiment as definition
 from runner.definitions.published import figures
+from tests.support.fork_server import command as command_of
 
 ROOT = Path(__file__).resolve().parents[1]
 TRACKED = subprocess.run(
@@ -62,8 +63,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+    path = (
+        f"{Path(command_of('runner')).parent}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )
+    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "PET_MONITOR_INTERVAL": "0.1"}
     return subprocess.run(
         command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
     )

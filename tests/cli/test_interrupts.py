@@ -17,6 +17,8 @@ STARTED = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from runner.cli import main
+
+pytestmark = pytest.mark.real_processes
 sys.argv = ["runner", *sys.argv[1:]]
 print("started", file=sys.stderr, flush=True)
 main()

@@ -23,6 +23,8 @@ from tests.support.launches import (
 )
 from tests.support.projects import RUNNER, Ended, Project
 
+pytestmark = pytest.mark.real_processes
+
 FILL = """
 for number in range(400):
     print("x" * 10_000, flush=True)

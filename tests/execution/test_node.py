@@ -16,6 +16,8 @@ from tests.support.launches import BEGINNING, END, WAIT, ended, until, words_are
 if TYPE_CHECKING:
     from tests.support.projects import Project
 
+pytestmark = pytest.mark.real_processes
+
 NODE = ("node", "tiny", "--device", "cpu")
 
 

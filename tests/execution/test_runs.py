@@ -152,6 +152,7 @@ log._seq += 2
     assert record["malformed"][0].startswith("raw/node0-rank0.stdout:")
 
 
+@pytest.mark.real_processes
 def test_a_node_whose_agent_dies_is_named(project: Project) -> None:
     kill = "if RANK == 1:\n    time.sleep(1)\n    os.kill(os.getppid(), signal.SIGKILL)\n"
     one_run(project, BEGINNING + kill + WAIT, "2x1")

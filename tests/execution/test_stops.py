@@ -23,6 +23,8 @@ from tests.support.launches import (
 if TYPE_CHECKING:
     from tests.support.projects import Project
 
+pytestmark = pytest.mark.real_processes
+
 
 @pytest.mark.parametrize("polite", [True, False], ids=["ends when asked", "ignores SIGTERM"])
 def test_a_run_that_overruns_its_time_is_ended(project: Project, polite: bool) -> None:  # noqa: FBT001

@@ -1,10 +1,12 @@
 """Programs started as people start them, once for all tests that look at the same run."""
 
-import atexit
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,10 +18,12 @@ import torch
 
 from runner.definitions.data import environment, prepare_command
 from tests.experiments import tiny_bert
-from tests.support.fork_server import ForkServer
+from tests.support.fork_server import command
 
 ROOT = Path(__file__).parents[2]
 MARK = b":::MLLOG "
+GRACE_SECONDS = 10.0
+"""What the other ranks get after one has failed; torchrun's own is 30."""
 KEEP = str(Path(__file__).parent / "keep_parameters.py")
 
 
@@ -54,18 +58,54 @@ class Ended:
         return [data["loss_hex"] for data in metadata if "loss_hex" in data]
 
 
-@cache
-def server() -> ForkServer:
-    """The process from which programs are forked; it ends with the tests."""
-    one = ForkServer()
-    atexit.register(one.close)
-    return one
-
-
 def start(program: list[str], processes: int | None, extra: dict[str, str]) -> Ended:
-    """Run a module or file, in so many processes as torchrun would start, or as one plain process."""
-    code, stdout, stderr = server().run(program, processes, extra)
-    return Ended(code, stdout, stderr.decode())
+    """Run a module or file, in so many processes as torchrun would start, or as one plain process.
+
+    Its processes are forked from one that has imported torch. What torchrun adds (the agent, its messages, restarts) is
+    not here: tests of the launch start a real torchrun, and one test compares the two.
+    """
+    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    environment, place = {**os.environ, **own, **extra}, {}
+    if processes is not None:
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "GROUP_RANK": "0"}
+        place |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(processes))
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # opened once: every process appends
+        ranks = [
+            subprocess.Popen(
+                [command("python"), *program],
+                cwd=ROOT,
+                env={**environment, **place, **({"RANK": str(rank), "LOCAL_RANK": str(rank)} if place else {})},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+            for rank in range(processes or 1)
+        ]
+        code = ends(ranks)
+        out.seek(0)
+        err.seek(0)
+        return Ended(code if processes is None else int(code != 0), out.read(), err.read().decode())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def ends(ranks: list[subprocess.Popen[bytes]], seconds: float = 120) -> int:
+    """Wait for all ranks; the first failure ends the others after a grace. Return the first exit code that is not 0."""
+    code, deadline, running = 0, time.monotonic() + seconds, list(ranks)
+    while running:
+        for rank in [one for one in running if one.poll() is not None]:
+            running.remove(rank)
+            if rank.returncode and not code:
+                code, deadline = rank.returncode, time.monotonic() + GRACE_SECONDS
+        if time.monotonic() > deadline:
+            for rank in running:
+                rank.kill()
+        time.sleep(0.005)
+    return code
 
 
 def start_with_torchrun(program: list[str], processes: int | None, extra: dict[str, str]) -> Ended:

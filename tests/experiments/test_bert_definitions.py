@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.experiments import tiny_bert
+from tests.support.fork_server import command
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNNER = str(Path(sys.executable).with_name("runner"))
 DATA = ROOT / "data" / "bert"
 
 
 def records(results: Path, *words: str) -> list[dict[str, Any]]:
     """Run an experiment on the CPU and return its records."""
     done = subprocess.run(
-        [RUNNER, "run", *words, "--repeat", "1", "--device", "cpu", "--results", str(results)],
+        [command("runner"), "run", *words, "--repeat", "1", "--device", "cpu", "--results", str(results)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.definitions.experiment import files
+from tests.support.fork_server import command
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNNER = str(Path(sys.executable).with_name("runner"))
 LAYOUTS = {
     "quickstart": "1x1,1x2",
     "mnist": "1x1,2+3",
@@ -84,7 +83,7 @@ def run(name: str, only: list[str], changes: list[str], results: Path) -> list[d
     words = [word for cells in only for word in ("--only", cells)]
     words += [word for change in changes for word in ("--set", change)]
     done = subprocess.run(
-        [RUNNER, "run", name, *words, "--repeat", "1", "--device", "cpu", "--results", str(results)],
+        [command("runner"), "run", name, *words, "--repeat", "1", "--device", "cpu", "--results", str(results)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,14 @@ import pytest
 
 from bench.gpu_check.checks import Check, Plan, checks
 from bench.gpu_check.results import own_lines, read, verdict
+from tests.support.fork_server import command
 
 ROOT = Path(__file__).parents[2]
 
 
 def gpu_check(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "bench.gpu_check", "--records", str(folder), "--data-dir", str(folder), *words],
+        [command("python"), "-m", "bench.gpu_check", "--records", str(folder), "--data-dir", str(folder), *words],
         cwd=ROOT,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
@@ -58,10 +58,10 @@ def test_a_table_and_a_record_tell_what_each_program_did(tmp_path: Path) -> None
 
 
 def test_a_check_that_fails_is_told_with_its_own_words_and_the_others_go_on(tmp_path: Path) -> None:
-    words = ["--device", "cpu", "--small", "--processes", "2", "--only", "resnet50", "--timeout-seconds", "0.5"]
+    words = ["--device", "cpu", "--small", "--processes", "2", "--only", "resnet50", "--timeout-seconds", "0.1"]
     done = gpu_check(tmp_path, *words)
     assert done.returncode == 1
-    assert done.stdout.count("failed: not done after 0.5 seconds") == 3
+    assert done.stdout.count("failed: not done after 0.1 seconds") == 3
     assert "Traceback" not in done.stderr.splitlines()
 
 
@@ -123,9 +123,9 @@ def test_an_event_that_was_cut_off_is_missed() -> None:
 
 
 def test_a_refusal_of_the_program_stands_before_the_launcher_s_report(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
+    launcher = [command("torchrun"), "--standalone", "--monitor-interval", "0.1", "--nproc-per-node", "1"]
     words = ["-m", "experiments.resnet50.pipelined", "--device", "cpu", "--micro-batches", "9", "--batch-size", "4"]
-    done = subprocess.run([*command, *words], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    done = subprocess.run([*launcher, *words], cwd=ROOT, capture_output=True, timeout=60, check=False)
     assert own_lines(done.stderr) == ["error: --micro-batches 9: a batch has 4 images only"]
     result = read(Check("ResNet50", "resnet50.pipelined", {"data_dir": tmp_path}, 1), 1, done.stdout, done.stderr, 1.0)
     assert result.last_lines[-1] == "error: --micro-batches 9: a batch has 4 images only"

@@ -18,8 +18,9 @@ def weird_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def project(weird_path: Path, tmp_path: Path) -> Project:
-    return make_project(weird_path, tmp_path / "cache")
+def project(weird_path: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Project:
+    real = any(request.node.get_closest_marker(name) for name in ("real_processes", "engine", "cluster"))
+    return make_project(weird_path, tmp_path / "cache", forked=not real)
 
 
 @pytest.fixture(scope="session")

@@ -1,152 +1,281 @@
-"""Programs started from a process that has imported torch once, for tests that do not test the launch itself.
+"""Python processes forked from one that has imported torch, for tests that do not test the start itself.
 
-Importing torch takes seconds in every process, far longer than these programs train. The server imports it once and
-forks a child for each rank, with torchrun's environment. What torchrun adds (the agent, its messages, restarts) is not
-here: tests of the launch start a real torchrun, and one test compares the two.
+Importing torch takes seconds of a core in every process, far longer than most programs of the tests run. The server
+imports it once; `fork_client.py` stands where `python` would: it hands its arguments, environment, folder and open
+files to the server, which forks a child, and it passes signals on and ends as the child ends. So a real runner starts a
+real torchrun agent, which starts real ranks. What sees the difference (marks in /proc, limits set before the start, the
+moments of Python's own start) is tested with real processes.
 """
 
 from __future__ import annotations
 
+import array
+import atexit
+import builtins
+import gc
+import io
 import json
 import os
 import runpy
+import selectors
+import shlex
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
-import time
-import traceback
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-GRACE_SECONDS = 10.0
-"""What the other ranks get after one has failed; torchrun's own is 30."""
+FOLDER = "KIT_FORK_SERVER"
+"""The variable that names the folder with the server's socket and its commands."""
 PRELOADED = (
     "torch",
-    "torch.distributed",
+    "torch.distributed.run",
     "torch.nn.parallel",
     "torch.multiprocessing.spawn",
     "torchvision",
     "transformers",
+    "transformers.models.bert.modeling_bert",
+    "sklearn.datasets",
+    "psutil",
+    "runner.cli",
+    "runner.execution.run",
+    "runner.targets.local",
+    "runner.targets.watchdog",
+    "runner.report.summarize",
 )
+COMMANDS = {"python": "", "runner": "runner", "torchrun": "torchrun"}
 
 
 class ForkServer:
-    """The server, and how a test talks to it."""
+    """The server of a test run, and the folder with commands that stand for `python`, `runner` and `torchrun`."""
 
     def __init__(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        self._folder = tempfile.TemporaryDirectory(prefix="kit-fork-")
+        folder = Path(self._folder.name)
+        real = Path(sys.executable)
+        client = shlex.join([str(real), "-SEs", str(Path(__file__).with_name("fork_client.py"))])
+        for name, script in COMMANDS.items():
+            path = folder / name
+            words = shlex.join([str(folder / "socket"), str(real), *([str(real.with_name(script))] if script else [])])
+            path.write_text(f'#!/bin/sh\nexec {client} {words} "$@"\n')
+            path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        os.environ[FOLDER] = str(folder)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.fork_server"],
+            [real, "-m", __name__, folder],
             cwd=ROOT,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-
-    def run(
-        self, program: list[str], processes: int | None, env: dict[str, str], seconds: float = 120
-    ) -> tuple[int, bytes, bytes]:
-        """Run `-m module words` or `file words` in so many ranks, or alone; return exit code, stdout and stderr."""
-        with tempfile.TemporaryDirectory() as folder:
-            asked = {"program": program, "processes": processes, "env": env, "folder": folder, "seconds": seconds}
-            assert self._process.stdin
-            assert self._process.stdout
-            self._process.stdin.write(json.dumps(asked).encode() + b"\n")
-            self._process.stdin.flush()
-            code = int(self._process.stdout.readline())
-            return code, Path(folder, "stdout").read_bytes(), Path(folder, "stderr").read_bytes()
+        assert self._process.stdout
+        assert self._process.stdout.readline() == b"listening\n"
 
     def close(self) -> None:
-        """End the server."""
+        """End the server, and with it what it has forked."""
         self._process.communicate()
+        self._folder.cleanup()
 
 
-def serve() -> None:
-    """Answer requests, one line each, until the other side closes."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # nothing that a library prints may look like an answer
+def command(name: str) -> str:
+    """Return the path of a command whose processes are forked: `python`, `runner` or `torchrun`."""
+    return str(Path(os.environ[FOLDER]) / name)
+
+
+class _Server:
+    """Forks a child for each client, tells the client how it ended, and passes the client's signals on."""
+
+    def __init__(self, folder: str) -> None:
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(Path(folder, "socket")))
+        self._listening.listen(64)
+        self._waking, self._woken = os.pipe2(os.O_NONBLOCK)
+        signal.set_wakeup_fd(self._woken)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._clients: dict[int, socket.socket] = {}
+        self._selector = selectors.DefaultSelector()
+        for file in (self._listening, sys.stdin.buffer, self._waking):
+            self._selector.register(file, selectors.EVENT_READ)
+        os.write(1, b"listening\n")
+        os.dup2(2, 1)
+
+    def serve(self) -> dict[str, Any]:
+        """Serve until stdin is closed; return only in a child, with what it is to run."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._listening:
+                    if asked := self._accept():
+                        return asked
+                elif key.fileobj is sys.stdin.buffer:
+                    for pid in self._clients:
+                        os.kill(pid, signal.SIGKILL)
+                    os._exit(0)
+                elif key.fileobj == self._waking:
+                    os.read(self._waking, 4096)
+                    self._reap()
+                elif key.data in self._clients:
+                    self._signal(key.data)
+
+    def _accept(self) -> dict[str, Any] | None:
+        """Read a request and fork; return it in the child."""
+        client, _ = self._listening.accept()
+        asked, files = _read(client)
+        if asked:
+            _import(asked["python"])
+            if not (pid := os.fork()):
+                self._leave(client)
+                return {**asked, "files": files}
+            self._clients[pid] = client
+            self._selector.register(client, selectors.EVENT_READ, pid)
+        for file in files:
+            os.close(file)
+        return None
+
+    def _leave(self, client: socket.socket) -> None:
+        """In a child: close what is the server's."""
+        signal.set_wakeup_fd(-1)
+        self._selector.close()
+        for one in (self._listening, client, *self._clients.values()):
+            one.close()
+        os.close(self._waking)
+        os.close(self._woken)
+
+    def _reap(self) -> None:
+        while self._clients:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            client = self._clients.pop(pid)
+            with suppress(KeyError):  # it is gone
+                self._selector.unregister(client)
+            with suppress(OSError):
+                client.sendall(status.to_bytes(4, "little"))
+            client.close()
+
+    def _signal(self, pid: int) -> None:
+        """Pass a client's signal on; a client that is gone was killed, and so is its child."""
+        try:
+            number = self._clients[pid].recv(1)
+        except OSError:
+            number = b""
+        if not number:
+            self._selector.unregister(self._clients[pid])
+        os.kill(pid, number[0] if number else signal.SIGKILL)
+
+
+def _read(client: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """Read a request: its length with three open files, then JSON; None if the client was killed on the way."""
+    begun, ancillary, _, _ = client.recvmsg(8, socket.CMSG_SPACE(12))
+    files = array.array("i")
+    for _, _, data in ancillary:
+        files.frombytes(data[:12])
+    length, text = int.from_bytes(begun, "little"), b""
+    while len(text) < length and (more := client.recv(length - len(text))):
+        text += more
+    return (json.loads(text) if text and len(text) == length else None), list(files)
+
+
+def _import(python: str) -> None:
+    """Import what is preloaded, at the first request."""
+    if sys.executable == python:
+        return
+    import multiprocessing.spawn  # noqa: F401, PLC0415 - it keeps the real Python: it hands open files to its children
+
+    sys.executable = python
     for name in PRELOADED:
         __import__(name)
-    for line in sys.stdin.buffer:
-        answers.write(f"{_run(json.loads(line))}\n")
-        answers.flush()
+    gc.collect()
+    gc.freeze()  # a child's collector would copy every page
 
 
-def _run(asked: dict[str, Any]) -> int:
-    """Fork the ranks and wait for them; the first failure ends the others after a grace."""
-    count = asked["processes"] or 1
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())} if asked["processes"] else {}
-    running = {_fork(rank, count, place if asked["processes"] else None, asked) for rank in range(count)}
-    code, deadline = 0, time.monotonic() + asked["seconds"]
-    while running:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid in running:
-            running.remove(pid)
-            ended = os.waitstatus_to_exitcode(status)
-            if ended and not code:
-                code, deadline = (1 if asked["processes"] else ended), time.monotonic() + GRACE_SECONDS
-        if time.monotonic() > deadline:
-            for one in running:
-                os.kill(one, signal.SIGKILL)
-            code = code or 124
-        time.sleep(0.002)
-    return code
+def become(asked: dict[str, Any]) -> list[str]:
+    """Make this child what the client is: its session, open files, folder, environment; return its arguments."""
+    os.setsid()
+    for number in (signal.SIGCHLD, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
+    for number, file in enumerate(asked["files"]):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    words = list(asked["argv"])
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    while words and words[0] == "-u":
+        unbuffered, words = True, words[1:]
+    _open_standard_files(unbuffered=unbuffered)
+    own = [path for path in sys.path if path not in ("", str(ROOT))]
+    sys.path[:] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path] + own
+    import torch  # noqa: PLC0415 - here it is a look-up
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
+    return words
 
 
-def _fork(rank: int, count: int, place: dict[str, str] | None, asked: dict[str, Any]) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
+def _open_standard_files(*, unbuffered: bool) -> None:
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        raw = io.FileIO(number, "w", closefd=False)
+        plain = unbuffered or number == 2
+        file = io.TextIOWrapper(
+            raw if unbuffered else io.BufferedWriter(raw),  # type: ignore[arg-type]
+            encoding="utf-8",
+            errors="strict" if number == 1 else "backslashreplace",
+            line_buffering=plain or os.isatty(number),
+            write_through=plain,
+        )
+        setattr(sys, name, file)
+        setattr(sys, f"__{name}__", file)
+
+
+def execute(words: list[str]) -> None:
+    """Run what follows `python` on a command line: -m and a module, -c and a text, or a file."""
+    how, *rest = words
+    if how == "-m":
+        sys.argv = rest
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+        sys.modules.pop(rest[0], None)  # preloaded: it is to run once more, as the main module
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif how == "-c":
+        sys.argv = ["-c", *rest[1:]]
+        sys.path.insert(0, "")
+        builtins.exec(rest[0], vars(sys.modules["__main__"]))  # noqa: S102 - as the interpreter does
+    else:
+        sys.argv = words
+        sys.path.insert(0, str(Path(how).parent))
+        runpy.run_path(how, run_name="__main__")
+
+
+def end(words: list[str]) -> None:
+    """Run it, and end as Python does, but for taking apart all that was imported: that takes longer than most runs."""
+    code: Any = 0
     try:
-        os.environ.update(asked["env"])
-        if place is not None:
-            numbers = {
-                "RANK": rank,
-                "LOCAL_RANK": rank,
-                "WORLD_SIZE": count,
-                "LOCAL_WORLD_SIZE": count,
-                "GROUP_RANK": 0,
-            }
-            os.environ.update({**place, **{name: str(number) for name, number in numbers.items()}})
-        for number, name in ((1, "stdout"), (2, "stderr")):
-            os.dup2(os.open(Path(asked["folder"], name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        code = _execute(asked["program"])
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)  # no clean-up of the server's own
-
-
-def _execute(program: list[str]) -> int:
-    """Run a module or a file as `__main__`; return what Python would exit with."""
-    try:
-        if program[0] == "-m":
-            sys.argv = program[1:]
-            runpy.run_module(program[1], run_name="__main__", alter_sys=True)
-        else:
-            sys.argv = program
-            runpy.run_path(program[0], run_name="__main__")
+        execute(words)
     except SystemExit as ended:
-        if ended.code is None or isinstance(ended.code, int):
-            return ended.code or 0
-        sys.stderr.write(f"{ended.code}\n")
-        return 1
-    except BaseException:  # noqa: BLE001 - as the interpreter does at its top
-        traceback.print_exc()
-        return 1
-    return 0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        code = ended.code
+    except BaseException as error:  # noqa: BLE001 - as the interpreter does at its top
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    with suppress(BrokenPipeError):
+        sys.stdout.flush()
+    if code == -signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit((code or 0) & 0xFF)
 
 
 if __name__ == "__main__":
-    serve()
+    end(become(_Server(sys.argv[1]).serve()))

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support import fork_server
+
 ROOT = Path(__file__).parents[2]
 RUNNER = str(Path(sys.executable).with_name("runner"))
 WEIRD = 'it\'s a "wéird" pàth, 目 %20 #1?'
@@ -79,6 +81,13 @@ class Project:
 
     root: Path
     env: dict[str, str] = field(default_factory=dict)
+    forked: bool = True
+    """Whether its processes are forked from one that has imported torch, or real from their start."""
+
+    @property
+    def command(self) -> str:
+        """The command `runner`."""
+        return fork_server.command("runner") if self.forked else RUNNER
 
     def program(self, name: str, source: str) -> Path:
         path = self.root.joinpath("experiments", *name.split(".")).with_suffix(".py")
@@ -109,14 +118,14 @@ class Project:
         within: float = 120,
     ) -> Ended:
         environment = self.environment(env) if only_env is None else only_env
-        command = [RUNNER, *map(str, words)]
+        command = [self.command, *map(str, words)]
         done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, timeout=within, check=False)
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, *words: str | Path, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """Start the command in a process group of its own, as a shell does."""
         return subprocess.Popen(
-            [RUNNER, *map(str, words)],
+            [self.command, *map(str, words)],
             cwd=self.root,
             env=self.environment(env),
             stdout=subprocess.PIPE,
@@ -152,11 +161,11 @@ class Project:
         return re.sub(r"CPU, \d+ cores", "CPU, <n> cores", text)
 
 
-def make_project(root: Path, cache: Path) -> Project:
+def make_project(root: Path, cache: Path, *, forked: bool = True) -> Project:
     (root / "experiments").mkdir(parents=True)
     (root / "experiments" / "__init__.py").touch()
     env = {"XDG_CACHE_HOME": str(cache), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", "PYTHONPATH": str(ROOT)}
-    project = Project(root, env)
+    project = Project(root, env, forked=forked)
     project.program("toys.ok", OK)
     project.define()
     return project

@@ -37,6 +37,8 @@ watchdog.release(guard)
 """
 MARKED = """
 import os, signal, sys, time
+
+pytestmark = pytest.mark.real_processes
 if sys.argv[1] == "ignores":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("here", flush=True)
