@@ -220,6 +220,7 @@ def test_on_a_terminal_there_is_a_table_and_live_progress_with_nothing_eaten_as_
         assert expected in shown.decode()
 
 
+@pytest.mark.real_processes
 def test_a_defect_of_ours_is_one_line_with_a_log_to_send(project: Project, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import runner.definitions.experiment as d\nd.files = lambda root: 1 / 0\n"

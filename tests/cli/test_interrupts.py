@@ -13,12 +13,12 @@ import pytest
 from tests.support.launches import until
 from tests.support.projects import Project
 
+pytestmark = pytest.mark.real_processes
+
 STARTED = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from runner.cli import main
-
-pytestmark = pytest.mark.real_processes
 sys.argv = ["runner", *sys.argv[1:]]
 print("started", file=sys.stderr, flush=True)
 main()

@@ -16,6 +16,8 @@ from runner.targets.children import end_marked, end_orphans, marks
 from tests.support.launches import BEGINNING, WAIT, one_run, processes_of, until, words_are_printed
 from tests.support.projects import Project
 
+pytestmark = pytest.mark.real_processes
+
 RUNNER = """
 import sys
 from pathlib import Path
@@ -37,8 +39,6 @@ watchdog.release(guard)
 """
 MARKED = """
 import os, signal, sys, time
-
-pytestmark = pytest.mark.real_processes
 if sys.argv[1] == "ignores":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("here", flush=True)
