@@ -6,11 +6,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= $(shell expr $$(nproc) + 1)
-SIDE_BY_SIDE = -n $(JOBS) --dist loadfile
+SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+FAST = $(addprefix tests/,core definitions records report targets trainkit test_rooms.py test_packaging.py)
 export TORCH_CPU ?=
 export RESULTS ?= results
 
-.PHONY: run test test-real test-cluster lint bench picture gpu-check data kubernetes lock golden clean
+.PHONY: run test check test-real test-cluster lint bench picture gpu-check data kubernetes lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
@@ -18,6 +19,9 @@ run: $(VENV)/.runtime ## train for real, write to results/, print the table
 
 test: lint ## every check; tests that need an engine, a cluster or real data are left out if there is none
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+check: lint ## what takes less than a minute, for the way of working: style, types, and the tests that train nothing
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not real_processes" $(FAST)
 
 REAL ?= engine or cluster or mnist or bert
 test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster or real data; none may be left out

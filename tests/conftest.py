@@ -21,6 +21,8 @@ settings.register_profile("kit", deadline=None)  # a machine that others use too
 settings.load_profile("kit")
 
 ROOT = Path(__file__).resolve().parents[1]
+SLOWEST_FIRST = ("experiments", "fuzz", "contract", "cluster", "containers", "execution", "test_documents.py", "cli")
+"""Below tests/: what a worker of pytest-xdist should begin with, so that none is left with a long file at the end."""
 LEFT_OUT = pytest.StashKey[list[str]]()
 FORK_SERVER = pytest.StashKey[ForkServer]()
 
@@ -46,7 +48,9 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs an engine or a cluster if there is none; fail if KIT_REQUIRE names it."""
+    """Put slow files first; leave out what needs an engine or a cluster if there is none, unless KIT_REQUIRE has it."""
+    places = {name: number for number, name in enumerate(SLOWEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.relative_to(ROOT / "tests").parts[0], len(places)))
     config.stash[LEFT_OUT] = []
     for marker, (what, missing_for) in NEEDS.items():
         need = [item for item in items if item.get_closest_marker(marker)]

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -15,9 +14,9 @@ import pytest
 from runner.core.errors import RequestError
 from runner.definitions import data
 from runner.definitions.experiment import files, load
+from tests.support import fork_server
 
 ROOT = Path(__file__).parents[2]
-RUNNER = str(Path(sys.executable).with_name("runner"))
 PREPARE = '''
     """Bring two numbers to the data folder."""
 
@@ -107,14 +106,14 @@ def test_an_experiment_with_its_own_data_is_one_folder_and_touches_nothing_else(
     write_family(project)
     assert data.families(project) == ["bert", "line", "mnist"]
     assert "line" in [path.stem for path in files(project)]
-    listed = run(project, RUNNER, "list")
+    listed = run(project, fork_server.command("runner"), "list")
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "line\tWhat do the numbers add up to?" in listed.stdout.splitlines()
-    planned = run(project, RUNNER, "plan", "line")
+    planned = run(project, fork_server.command("runner"), "plan", "line")
     assert planned.returncode == 0, planned.stderr
     assert "torchrun -m experiments.line.fit" in planned.stdout
 
-    early = run(project, RUNNER, "run", "line", "--device", "cpu")
+    early = run(project, fork_server.command("runner"), "run", "line", "--device", "cpu")
     assert early.returncode == 1
     assert "run `runner prepare line`" in early.stderr
     shutil.rmtree(project / "results")
@@ -125,11 +124,11 @@ def test_an_experiment_with_its_own_data_is_one_folder_and_touches_nothing_else(
         command, cwd=project, env=data.environment(project), capture_output=True, text=True, check=False
     )
     assert (prepared.returncode, prepared.stderr) == (0, "two numbers\n")
-    done = run(project, RUNNER, "run", "line", "--device", "cpu")
+    done = run(project, fork_server.command("runner"), "run", "line", "--device", "cpu")
     assert done.returncode == 0, done.stderr
     [record] = (json.loads(path.read_bytes()) for path in project.glob("results/line/*/run.json"))
     assert (record["status"], record["metrics"]["final_loss"]) == ("completed", 7.0)
-    summary = run(project, RUNNER, "summarize", "--format", "csv")
+    summary = run(project, fork_server.command("runner"), "summarize", "--format", "csv")
     assert summary.returncode == 0, summary.stderr
     assert summary.stdout.splitlines()[1].startswith("line,")
     after = {path: path.stat().st_mtime_ns for path in project.rglob("*") if path.is_file()}

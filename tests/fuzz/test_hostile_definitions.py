@@ -1,7 +1,6 @@
 """Whatever a definition or an archive holds: it is read, or refused in one printable line, in under two seconds.
 
-Everything runs in this process, through the functions that `runner plan` and `runner prepare` call. `CASES` is the
-number of cases of each of the six kinds.
+Everything runs in this process, through the functions that `runner plan` and `runner prepare` call.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from runner.core.layout import Layout
 from runner.core.yaml_reader import scalar
 from runner.definitions.experiment import KEYS, load
 from runner.definitions.plan import make_plan
+from tests.fuzz.sizes import DEFINITIONS
 from trainkit.errors import Refusal
 
-CASES = 700
 SECONDS = 2.0
-fuzz = settings(max_examples=CASES, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+fuzz = settings(max_examples=DEFINITIONS, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 SOURCE = """
 parser.add_argument("--lr", type=float)
 parser.add_argument("--steps", type=int)

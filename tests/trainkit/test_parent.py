@@ -35,6 +35,7 @@ def wait(condition: object, what: str, seconds: float = 180) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.real_processes
 @pytest.mark.parametrize("moment", ["early", "training"])
 def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_path: Path) -> None:
     (tmp_path / "sleeper.py").write_text(SLEEPER)
@@ -60,6 +61,7 @@ def alive(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.real_processes
 def test_processes_of_spawn_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     words = ["-m", "experiments.mnist.spawn", "--dataset", "digits", "--epochs", "100000", "--device", "cpu"]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
