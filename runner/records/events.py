@@ -84,7 +84,7 @@ def parse_checked(line: bytes) -> Event | None:
 
 
 def read_events(file: BinaryIO) -> Iterator[Block]:
-    """Yield everything that a process printed, in order, block by block; memory stays bounded whatever is in the file."""
+    """Yield everything that a process printed, block by block; memory stays bounded whatever is in the file."""
     number = 1
     for text, too_long in _whole_lines(file):
         if too_long:
