@@ -27,7 +27,7 @@ _LARGEST_COUNT = 10**15
 class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=False):
     """One run, as compared; `same` is what has to be the same in all runs of a claim, by name."""
 
-    path: str
+    path: str = ""
     experiment: str
     target: str
     status: str
@@ -67,8 +67,11 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
         return " ".join([self.layout, *(str(value) for value in self.axes.values())])
 
 
-def summary_of(record: Record, path: str) -> RunSummary:
-    """Reduce a record to what the table needs; ValueError for a record that cannot be compared with any other."""
+def summary_of(record: Record) -> RunSummary:
+    """Reduce a record to what the table needs; ValueError for a record that cannot be compared with any other.
+
+    Where the record lies is for the reader to add.
+    """
     launch = record.launch
     doubts = Doubts()
     for doubt in record.doubts:
@@ -81,7 +84,6 @@ def summary_of(record: Record, path: str) -> RunSummary:
     count = _Counts(doubts)
     cores = count("cores", launch.host.get("cores"), most=MOST_CORES)
     summary = RunSummary(
-        path=path,
         experiment=_name(launch.experiment),
         target=_name(launch.target),
         status=record.status,

@@ -18,7 +18,7 @@ from runner.records.finalize import reparse
 from runner.records.folder import RunFolder, begin
 from runner.records.provenance import describe_runner
 from runner.report import formats as report
-from runner.report.cache import _cache_file, read_results
+from runner.report.reading import read_results
 from runner.report.summarize import summarize
 
 if TYPE_CHECKING:

@@ -164,7 +164,7 @@ def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make)
     assert record.status == "completed"
     assert record.metrics["train_seconds"] == 6.0
     assert [(one.rank, one.node) for one in record.ranks] == [(0, 0), (1, 1), (2, 1)]
-    same = summary_of(record, "tiny/run").same
+    same = summary_of(record).same
     assert same["image"] == "sha256:12"
     assert same["code"] == "f" * 64
 
