@@ -51,12 +51,13 @@ def main() -> None:
             warm = [_pair(results, Path(folder, "cache0")) for _ in range(WARM_PAIRS)]
             grown = [_grown(results, Path(folder, "cache0"), count + number) for number in range(COLD_PAIRS)]
         typer = median(typer for typer, _, _ in (*cold, *warm, *grown))
+        said = [
+            f"{what} {in_typers(median(ours for _, ours, _ in pairs), typer)}, {max(peak for _, _, peak in pairs):.0f} MB"
+            for what, pairs in (("warm", warm), ("with one more run", grown), ("cold", cold))
+        ]
         print(
-            f"summary: {count:,} records take warm {in_typers(median(ours for _, ours, _ in warm), typer)}, after one more "
-            f"run {in_typers(median(ours for _, ours, _ in grown), typer)}, and cold "
-            f"{in_typers(median(ours for _, ours, _ in cold), typer)} times import typer, and "
-            f"{max(peak for _, _, peak in warm):.0f} MB warm, {max(peak for _, _, peak in cold):.0f} MB cold "
-            f"({goal.text()}), medians of {WARM_PAIRS} and {COLD_PAIRS} pairs"
+            f"summary: {count:,} records in times of import typer: {'; '.join(said)} ({goal.text()}), "
+            f"medians of {WARM_PAIRS} pairs warm, else {COLD_PAIRS}"
         )
 
 
