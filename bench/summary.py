@@ -51,9 +51,10 @@ def main() -> None:
             warm = [_pair(results, Path(folder, "cache0")) for _ in range(WARM_PAIRS)]
             grown = [_grown(results, Path(folder, "cache0"), count + number) for number in range(COLD_PAIRS)]
         typer = median(typer for typer, _, _ in (*cold, *warm, *grown))
+        named = (("warm", warm), ("with one more run", grown), ("cold", cold))
         said = [
-            f"{what} {in_typers(median(ours for _, ours, _ in pairs), typer)}, {max(peak for _, _, peak in pairs):.0f} MB"
-            for what, pairs in (("warm", warm), ("with one more run", grown), ("cold", cold))
+            f"{what} {in_typers(median(ours for _, ours, _ in pairs), typer)}, {max(mb for _, _, mb in pairs):.0f} MB"
+            for what, pairs in named
         ]
         print(
             f"summary: {count:,} records in times of import typer: {'; '.join(said)} ({goal.text()}), "
