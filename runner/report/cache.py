@@ -111,7 +111,7 @@ class Cache:
                     database.executemany(delete, [(folder,) for folder in gone])
                 database.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", rows[0])
                 database.executemany("INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?)", rows[1])
-        except (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError):
+        except (sqlite3.Error, OSError, TypeError, ValueError, OverflowError):
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
@@ -134,7 +134,7 @@ class Cache:
                     for folder, checksum, data in database.execute(query, values):
                         if folder in known and checksum == _checksum(data):
                             yield folder, data
-        except (sqlite3.Error, TypeError):  # none yet, or a damaged one: then every record is read
+        except (sqlite3.Error, TypeError, ValueError):  # none yet, or a damaged one: then every record is read
             return
 
 

@@ -24,8 +24,8 @@ from runner.records.folder import RunFolder, begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
-from runner.report.reading import read_results
 from runner.report.notes import notes as notes_of
+from runner.report.reading import read_results
 from runner.report.summarize import summarize
 
 if TYPE_CHECKING:
