@@ -92,7 +92,8 @@ def test_a_pod_that_has_not_started_says_why(pod: dict[str, Any], text: str | No
 
 
 def pod(state: dict[str, Any], **metadata: Any) -> Pod:
-    made = Pod(None, 1, io.BytesIO(), queue.SimpleQueue())  # type: ignore[arg-type]
+    cluster = type("Cluster", (), {"namespace": "lab"})()
+    made = Pod(cluster, 1, io.BytesIO(), queue.SimpleQueue())
     statuses = [{"name": "pytorch", "state": state, "imageID": "registry.lab/kit@sha256:12"}]
     made.state = PodState(
         {
@@ -101,7 +102,6 @@ def pod(state: dict[str, Any], **metadata: Any) -> Pod:
             "status": {"phase": "Running", "containerStatuses": statuses},
         }
     )
-    made._cluster = type("Cluster", (), {"namespace": "lab"})()
     return made
 
 
