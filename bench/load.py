@@ -14,7 +14,7 @@ GOAL = 0.5
 
 def main() -> None:
     """Print the share of one core that a sample and its event take of a second."""
-    sample = load._machine()  # noqa: SLF001 - what the thread calls
+    sample = load.machine_sampler()
     if sample is None:
         print("load: psutil is not installed")
         return

@@ -6,7 +6,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from bench.timing import Cost, abba, cost, interval, tool, typer_seconds
+from bench.timing import Cost, abba, cost, interval, tool, typer_cost
 
 PAIRS = 6
 GOAL_SECONDS = 0.3
@@ -28,7 +28,7 @@ def main() -> None:
     cpu = interval([ours.cpu_seconds - plain.cpu_seconds for plain, ours in short])
     print(
         f"overhead: no length: runner run adds {wall.text(' s')} wall and {cpu.text(' s')} CPU to plain torchrun"
-        f" (goal: at most {GOAL_SECONDS:g} s; import typer takes {typer_seconds():.2f} s), {PAIRS} ABBA pairs"
+        f" (goal: at most {GOAL_SECONDS:g} s; import typer takes {typer_cost().wall_seconds:.2f} s), {PAIRS} ABBA pairs"
     )
     shares = [100 * (ours.cpu_seconds - plain.cpu_seconds) / plain.wall_seconds for plain, ours in long]
     walls = [ours.wall_seconds - plain.wall_seconds for plain, ours in long]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-import sys
-
-from bench.timing import abba, tool
+from bench.timing import IMPORT_TYPER, abba, in_typers, median, tool
 
 PAIRS = 15
 GOAL = 1.5
@@ -13,10 +10,9 @@ GOAL = 1.5
 
 def main() -> None:
     """Print the medians and their ratio."""
-    pairs = abba([sys.executable, "-c", "import typer"], [tool("runner"), "--help"], PAIRS)
-    typer = statistics.median(one.wall_seconds for one, _ in pairs)
-    ours = statistics.median(one.wall_seconds for _, one in pairs)
+    pairs = abba(IMPORT_TYPER, [tool("runner"), "--help"], PAIRS)
+    typer, ours = median(one for one, _ in pairs), median(one for _, one in pairs)
     print(
-        f"startup: runner --help {ours * 1000:.0f} ms, import typer {typer * 1000:.0f} ms: "
-        f"{ours / typer:.2f} times (goal: at most {GOAL}), medians of {PAIRS} ABBA pairs"
+        f"startup: runner --help takes {in_typers(ours, typer)} times import typer (goal: at most {GOAL}), "
+        f"medians of {PAIRS} ABBA pairs"
     )

@@ -1,65 +1,85 @@
-"""`runner summarize` of 10,000 and 100,000 records: warm, which is with its cache, and cold."""
+"""`runner summarize` of 10,000 and 100,000 records in units of `import typer`: warm, with its cache, and cold."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
-import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from bench.timing import IMPORT_TYPER, Cost, cost, in_typers, median
 from runner.records.schema import SCHEMA, Launch, NodeExit, Outcome, RankFacts, Record
 
-GOALS = {10_000: "under 0.5 s warm and 200 MB", 100_000: "under 5 s"}
-WARM_ROUNDS = 5
-# The command, which in the end tells its own peak: what wait4 reports has this process's in it.
+
+@dataclass(frozen=True)
+class Goal:
+    """At most so many times `import typer`, with the cache and without one, and so many MB."""
+
+    warm: int
+    cold: int | None
+    megabytes: int
+
+    def text(self) -> str:
+        """Write it."""
+        cold = f", cold at most {self.cold}" if self.cold else ""
+        return f"goal: warm at most {self.warm}{cold}, and {self.megabytes} MB warm"
+
+
+GOALS = {10_000: Goal(4, 24, 200), 100_000: Goal(16, None, 300)}
+WARM_PAIRS = 7
+COLD_PAIRS = 3
+# The command, which in the end says its own peak: what wait4 reports has this process's in it.
 _COMMAND = """
-import atexit, sys
+import atexit, os
 from pathlib import Path
 peak = lambda: next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
-atexit.register(lambda: print(peak(), file=sys.stderr))
+atexit.register(lambda: Path(os.environ["KIT_BENCH_PEAK"]).write_text(peak()))
 from runner.cli import main
 main()
 """
 
 
 def main() -> None:
-    """Print seconds and memory of the command, for each size."""
+    """Print what the command takes for each size, in units of `import typer`, and its memory."""
     for count, goal in GOALS.items():
         with tempfile.TemporaryDirectory() as folder:
             results = Path(folder, "results")
             _write(results, count)
-            environment = {**os.environ, "XDG_CACHE_HOME": str(Path(folder, "cache"))}
-            cold, _ = _time(results, environment)
-            warm, megabytes = min(_time(results, environment) for _ in range(WARM_ROUNDS))
+            cold = [_pair(results, Path(folder, f"cache{number}")) for number in range(COLD_PAIRS)]
+            warm = [_pair(results, Path(folder, "cache0")) for _ in range(WARM_PAIRS)]
+            grown = [_grown(results, Path(folder, "cache0"), count + number) for number in range(COLD_PAIRS)]
+        typer = median(typer for typer, _, _ in (*cold, *warm, *grown))
+        named = (("warm", warm), ("with one more run", grown), ("cold", cold))
+        said = [
+            f"{what} {in_typers(median(ours for _, ours, _ in pairs), typer)}, {max(mb for _, _, mb in pairs):.0f} MB"
+            for what, pairs in named
+        ]
         print(
-            f"summary: {count:,} records: {warm:.2f} s warm, {cold:.2f} s cold, {megabytes:.0f} MB (goal: {goal}), "
-            f"best of {WARM_ROUNDS}"
+            f"summary: {count:,} records in times of import typer: {'; '.join(said)} ({goal.text()}), "
+            f"medians of {WARM_PAIRS} pairs warm, else {COLD_PAIRS}"
         )
 
 
-def _time(results: Path, environment: dict[str, str]) -> tuple[float, float]:
-    """Return the wall seconds of the command and its peak memory in MB."""
+def _pair(results: Path, cache: Path) -> tuple[Cost, Cost, float]:
+    """Return what `import typer` and the command take, one behind the other, and the command's memory in MB."""
+    peak = results.with_name("peak")
     command = [sys.executable, "-c", _COMMAND, "summarize", str(results), "--format", "json"]
-    began = time.perf_counter()
-    done = subprocess.run(
-        command,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    seconds = time.perf_counter() - began
-    return seconds, int(done.stderr.split()[-2]) / 1024
+    typer = cost(IMPORT_TYPER)
+    ours = cost(command, {"XDG_CACHE_HOME": str(cache), "KIT_BENCH_PEAK": str(peak)})
+    return typer, ours, int(peak.read_text().split()[1]) / 1024
 
 
-def _write(results: Path, count: int) -> None:
+def _grown(results: Path, cache: Path, number: int) -> tuple[Cost, Cost, float]:
+    """Add a record before the pair."""
+    _write(results, number + 1, number)
+    return _pair(results, cache)
+
+
+def _write(results: Path, count: int, first: int = 0) -> None:
     """Make records as a lab would have them: cells of three repeats, some hundred experiments, real sizes."""
-    for number in range(count):
+    for number in range(first, count):
         layout = ("1x1", "1x2", "1x4", "2x4")[number // 3 % 4]
         name = f"bench-{number // 120}"
         record = _record(name, layout, number)

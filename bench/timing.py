@@ -12,8 +12,13 @@ import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parents[1]
+IMPORT_TYPER = [sys.executable, "-c", "import typer"]
 # Every process of a rank writes its own CPU seconds on its way out; Python imports this file at its start.
 _COUNT_RANKS = """
 import atexit, os, time
@@ -51,8 +56,8 @@ def tool(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
-def cost(command: list[str]) -> Cost:
-    """Run a command to its end; SystemExit with its last words if it fails."""
+def cost(command: list[str], variables: dict[str, str] | None = None) -> Cost:
+    """Run a command to its end, with further environment variables; SystemExit with its last words if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         ranks = Path(folder, "ranks")
         ranks.mkdir()
@@ -63,6 +68,7 @@ def cost(command: list[str]) -> Cost:
             "PYTHONUNBUFFERED": "1",
             "KIT_BENCH_RANKS": str(ranks),
             "PYTHONPATH": os.pathsep.join([folder, str(ROOT)]),
+            **(variables or {}),
         }
         log = Path(folder, "log")
         with log.open("wb") as output:
@@ -100,7 +106,19 @@ def interval(differences: list[float]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def median(costs: Iterable[Cost]) -> Cost:
+    """Return the medians of several costs."""
+    wall, cpu = zip(*((one.wall_seconds, one.cpu_seconds) for one in costs), strict=True)
+    return Cost(statistics.median(wall), statistics.median(cpu))
+
+
 @cache
-def typer_seconds() -> float:
-    """Return the median wall seconds of `python -c "import typer"`: a unit that machines of any speed share."""
-    return statistics.median(cost([sys.executable, "-c", "import typer"]).wall_seconds for _ in range(9))
+def typer_cost() -> Cost:
+    """Return what `python -c "import typer"` takes: a unit that machines of any speed share."""
+    return median(cost(IMPORT_TYPER) for _ in range(9))
+
+
+def in_typers(one: Cost, typer: Cost) -> str:
+    """Write a cost in units of `import typer`, which was measured beside it, and in seconds."""
+    wall, cpu = one.wall_seconds / typer.wall_seconds, one.cpu_seconds / typer.cpu_seconds
+    return f"{wall:.1f} ({one.wall_seconds:.2f} s; CPU {cpu:.1f}, {one.cpu_seconds:.2f} s)"

@@ -8,7 +8,7 @@ which of these it met.
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -106,7 +106,7 @@ def _folder(path: Path, below: Path | None) -> Iterator[int]:
     base = below if below is not None else path.parent
     descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for part in path.relative_to(base).parts[:-1]:
+        for part in _parts(path, base)[:-1]:
             if part == os.pardir:
                 raise _error(errno.EINVAL, "it leads out of its folder", path)
             deeper = _step(part, descriptor, path)
@@ -115,6 +115,11 @@ def _folder(path: Path, below: Path | None) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _parts(path: Path, base: Path) -> Sequence[str]:
+    text, begin = str(path), f"{base}/"
+    return text[len(begin) :].split("/") if text.startswith(begin) else path.relative_to(base).parts
 
 
 def _step(part: str, folder: int, path: Path) -> int:

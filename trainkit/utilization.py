@@ -49,7 +49,7 @@ class Utilization:
     def _watch(self) -> None:
         """Sample at even distances, however long a sample takes."""
         # Made here: psutil keeps the last sample of each thread.
-        samples = [sample for sample in (_machine(), _gpus(self._number_of_gpus)) if sample]
+        samples = [sample for sample in (machine_sampler(), gpu_sampler(self._number_of_gpus)) if sample]
         began = last = time.monotonic()
         ended = not samples
         while not ended:
@@ -59,7 +59,7 @@ class Utilization:
                 self._log.point("load", **{name: value for sample in samples for name, value in sample().items()})
 
 
-def _machine() -> Sample | None:
+def machine_sampler() -> Sample | None:
     """Return a sampler of processors, memory and network; rates are those since the sample before."""
     try:
         import psutil  # noqa: PLC0415 - optional
@@ -90,7 +90,7 @@ def _moved(psutil: Any) -> dict[str, int]:
     }
 
 
-def _gpus(number: int) -> Sample | None:
+def gpu_sampler(number: int) -> Sample | None:
     """Return a sampler of the first visible GPUs: how busy they are, and how full, whoever uses them."""
     if not number:
         return None
@@ -100,7 +100,7 @@ def _gpus(number: int) -> Sample | None:
         return None
     try:
         pynvml.nvmlInit()
-        handles = _visible(pynvml, os.environ.get("CUDA_VISIBLE_DEVICES"))[:number]
+        handles = visible_gpus(pynvml, os.environ.get("CUDA_VISIBLE_DEVICES"))[:number]
     except pynvml.NVMLError:
         return None
 
@@ -116,7 +116,7 @@ def _gpus(number: int) -> Sample | None:
     return sample
 
 
-def _visible(pynvml: Any, chosen: str | None) -> list[Any]:
+def visible_gpus(pynvml: Any, chosen: str | None) -> list[Any]:
     """Return NVML's handles in the order in which CUDA counts them: by number, or by the prefix of a UUID."""
     handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
     if chosen is None:

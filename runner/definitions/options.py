@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +50,21 @@ class Option(NamedTuple):
         return None
 
 
+class _Part(NamedTuple):
+    """What a piece of a source file says: the options that it declares, and the names and imports that it holds."""
+
+    options: dict[str, Option]
+    names: set[str]
+    imports: list[ast.Import | ast.ImportFrom]
+
+
+class _Source(NamedTuple):
+    """What a source file says in all, and its functions."""
+
+    whole: _Part
+    functions: dict[str, ast.FunctionDef]
+
+
 def read_options(root: Path, path: Path) -> dict[str, Option]:
     """Collect `add_argument("--key", ...)` from a source file and from what it imports.
 
@@ -62,23 +78,22 @@ def read_options(root: Path, path: Path) -> dict[str, Option]:
         if source in seen:
             continue
         seen.add(source)
-        tree = _parse(source)
-        options.update(_declared_in(tree))
-        for node in ast.walk(tree):
-            for module in _imported(root, source, node):
-                file = _file(root, module)
-                if not file.is_file():
-                    continue
-                if module.startswith(f"{LIBRARY}."):
-                    options.update(_declared_by_library(_parse(file), _identifiers(tree)))
-                else:
-                    pending.append(file)
+        found = _read(source)
+        options.update(found.whole.options)
+        for module in dict.fromkeys(module for node in found.whole.imports for module in _imported(root, source, node)):
+            file = _file(root, module)
+            if not file.is_file():
+                continue
+            if module.startswith(f"{LIBRARY}."):
+                options.update(_declared_by_library(_read(file), found.whole.names))
+            else:
+                pending.append(file)
     return options
 
 
-def _parse(source: Path) -> ast.Module:
+def _read(source: Path) -> _Source:
     try:
-        return ast.parse(read_file(source, LARGEST_SOURCE).decode(), str(source))
+        return _look(read_file(source, LARGEST_SOURCE), str(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         msg = f"{source}:{line}: the program cannot be read as Python: {str(error) or 'nested too deep'}"
@@ -88,30 +103,41 @@ def _parse(source: Path) -> ast.Module:
         raise RequestError(msg) from None
 
 
-def _declared_in(tree: ast.AST) -> dict[str, Option]:
-    options: dict[str, Option] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            options.update(_declared(node))
-    return options
-
-
-def _declared_by_library(tree: ast.Module, called: set[str]) -> dict[str, Option]:
-    """Collect what those functions of a module declare that are called, and what they call themselves."""
+@lru_cache(maxsize=256)
+def _look(text: bytes, name: str) -> _Source:
+    """Parse a source file; a definition is read more than once, and its programs share most of what they import."""
+    tree = ast.parse(text.decode(), name)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return _Source(_part(tree), functions)
+
+
+@lru_cache(maxsize=256)
+def _part(tree: ast.AST) -> _Part:
     options: dict[str, Option] = {}
-    pending, seen = called & set(functions), set()
+    names, imports = set(), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.Call):
+            options.update(_declared(node))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            imports.append(node)
+    return _Part(options, names, imports)
+
+
+def _declared_by_library(module: _Source, called: set[str]) -> dict[str, Option]:
+    """Collect what those functions of a module declare that are called, and what they call themselves."""
+    options: dict[str, Option] = {}
+    pending, seen = called & module.functions.keys(), set()
     while pending:
         name = pending.pop()
         seen.add(name)
-        options.update(_declared_in(functions[name]))
-        pending |= (_identifiers(functions[name]) & set(functions)) - seen
+        part = _part(module.functions[name])
+        options.update(part.options)
+        pending |= (part.names & module.functions.keys()) - seen
     return options
-
-
-def _identifiers(tree: ast.AST) -> set[str]:
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return names | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
 def _declared(call: ast.Call) -> dict[str, Option]:
@@ -147,12 +173,10 @@ def _literals(node: ast.expr | None) -> tuple[object, ...]:
     return tuple(values) if isinstance(values, list | tuple | set) else ()
 
 
-def _imported(root: Path, source: Path, node: ast.AST) -> list[str]:
+def _imported(root: Path, source: Path, node: ast.Import | ast.ImportFrom) -> list[str]:
     """Return the modules that an import may name, of the project's programs and of the library."""
     if isinstance(node, ast.Import):
         modules = [alias.name for alias in node.names]
-    elif not isinstance(node, ast.ImportFrom):
-        return []
     elif node.level:
         if not source.parents[node.level - 1 :] or not source.parents[node.level - 1].is_relative_to(root):
             return []

@@ -221,29 +221,3 @@ def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "r
 def _require_folder(path: Path) -> None:
     if not files.is_folder(path):
         raise OSError(errno.ENOTDIR, f"{path.name} is no folder, or a link", str(path))
-
-
-def run_folders(results: Path, left_out: list[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield the folders of runs, `results/<experiment>/<run>/`, also where `results` names one experiment's folder.
-
-    `left_out` takes a note for each folder that is a link or cannot be read.
-    """
-    for outer in _folders(results, left_out):
-        if os.path.lexists(os.path.join(outer.path, "run.json")):  # noqa: PTH118 - a hundred thousand times
-            yield outer
-        else:
-            yield from _folders(outer.path, left_out)
-
-
-def _folders(path: Path | str, left_out: list[str]) -> list[os.DirEntry[str]]:
-    found = []
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    found.append(entry)
-                elif entry.is_symlink():
-                    left_out.append(f"{entry.path}: left out: it is a link, and links are not followed")
-    except OSError as error:
-        left_out.append(f"{path}: left out: {error.strerror}")
-    return sorted(found, key=lambda entry: entry.name)

@@ -16,6 +16,7 @@ from runner.report.statistics import Estimate, ratio
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runner.report.cache import BlockKey
     from runner.report.run_summary import RunSummary
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -30,16 +31,20 @@ def compare(
         runs: in any order.
         definition_of: returns the resolved definition of a run; a block's newest run is asked.
     """
-    groups: dict[tuple[str | bytes, ...], dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
-        place = (run.experiment, run.target, run.hardware)
-        work = (run.scaling, run.measure, _key(run.args), _common_program(run))
-        groups[place + work][_key([run.layout, run.axes])].append(run)
+        groups[block_key(run)][_key([run.layout, run.axes])].append(run)
     return [_block([cell_runs(own) for own in cells.values()], definition_of) for _, cells in sorted(groups.items())]
 
 
+def block_key(run: RunSummary) -> BlockKey:
+    """Return what a run shares with those of its block, and with no other run; blocks are sorted by it."""
+    place = (run.experiment, run.target, run.hardware)
+    return (*place, run.scaling, run.measure, _key(run.args), _common_program(run))
+
+
 def _block(cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str, Any]]) -> Block:
-    newest = max((run for cell in cells for run in cell.runs), key=lambda run: run.started)
+    newest = max((run for cell in cells for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
     by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
     return Block(tuple(_row(cell, by_cell, definition) for cell in sorted(cells, key=_order)), definition)

@@ -7,8 +7,11 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from runner.core.text import one_line
 from runner.definitions.published import NUMBERS, figures
+from runner.report.forms import FIELDS, FORMS
 from runner.report.markup import csv_cell, json, markdown, markdown_line
 from runner.report.notes import notes
 from runner.report.statistics import decimals
@@ -16,15 +19,6 @@ from runner.report.statistics import decimals
 if TYPE_CHECKING:
     from runner.report.rows import Block, Row
     from runner.report.statistics import Estimate
-
-FORMATS = ("table", "markdown", "csv", "json")
-FIELDS = (
-    *("experiment", "target", "layout", "axes", "n", "seconds", "seconds_low", "seconds_high"),
-    *("speedup", "speedup_low", "speedup_high", "efficiency", "accuracy", "claimed"),
-    *("not_complete", "processes", "best_accuracy", "serial_fraction", "hardware", "program", "args", "scaling"),
-    *("measure", "points", "published", "started_by_hand", "load"),
-)
-"""The fields of a row in csv and json; their names and order are a promise."""
 
 
 @dataclass(frozen=True)
@@ -52,29 +46,59 @@ def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
 
 def as_json(blocks: list[Block]) -> str:
     """Write the rows as a JSON list, each in a line of its own."""
-    return "[\n" + ",\n".join(json(row) for row in to_rows(blocks)) + "\n]\n"
+    return _document("json", blocks)
 
 
 def as_csv(blocks: list[Block]) -> str:
     """Write the rows as CSV; what is no plain value becomes JSON within its field."""
-    text = io.StringIO()
-    rows = to_rows(blocks)
-    writer = csv.DictWriter(text, FIELDS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({key: csv_cell(value) for key, value in row.items()})
-    return text.getvalue()
+    return _document("csv", blocks)
 
 
 def as_markdown(blocks: list[Block]) -> str:
     """Write one Markdown table a block."""
-    parts = []
-    for table in map(to_table, blocks):
-        parts += [f"### {markdown(table.title)}", ""]
-        parts += [f"{markdown_line(line)}  " for line in table.common]
-        parts += ["", _pipe(table.head), _pipe(["---"] * len(table.head)), *map(_pipe, table.lines), ""]
-        parts += [f"- {markdown_line(note)}" for note in table.notes] + ([""] if table.notes else [])
+    return _document("markdown", blocks)
+
+
+def write(form: str, block: Block) -> str:
+    """Write the text of one block in one of the `FORMS`."""
+    return _WRITERS[form](block)
+
+
+def read_table(text: str) -> Table:
+    """Read a text of the form `table`."""
+    return msgspec.json.decode(text, type=Table)
+
+
+def _document(form: str, blocks: list[Block]) -> str:
+    return "".join(FORMS[form].document(write(form, block) for block in blocks))
+
+
+def _json(block: Block) -> str:
+    return FORMS["json"].between.join(json(_plain(row)) for row in block.rows)
+
+
+def _csv(block: Block) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, FIELDS, lineterminator="\n")
+    for row in block.rows:
+        writer.writerow({key: csv_cell(value) for key, value in _plain(row).items()})
+    return text.getvalue()
+
+
+def _markdown(block: Block) -> str:
+    table = to_table(block)
+    parts = [f"### {markdown(table.title)}", ""]
+    parts += [f"{markdown_line(line)}  " for line in table.common]
+    parts += ["", _pipe(table.head), _pipe(["---"] * len(table.head)), *map(_pipe, table.lines), ""]
+    parts += [f"- {markdown_line(note)}" for note in table.notes] + ([""] if table.notes else [])
     return "\n".join(parts)
+
+
+def _table(block: Block) -> str:
+    return msgspec.json.encode(to_table(block)).decode()
+
+
+_WRITERS = {"table": _table, "markdown": _markdown, "csv": _csv, "json": _json}
 
 
 def to_table(block: Block) -> Table:

@@ -76,6 +76,6 @@ class Block:
 
 def cell_runs(runs: list[RunSummary]) -> CellRuns:
     """Sort the runs of one cell by their start, and look which are complete."""
-    ordered = tuple(sorted(runs, key=lambda run: run.started))
+    ordered = tuple(sorted(runs, key=lambda run: (run.started, run.path)))
     complete = tuple(run for run in ordered if run.status == "completed" and run.seconds)
     return CellRuns(ordered, complete, typical([run.seconds for run in complete if run.seconds]) if complete else None)

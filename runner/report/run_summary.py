@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,7 +28,7 @@ _LARGEST_COUNT = 10**15
 class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=False):
     """One run, as compared; `same` is what has to be the same in all runs of a claim, by name."""
 
-    path: str
+    path: str = ""
     experiment: str
     target: str
     status: str
@@ -67,8 +68,11 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
         return " ".join([self.layout, *(str(value) for value in self.axes.values())])
 
 
-def summary_of(record: Record, path: str) -> RunSummary:
-    """Reduce a record to what the table needs; ValueError for a record that cannot be compared with any other."""
+def summary_of(record: Record) -> RunSummary:
+    """Reduce a record to what the table needs; ValueError for a record that cannot be compared with any other.
+
+    Where the record lies is for the reader to add.
+    """
     launch = record.launch
     doubts = Doubts()
     for doubt in record.doubts:
@@ -80,13 +84,13 @@ def summary_of(record: Record, path: str) -> RunSummary:
     models = _models(facts) or [_from_outside(launch)]
     count = _Counts(doubts)
     cores = count("cores", launch.host.get("cores"), most=MOST_CORES)
-    summary = RunSummary(
-        path=path,
+    layout = Layout.parse(launch.layout)
+    return RunSummary(
         experiment=_name(launch.experiment),
         target=_name(launch.target),
         status=record.status,
         reason=one_line(record.reason) if record.reason else None,
-        layout=str(Layout.parse(launch.layout)),
+        layout=str(layout),
         axes=axes,
         program=_name(launch.program),
         args=_compared(args, launch),
@@ -97,8 +101,7 @@ def summary_of(record: Record, path: str) -> RunSummary:
         repeat=launch.repeat,
         definition_sha256=launch.definition_sha256[:_LONGEST_NAME],
         seconds=positive(metrics.get(launch.measure)),
-        processes=Layout.parse(launch.layout).world_size
-        * (count("devices", first.get("devices"), 1, LARGEST_WORLD) or 1),
+        processes=layout.world_size * (count("devices", first.get("devices"), 1, LARGEST_WORLD) or 1),
         hardware=_hardware(models, launch, cores),
         heterogeneous=len(models) > 1,
         cores=cores,
@@ -122,8 +125,8 @@ def summary_of(record: Record, path: str) -> RunSummary:
         },
         runner=plain(launch.runner) if record.status == "running" else {},
         by_hand=launch.by_hand,
+        doubts=doubts.all(),  # last, because what stands above adds to them
     )
-    return msgspec.structs.replace(summary, doubts=doubts.all())
 
 
 def _mapping(values: dict[str, Any], name: str, doubts: Doubts) -> dict[str, Any]:
@@ -145,6 +148,8 @@ def _compared(args: dict[str, Any], launch: Launch) -> dict[str, Any]:
 
 def _load(record: Record) -> dict[str, float]:
     """Average what the nodes reported of themselves while they trained."""
+    if not record.load:
+        return {}
     figures = {
         "cpu_percent": utilization.mean(record.load, "cpu_percent"),
         "memory_bytes": utilization.mean(record.load, "memory_bytes"),
@@ -188,7 +193,15 @@ def _values(facts: Iterable[dict[str, Any]], field: str, between: str = ", ") ->
 
 
 def _name(value: object) -> str:
+    if isinstance(value, str) and len(value) <= _LONGEST_NAME:
+        return _short_name(value)
     return one_line(text(value) if isinstance(value, str) else value, _LONGEST_NAME)
+
+
+@lru_cache(maxsize=4096)
+def _short_name(value: str) -> str:
+    """Fold a text into one line; the same few stand in most records."""
+    return one_line(text(value), _LONGEST_NAME)
 
 
 class _Counts:
@@ -199,6 +212,8 @@ class _Counts:
 
     def __call__(self, name: str, value: object, least: int = 0, most: int = _LARGEST_COUNT) -> int:
         """Check one count."""
+        if type(value) is int and least <= value <= most:  # nearly all, and there are many
+            return value
         found = whole(value, least, most)
         if found is None and value is not None:
             self._doubts.add(f"{name}: no such count can be")
@@ -206,4 +221,7 @@ class _Counts:
 
     def total(self, name: str, rows: list[dict[str, Any]]) -> int:
         """Check a count of each row, and their sum."""
-        return self(name, sum(self(name, row.get(name)) for row in rows))
+        values = [row.get(name) for row in rows]
+        return self(
+            name, sum(one if type(one) is int and 0 <= one <= _LARGEST_COUNT else self(name, one) for one in values)
+        )

@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -122,7 +123,9 @@ def test_rated_snippets_are_parted_by_the_sign_of_their_rating(
 @given(st.lists(st.text(min_size=1).filter(lambda text: "\0" not in text and text.strip("\ufeff").strip()), min_size=1))
 def test_every_line_of_utf_8_becomes_one_line(lines: list[str]) -> None:
     content = "\n".join(line.replace("\n", " ") + "." for line in lines).encode("utf-8", "replace")
-    encoded = prepare_bert._encode({"x": prepare_bert._lines(content, "place")})["x"]
+    with tempfile.TemporaryDirectory() as scratch:
+        source = folder(Path(scratch), {"rt-polarity.pos": content, "rt-polarity.neg": content})
+        encoded = prepare_bert.read_sentences(source, Path(scratch))[1]["positive.txt"]
     assert isinstance(encoded, bytes)
     kept = encoded.decode()
     assert kept.count("\n") == len(lines)

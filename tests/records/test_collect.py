@@ -221,7 +221,7 @@ def test_last_lines_are_few_and_without_events(tmp_path: Path, make: Make) -> No
 def test_absurd_values_are_kept_or_passed_over(tmp_path: Path, make: Make, lines: bytes) -> None:
     record = collected(tmp_path, make, {0: lines})
     assert record.status in ("failed", "incomplete")
-    summary_of(record, "x")
+    summary_of(record)
 
 
 VALUES = st.recursive(
@@ -279,7 +279,7 @@ def test_whatever_a_program_says_becomes_a_record_that_can_be_read_again(
     folder = make.run(tmp_path, stdout=stdout, layout="1x2")
     record = read_record((folder.path / "run.json").read_bytes())
     assert record.status in ("completed", "incomplete", "failed")
-    summary_of(record, "x")
+    summary_of(record)
     again = collect(folder, record.launch, folder.outcome())
     before = (folder.path / "run.json").read_bytes()
     folder.replace(again)

@@ -164,3 +164,11 @@ def test_a_hundred_thousand_events_are_no_wait() -> None:
     events, _ = parse(data)
     assert len(events) == 100_000
     assert time.process_time() - began < 2
+
+
+def test_a_broken_line_is_named_by_its_own_number_if_its_text_stands_in_other_lines_too() -> None:
+    torn = b':::MLLOG "}'
+    holds_it = b':::MLLOG {"time_ms": 1, "key": ":::MLLOG "}'
+    text = b"\n".join([torn + b" ", holds_it, b"", torn, b"of another program " + torn, torn, holds_it])
+    assert parse(text) == one_by_one(text)
+    assert [one.line for one in parse(text)[1]] == [1, 4, 5, 6]

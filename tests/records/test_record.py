@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.records.decode import read_record
-from runner.records.folder import RunFolder, begin, new_id, run_folders
+from runner.records.folder import RunFolder, begin, new_id
+from runner.records.listing import run_folders
 from runner.records.schema import SCHEMA, Record
 
 if TYPE_CHECKING:

@@ -1,36 +1,34 @@
-"""`results/` -> summarys: whatever lies in the folder, and whatever became of the cache."""
+"""`results/` -> summaries: whatever lies in the folder, and whatever became of the cache."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
-from runner.records.finalize import reparse
-from runner.records.folder import RunFolder, begin
-from runner.records.provenance import describe_runner
-from runner.report import formats as report
-from runner.report.cache import _cache_file, read_results
-from runner.report.summarize import summarize
+from runner.report.forms import FORMS
+from runner.report.parallel import in_shares
+from runner.report.reading import FEWEST_IN_PARALLEL, read_results
+from runner.report.show import show
 
 if TYPE_CHECKING:
-    from tests.support.projects import Project
     from tests.support.records import Make
 
-
-@pytest.fixture(autouse=True)
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    folder = tmp_path / "the cache? #1 %41"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    return folder
+LISTENING = """
+import sys
+sys.addaudithook(lambda what, words: print(words[0], file=sys.stderr) if what == "open" else None)
+from runner.cli import main
+main()
+"""
+"""The command, with a line on stderr for each file that it opens."""
 
 
 @pytest.fixture
@@ -42,25 +40,110 @@ def seen(results: Path) -> list[tuple[str, str, float | None]]:
     return [(one.path, one.status, one.seconds) for one in read_results(results).runs]
 
 
-def test_the_cache_changes_nothing_but_the_time(results: Path, make: Make) -> None:
+def shown(results: Path, form: str = "json") -> tuple[list[str], list[str]]:
+    return show(results, form)
+
+
+def cache_file(cache: Path) -> Path:
+    """The one file in which everything is kept."""
+    (found,) = (path for path in cache.rglob("*") if path.is_file())
+    return found
+
+
+def test_the_cache_changes_nothing_but_the_time(results: Path, make: Make, cache: Path) -> None:
     names = [f"tiny/{make.run(results, seconds).path.name}" for seconds in (1.0, 2.0, 3.0)]
-    first = read_results(results)
-    assert _cache_file(results).is_file()
+    first, texts = read_results(results), {form: shown(results, form) for form in FORMS}
     assert read_results(results) == first
-    _cache_file(results).unlink()
+    assert {form: shown(results, form) for form in FORMS} == texts
+    cache_file(cache).unlink()
+    assert {form: shown(results, form) for form in FORMS} == texts
     assert read_results(results) == first
     assert [one.path for one in first.runs] == names
     assert first.notes == []
 
 
-def test_the_cache_is_read(results: Path, make: Make) -> None:
-    make.run(results, 1.0)
-    (one,) = read_results(results).runs
-    with sqlite3.connect(_cache_file(results)) as database:
-        changed = msgspec.msgpack.encode(msgspec.structs.replace(one, seconds=5.0))
-        database.execute("UPDATE runs SET summary = ?", [changed])
-    database.close()
-    assert [seconds for _, _, seconds in seen(results)] == [5.0]
+def opened(results: Path, *words: str) -> list[str]:
+    """The folders of experiments that `runner summarize` opens; it lists them without."""
+    command = [sys.executable, "-c", LISTENING, "summarize", str(results), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [line for line in done.stderr.splitlines() if line in ("one", "other")]
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "markdown"])
+def test_a_summary_opens_only_the_records_of_folders_in_which_one_has_changed(
+    results: Path, make: Make, form: str
+) -> None:
+    for experiment in ("one", "other"):
+        make.run(results, 1.0, experiment=experiment)
+    assert set(opened(results, "--format", form)) == {"one", "other"}
+    assert opened(results, "--format", form) == []
+    make.run(results, 2.0, experiment="other")
+    assert set(opened(results, "--format", form)) == {"other"}
+    assert opened(results, "--format", form) == []
+
+
+def test_what_is_shown_after_a_change_is_what_is_shown_without_a_cache(
+    results: Path, make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def assert_fresh(number: int) -> None:
+        seen = {form: shown(results, form) for form in FORMS}
+        with monkeypatch.context() as other:
+            other.setenv("XDG_CACHE_HOME", str(tmp_path / f"none{number}"))
+            assert {form: shown(results, form) for form in FORMS} == seen
+
+    runs = [make.run(results, 1.0 + number, experiment=name) for number, name in enumerate(("one", "one", "other"))]
+    assert_fresh(1)
+    beside = make.run(tmp_path / "beside", 5.0, experiment="one").path
+    copied = results / "a copy of one"
+    shutil.copytree(beside, copied / beside.name)  # the runs of one block lie in two folders from now on
+    assert_fresh(2)
+    make.run(results, 4.0, experiment="other")
+    assert_fresh(3)
+    shutil.rmtree(copied)
+    assert_fresh(4)
+    (runs[0].path / "run.json").write_bytes(b"torn")
+    assert_fresh(5)
+    shutil.rmtree(runs[0].path)
+    assert_fresh(6)
+
+
+def test_one_experiment_is_shown_alone_and_the_others_are_still_known(results: Path, make: Make) -> None:
+    for experiment in ("one", "other"):
+        make.run(results, 1.0, experiment=experiment)
+    for _ in range(2):
+        ((row,), notes) = show(results, "json", "other")
+        assert (json.loads(row)["experiment"], notes) == ("other", [])
+        with pytest.raises(RequestError, match="no runs of 'othr'; did you mean 'other'"):
+            show(results, "json", "othr")
+    assert len(shown(results)[0]) == 2
+
+
+def test_many_records_are_parsed_in_parallel_and_come_out_as_if_one_by_one(results: Path, make: Make) -> None:
+    """Copies of one record, so many that a second process pays; some are torn."""
+    first = make.run(results, 1.0).path
+    good = (first / "run.json").read_bytes()
+    for number in range(2 * FEWEST_IN_PARALLEL):
+        folder = first.with_name(f"copy-{number:05}")
+        folder.mkdir()
+        (folder / "run.json").write_bytes(good if number % 100 else good[:-9])
+    command = [sys.executable, "-c", "from runner.cli import main; main()", "summarize", str(results)]
+    done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, check=True)
+    (row,) = json.loads(done.stdout)
+    assert row["n"] == 2 * FEWEST_IN_PARALLEL * 99 // 100 + 1
+    assert len(row["points"]) == row["n"]
+    assert done.stderr.count("left out: torn or no JSON") == 2 * FEWEST_IN_PARALLEL // 100
+    assert len(read_results(results).runs) == row["n"]
+
+
+def test_a_process_that_does_not_come_back_has_its_share_done_by_another() -> None:
+    parent = os.getpid()
+
+    def work(part: list[int]) -> bytes:
+        if os.getpid() != parent:
+            os._exit(7)
+        return bytes(part)
+
+    assert b"".join(in_shares(work, list(range(100)), 1)) == bytes(range(100))
 
 
 def test_a_record_that_was_replaced_by_one_of_the_same_size_and_time_is_read_anew(results: Path, make: Make) -> None:
@@ -103,39 +186,45 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:700])
 
 
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
 def folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
 
 
-def other_table(path: Path) -> None:
+def another_database(path: Path) -> None:
     path.unlink()
     with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE runs(path TEXT, other TEXT)")
+        database.execute("CREATE TABLE something(path TEXT, other TEXT)")
     database.close()
 
 
-def broken_rows(path: Path) -> None:
-    with sqlite3.connect(path) as database:
-        database.execute("UPDATE runs SET summary = x'00ff'")
-    database.close()
-
-
-def text_rows(path: Path) -> None:
-    with sqlite3.connect(path) as database:
-        database.execute("UPDATE runs SET summary = NULL")
-    database.close()
-
-
-@pytest.mark.parametrize(
-    "damage", [garbage, cut, folder, other_table, broken_rows, text_rows], ids=lambda one: one.__name__
-)
-def test_a_damaged_cache_is_made_anew(results: Path, make: Make, damage: Any) -> None:
+@pytest.mark.parametrize("damage", [garbage, cut, empty, folder, another_database], ids=lambda one: one.__name__)
+def test_a_damaged_cache_is_made_anew(results: Path, make: Make, cache: Path, damage: Any) -> None:
     make.run(results, 1.0)
-    first = seen(results)
-    damage(_cache_file(results))
-    assert seen(results) == first
-    assert seen(results) == first
+    first = seen(results), shown(results)
+    damage(cache_file(cache))
+    for _ in range(2):
+        assert (seen(results), shown(results)) == first
+
+
+@pytest.mark.parametrize("written", [b"\0", b"\xff", b"7"])
+def test_no_byte_that_was_changed_in_the_cache_reaches_the_table(
+    results: Path, make: Make, cache: Path, written: bytes
+) -> None:
+    """Wherever the disk or somebody has changed it: SQLite itself notices few of these changes."""
+    for experiment in ("one", "other"):
+        make.run(results, 1.2345, experiment=experiment)
+    first = seen(results), shown(results)
+    path = cache_file(cache)
+    good = path.read_bytes()
+    held = [place for place in range(len(good)) if good[place]]
+    for place in held[:: len(held) // 150]:
+        path.write_bytes(good[:place] + written * 5 + good[place + 5 :])
+        assert (seen(results), shown(results)) == first, place
 
 
 @pytest.mark.parametrize("place", ["/proc/nowhere", "x" * 300, "/dev/null"])
@@ -154,169 +243,3 @@ def test_without_a_home_there_is_no_cache_and_no_error(
     monkeypatch.setenv("HOME", "/proc/nowhere")
     make.run(results, 1.0)
     assert len(seen(results)) == 1
-
-
-def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(results: Path, make: Make) -> None:
-    good = make.run(results, 4.0)
-    data = (good.path / "run.json").read_bytes()
-    plain = json.loads(data)
-    odd: dict[str, bytes | None] = {
-        "a-torn": data[:300],
-        "b-empty": b"",
-        "c-foreign": b'{"name": "package", "version": "1.0"}',
-        "d-newer": json.dumps({**plain, "launch": {**plain["launch"], "schema": 2}}).encode(),
-        "e-unreadable": b"\xff\xfe\x00",
-        "f-folder": None,
-        "g-layout": data.replace(b'"layout": "1x1"', b'"layout": "9y9"'),
-        "h-list": b"[]",
-    }
-    for name, content in odd.items():
-        path = results / "tiny" / name / "run.json"
-        path.parent.mkdir()
-        path.mkdir() if content is None else path.write_bytes(content)
-    (results / "tiny" / "k-link").mkdir()
-    (results / "tiny" / "k-link" / "run.json").symlink_to("nowhere")
-    (results / "tiny" / "k-link" / "raw").mkdir()
-    (results / "a file").write_text("x")
-    for _ in range(2):
-        blocks, notes = summarize(results)
-        assert [row["seconds"] for row in report.to_rows(blocks)] == [4.0]
-        assert len(notes) == len(odd) + 1, notes
-        assert all("\n" not in note for note in notes)
-        for name in [*odd, "k-link"]:
-            assert sum(f"/{name}" in note and "left out" in note for note in notes) == 1, name
-    assert any("newer than this runner's 1: update the runner" in note for note in notes)
-
-
-def test_a_run_whose_raw_files_were_deleted_keeps_its_row(results: Path, make: Make) -> None:
-    import shutil  # noqa: PLC0415
-
-    shutil.rmtree(make.run(results, 4.0).raw)
-    blocks, notes = summarize(results)
-    assert [row["seconds"] for row in report.to_rows(blocks)] == [4.0]
-    assert notes == []
-
-
-def test_a_folder_that_is_not_there_and_an_empty_one_say_how_to_make_a_first_run(results: Path) -> None:
-    with pytest.raises(RequestError, match="there is no such folder; make a first run with: runner run quickstart"):
-        summarize(results)
-    results.mkdir()
-    (results / "README.md").write_text("as in a fresh clone")
-    blocks, notes = summarize(results)
-    assert blocks == []
-    assert len(notes) == 1
-    assert "make a first one with: runner run quickstart" in notes[0]
-
-
-def test_one_experiment_can_be_chosen(results: Path, make: Make) -> None:
-    make.run(results, 1.0)
-    make.run(results, 2.0, experiment="other")
-    assert [row["experiment"] for row in report.to_rows(summarize(results, "other")[0])] == ["other"]
-    with pytest.raises(RequestError, match="no runs of 'othr'; did you mean 'other'"):
-        summarize(results, "othr")
-
-
-def test_results_are_the_same_when_copied_elsewhere(results: Path, make: Make, tmp_path: Path) -> None:
-    import shutil  # noqa: PLC0415
-
-    for seconds in (1.0, 1.1, 1.2):
-        make.run(results, seconds)
-        make.run(results, seconds / 2, layout="1x2")
-    shutil.copytree(results, tmp_path / "copy")
-    assert report.as_json(summarize(results)[0]) == report.as_json(summarize(tmp_path / "copy")[0])
-
-
-def test_a_record_that_says_running_is_so_while_its_runner_lives(results: Path, make: Make) -> None:
-    own = describe_runner()
-    for runner in (
-        own,
-        {**own, "pid_started": own["pid_started"] - 100},
-        {**own, "host": "elsewhere"},
-        {**own, "pid": "x"},
-    ):
-        begin(results, make.launch(runner=runner), "", "")
-    assert [status for _, status, _ in seen(results)] == ["running", "incomplete", "running", "incomplete"]
-    assert [status for _, status, _ in seen(results)] == ["running", "incomplete", "running", "incomplete"]
-
-
-def test_a_run_of_a_living_runner_is_not_parsed_again(results: Path, make: Make) -> None:
-    own = describe_runner()
-    for runner in (own, {**own, "host": "elsewhere"}):
-        with pytest.raises(RequestError, match="its runner still lives, or is on another machine"):
-            reparse(begin(results, make.launch(runner=runner), "", "").path)
-    with pytest.raises(RequestError, match="no run's folder: it has no launch.json"):
-        reparse(results)
-
-
-def test_a_run_whose_raw_files_are_gone_is_not_parsed_into_nothing(results: Path, make: Make) -> None:
-    import shutil  # noqa: PLC0415
-
-    folder = make.run(results, 4.0, runner={**describe_runner(), "pid_started": 0.0})
-    shutil.rmtree(folder.raw)
-    with pytest.raises(RequestError, match="its raw files are gone or behind a link: there is nothing to parse"):
-        reparse(folder.path)
-    assert folder.read().status == "completed"
-
-
-ROW = {"layout": "1x2", "hardware": "1x A", "total_seconds": 5.0, "speedup": 2.0, "val_loss": [1.0, 2.0]}
-ODD = {
-    "summary": "s",
-    "matrix": {},
-    "skip": [{}],
-    "baseline": {"layout": 1},
-    "published": {"source": "s", "rows": [ROW]},
-}
-WORDS = ["rows", "source", "hardware", "layout", "why", "speedup"]
-SCALARS = st.none() | st.booleans() | st.integers(-9, 2**70) | st.floats() | st.text(max_size=4)
-JSON = st.recursive(
-    SCALARS | st.sampled_from(["1x2", "completed", "cuda"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-def test_a_record_with_any_value_anywhere_is_summarised_or_noted(
-    results: Path, make: Make, data: st.DataObject
-) -> None:
-    if not results.exists():
-        make.run(results, 4.0)
-        make.run(results, 3.0, layout="1x2", definition=ODD)
-    first, other = sorted(results.glob("tiny/*/run.json.good")) or sorted(results.glob("tiny/*/run.json"))
-    if first.suffix == ".json":
-        for path in (first, other):
-            path.with_suffix(".json.good").write_bytes(path.read_bytes())
-    good = other.with_name("run.json.good").read_bytes()
-    plain: Any = json.loads(good)
-    launch = plain["launch"]
-    place: Any = data.draw(
-        st.sampled_from([plain, launch, launch["definition"], plain["ranks"][0]["facts"], plain["facts"]])
-    )
-    while True:
-        keys = list(range(len(place))) if isinstance(place, list) else list(place)
-        key = data.draw(st.sampled_from(keys))
-        if not isinstance(place[key], dict | list) or not place[key] or data.draw(st.booleans()):
-            place[key] = data.draw(JSON)
-            break
-        place = place[key]
-    other.with_name("run.json").write_text(json.dumps(plain))
-    try:
-        blocks, notes = summarize(results)
-    except RequestError:
-        pytest.fail("one odd record is no reason to refuse all")
-    assert sum(len(row.runs) for block in blocks for row in block.rows) + len(notes) >= 2
-    report.as_markdown(blocks)
-    report.as_csv(blocks)
-    json.loads(report.as_json(blocks))
-
-
-def test_summarize_through_the_command_writes_nothing_into_results(finished: Project) -> None:
-    before = {path: path.stat().st_mtime_ns for path in finished.results.rglob("*")}
-    assert finished.runner("summarize", "--format", "json").code == 0
-    assert {path: path.stat().st_mtime_ns for path in finished.results.rglob("*")} == before
-
-
-def test_a_run_folder_is_found_whatever_its_path(results: Path, make: Make) -> None:
-    kept = make.run(results, 1.0)
-    assert RunFolder(Path(str(kept.path))).read() == kept.read()

@@ -182,7 +182,7 @@ def model(tmp_path: Path, files: dict[str, bytes]) -> Path:
 
 def prepare_model(tmp_path: Path, files: dict[str, bytes]) -> str:
     with pytest.raises(Refusal) as refused:
-        bert._model(model(tmp_path, files), tmp_path)
+        bert.read_model(model(tmp_path, files), tmp_path)
     assert refused.value.line.startswith(f"{tmp_path / 'model'}: ")
     return refused.value.line
 

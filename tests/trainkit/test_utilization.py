@@ -82,11 +82,11 @@ class Nvml:
     ],
 )
 def test_gpus_are_those_that_the_process_may_see_in_its_order(chosen: str | None, seen: list[int]) -> None:
-    assert load._visible(Nvml, chosen) == seen
+    assert load.visible_gpus(Nvml, chosen) == seen
 
 
 def test_without_nvml_there_is_nothing_to_tell_of_gpus() -> None:
     if Path("/proc/driver/nvidia").exists():
         pytest.skip("this machine has a driver")
-    assert load._gpus(2) is None
-    assert load._gpus(0) is None
+    assert load.gpu_sampler(2) is None
+    assert load.gpu_sampler(0) is None

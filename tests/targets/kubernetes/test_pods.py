@@ -92,7 +92,8 @@ def test_a_pod_that_has_not_started_says_why(pod: dict[str, Any], text: str | No
 
 
 def pod(state: dict[str, Any], **metadata: Any) -> Pod:
-    made = Pod(None, 1, io.BytesIO(), queue.SimpleQueue())  # type: ignore[arg-type]
+    cluster = type("Cluster", (), {"namespace": "lab"})()
+    made = Pod(cluster, 1, io.BytesIO(), queue.SimpleQueue())
     statuses = [{"name": "pytorch", "state": state, "imageID": "registry.lab/kit@sha256:12"}]
     made.state = PodState(
         {
@@ -101,7 +102,6 @@ def pod(state: dict[str, Any], **metadata: Any) -> Pod:
             "status": {"phase": "Running", "containerStatuses": statuses},
         }
     )
-    made._cluster = type("Cluster", (), {"namespace": "lab"})()
     return made
 
 
@@ -164,7 +164,7 @@ def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make)
     assert record.status == "completed"
     assert record.metrics["train_seconds"] == 6.0
     assert [(one.rank, one.node) for one in record.ranks] == [(0, 0), (1, 1), (2, 1)]
-    same = summary_of(record, "tiny/run").same
+    same = summary_of(record).same
     assert same["image"] == "sha256:12"
     assert same["code"] == "f" * 64
 

@@ -1,0 +1,85 @@
+"""What lies below `results/`: the folders of runs, and the state of each one's record. No record is opened here."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from trainkit.files import is_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RECORD = "run.json"
+State = tuple[int, int, int]
+"""When a file was last changed (ctime in ns, which nothing can set back), its inode and its size in bytes."""
+
+
+class Shelf(NamedTuple):
+    """The runs that lie side by side in one folder: the state of each record, by the name of its run's folder."""
+
+    name: str
+    records: dict[str, State]
+
+    def path(self, run: str) -> str:
+        """Where a run lies below `results`."""
+        return f"{self.name}/{run}" if self.name else run
+
+
+def list_shelves(results: Path, left_out: list[str]) -> list[Shelf]:
+    """List the runs below a folder; RequestError if there is no such folder.
+
+    `left_out` takes a note for each run that has no record, and for each folder that is a link or cannot be read.
+    """
+    if not results.is_dir():
+        msg = f"{results}: there is no such folder; make a first run with: runner run quickstart"
+        raise RequestError(msg)
+    shelves: dict[str, dict[str, State]] = {}
+    base = len(str(results)) + 1
+    for entry in run_folders(results, left_out):
+        try:
+            status = os.stat(f"{entry.path}/{RECORD}", follow_symlinks=False)  # noqa: PTH116 - a hundred thousand times
+        except OSError as error:
+            left_out += _without_record(entry.path, error)
+            continue
+        records = shelves.setdefault(entry.path[base : -len(entry.name) - 1], {})
+        records[entry.name] = (status.st_ctime_ns, status.st_ino, status.st_size)
+    return [Shelf(name, records) for name, records in shelves.items()]
+
+
+def run_folders(results: Path, left_out: list[str]) -> Iterator[os.DirEntry[str]]:
+    """Yield the folders of runs, `results/<experiment>/<run>/`, also where `results` names one experiment's folder.
+
+    `left_out` takes a note for each folder that is a link or cannot be read.
+    """
+    for outer in _folders(str(results), left_out):
+        if os.path.lexists(f"{outer.path}/{RECORD}"):
+            yield outer
+        else:
+            yield from _folders(outer.path, left_out)
+
+
+def _folders(path: str, left_out: list[str]) -> list[os.DirEntry[str]]:
+    found = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    found.append(entry)
+                elif entry.is_symlink():
+                    left_out.append(f"{entry.path}: left out: it is a link, and links are not followed")
+    except OSError as error:
+        left_out.append(f"{path}: left out: {error.strerror}")
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _without_record(folder: str, error: OSError) -> list[str]:
+    if not isinstance(error, FileNotFoundError):
+        return [f"{folder}: left out: {error.strerror}"]
+    if is_folder(Path(folder) / "raw"):
+        return [f"{folder}: left out: no {RECORD}; make it with: runner collect {shlex.quote(one_line(folder))}"]
+    return []

@@ -1,0 +1,40 @@
+"""The formats of the summary: what stands before, between and behind the texts of its blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+FIELDS = (
+    *("experiment", "target", "layout", "axes", "n", "seconds", "seconds_low", "seconds_high"),
+    *("speedup", "speedup_low", "speedup_high", "efficiency", "accuracy", "claimed"),
+    *("not_complete", "processes", "best_accuracy", "serial_fraction", "hardware", "program", "args", "scaling"),
+    *("measure", "points", "published", "started_by_hand", "load"),
+)
+"""The fields of a row in csv and json; their names and order are a promise."""
+
+
+class Form(NamedTuple):
+    """One format."""
+
+    before: str = ""
+    between: str = ""
+    behind: str = ""
+
+    def document(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the parts of the whole document."""
+        yield self.before
+        for number, text in enumerate(texts):
+            yield self.between + text if number else text
+        yield self.behind
+
+
+FORMS = {
+    "table": Form(),
+    "markdown": Form(between="\n"),
+    "csv": Form(before=",".join(FIELDS) + "\n"),
+    "json": Form("[\n", ",\n", "\n]\n"),
+}
+"""A text of `table` is that of a `Table`, from which the terminal draws it."""

@@ -1,0 +1,119 @@
+"""What a run printed and how it ended: what contradicts itself is a doubt, and the reason is the true one."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.records.finalize import reparse
+from runner.records.folder import begin
+from runner.records.schema import NodeExit, Outcome
+from runner.report import formats
+from runner.report.summarize import summarize
+from tests.report.hostile import FORGED, HUGE, all_formats
+
+if TYPE_CHECKING:
+    from tests.support.records import Make
+
+
+def lines(*events: tuple[str, object, dict[str, object]], times: list[float] | None = None) -> bytes:
+    """Event lines of rank 0, numbered, a tenth of a second apart."""
+    return b"".join(
+        b":::MLLOG "
+        + json.dumps(
+            {
+                "time_ms": times[number] if times else 1_000 + 100 * number,
+                "key": key,
+                "value": value,
+                "metadata": {"rank": 0, "seq": number, **fields},
+            }
+        ).encode()
+        + b"\n"
+        for number, (key, value, fields) in enumerate(events)
+    )
+
+
+START: tuple[str, object, dict[str, object]] = ("run_start", None, {"host": "here", "device_name": "Toy CPU"})
+STATS: tuple[str, object, dict[str, object]] = ("tracked_stats", {"train_seconds": 2.0, "final_accuracy": 0.9}, {})
+STOP: tuple[str, object, dict[str, object]] = ("run_stop", None, {"status": "success"})
+ABORTED: tuple[str, object, dict[str, object]] = ("run_stop", None, {"status": "aborted"})
+DOUBTFUL = {
+    "negative seconds": (lines(START, ("tracked_stats", {"train_seconds": -2.0}, {}), STATS, STOP), "train_seconds -2"),
+    "an accuracy of -1": (lines(START, STATS, ("eval_accuracy", -1, {}), STOP), "accuracy -1"),
+    "an accuracy of 2": (lines(START, ("tracked_stats", {"final_accuracy": 2}, {}), STATS, STOP), "final_accuracy 2"),
+    "a figure of 400 digits": (lines(START, ("tracked_stats", {"loss": HUGE}, {}), STATS, STOP), "loss beyond 10^15"),
+    "a clock that goes back": (lines(START, STATS, STOP, times=[9e6, 1e6, 9.1e6]), "its clock runs backwards"),
+    "a stop before the start": (lines(START, STATS, STOP, times=[9e6, 9e6, 1e6]), "stopped before it started"),
+    "a number twice": (lines(START, STATS, STOP) + lines(START).replace(b"run_start", b"progress"), "came twice"),
+    "two starts": (lines(START, START, STATS, STOP), "more than one run_start"),
+    "two ends": (lines(START, STATS, ABORTED, STOP), "more than one run_stop: aborted, then success"),
+    "a rank that can be none": (lines(START, STATS, ("progress", 1, {"rank": 10**9}), STOP), "which can be none"),
+}
+
+
+@pytest.mark.parametrize(("printed", "doubt"), DOUBTFUL.values(), ids=DOUBTFUL)
+def test_a_doubtful_run_is_noted_and_no_claim_rests_on_it(
+    results: Path, make: Make, printed: bytes, doubt: str
+) -> None:
+    same = {"torch": "None", "python": "None", "threads": None}
+    for _ in range(3):
+        make.run(results, stdout={0: lines(START, STATS, STOP)})
+    good = lines(START, ("tracked_stats", {"train_seconds": 1.0, "final_accuracy": 0.9}, {}), STOP)
+    for _ in range(3):
+        make.run(results, stdout={0: good, 1: good.replace(b'"rank": 0', b'"rank": 1')}, layout="1x2", start=same)
+    assert True in [row["claimed"] for row in formats.to_rows(summarize(results)[0])]
+    bad = make.run(results, stdout={0: printed})
+    assert any(doubt in said for said in bad.read().doubts), bad.read().doubts
+    rows, notes, _ = all_formats(results)
+    assert any("doubtful" in note and doubt in note for note in notes)
+    assert True not in [row["claimed"] for row in rows]
+    assert reparse(bad.path).doubts == bad.read().doubts
+
+
+def test_runs_with_lr_nan_and_lr_inf_are_rows_of_their_own(results: Path, make: Make) -> None:
+    for lr in (float("nan"), float("inf"), float("-inf"), 0.1):
+        folder = make.run(results, args={"lr": lr}, axes={"lr": lr}, definition={"args": {"lr": lr}})
+        assert json.loads((folder.path / "request" / "launch.json").read_bytes(), parse_constant=pytest.fail)
+        assert folder.read().launch.args == {"lr": lr if lr == 0.1 else str(lr)}
+    rows, _, _ = all_formats(results)
+    assert [(row["axes"]["lr"], row["n"]) for row in rows] == [("-inf", 1), (0.1, 1), ("inf", 1), ("nan", 1)]
+
+
+@pytest.mark.parametrize("because", ["the disk is full: raw/outcome.json", FORGED])
+def test_what_stopped_a_run_is_its_reason_in_one_printable_line(results: Path, make: Make, because: str) -> None:
+    outcome = Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, None, "SIGKILL")], stopped_because=because)
+    record = make.run(results, outcome=outcome).read()
+    assert record.status == "failed"
+    assert record.reason is not None
+    assert record.reason.startswith(because.partition("\n")[0])
+    assert record.reason.isprintable()
+
+
+def test_without_an_outcome_nobody_says_that_the_runner_was_killed(results: Path, make: Make) -> None:
+    folder = begin(results, make.launch(runner={"host": os.uname().nodename, "pid": 1, "pid_started": 0.0}), "", "")
+    (folder.raw / "node0-rank0.stdout").write_bytes(make.lines(0, 2.0))
+    said = "the runner did not record how the run ended: it was killed, or it could not write"
+    _, notes, _ = all_formats(results)
+    assert any(f"incomplete: {said}; runner collect reads what it left" in note for note in notes)
+    record = reparse(folder.path)
+    assert (record.status, record.reason) == ("incomplete", said)
+    assert record.metrics["train_seconds"] == 2.0
+
+
+def test_a_run_whose_outcome_is_known_and_whose_record_was_not_written_is_not_called_killed(
+    results: Path, make: Make
+) -> None:
+    folder = begin(results, make.launch(runner={"host": os.uname().nodename, "pid": 1, "pid_started": 0.0}), "", "")
+    (folder.raw / "node0-rank0.stdout").write_bytes(make.lines(0, 2.0))
+    because = "the disk is full"
+    folder.keep_outcome(Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)], stopped_because=because))
+    _, notes, _ = all_formats(results)
+    assert any(
+        "the run ended and its record was not written; runner collect reads what it left" in one for one in notes
+    )
+    record = reparse(folder.path)
+    assert (record.status, record.reason) == ("failed", because)

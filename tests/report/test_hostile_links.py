@@ -1,0 +1,169 @@
+"""Links and special files in a results folder from a stranger: nothing outside is read, moved or written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.records.finalize import derive, finalize, reparse
+from runner.records.folder import RunFolder, begin
+from runner.report.reading import read_results
+from tests.report.hostile import all_formats, by_hand, state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.records import Make
+
+
+def foreign_folder(place: Path) -> Path:
+    """Somebody else's folder, which looks like what torchrun leaves."""
+    worker = place / "foreign" / "none_x" / "attempt_0" / "0"
+    worker.mkdir(parents=True)
+    (worker / "stdout.log").write_text("somebody else's words")
+    (place / "foreign" / "empty").mkdir()
+    return place / "foreign"
+
+
+def link_node(folder: RunFolder, foreign: Path) -> None:
+    folder.node(0).symlink_to(foreign)
+
+
+def link_raw(folder: RunFolder, foreign: Path) -> None:
+    shutil.rmtree(folder.raw)
+    folder.raw.symlink_to(foreign)
+
+
+def link_stdout(folder: RunFolder, foreign: Path) -> None:
+    path = folder.raw / "node0-rank0.stdout"
+    path.unlink(missing_ok=True)
+    path.symlink_to(next(foreign.rglob("stdout.log")))
+
+
+def link_launch(folder: RunFolder, foreign: Path) -> None:
+    path = folder.path / "request" / "launch.json"
+    path.rename(foreign / "launch.json")
+    path.symlink_to(foreign / "launch.json")
+
+
+def fifo(folder: RunFolder, _: Path) -> None:
+    os.mkfifo(folder.raw / "node0-agent.log")
+    os.mkfifo(folder.raw / "node0-exit.json")
+
+
+def device(folder: RunFolder, _: Path) -> None:
+    (folder.raw / "node0-rank0.stdout").unlink(missing_ok=True)
+    (folder.raw / "node0-rank0.stdout").symlink_to("/dev/zero")
+    (folder.raw / "node0-agent.log").symlink_to("/dev/zero")
+
+
+def huge(folder: RunFolder, _: Path) -> None:
+    with (folder.raw / "node0-rank0.stdout").open("wb") as file:
+        file.truncate(2**40)
+
+
+@pytest.mark.parametrize(
+    "attack", [link_node, link_raw, link_stdout, link_launch, fifo, device, huge], ids=lambda one: one.__name__
+)
+@pytest.mark.parametrize("by_hand", [True, False], ids=["by hand", "supervised"])
+def test_links_and_special_files_below_a_run_are_never_followed_moved_or_written_through(
+    results: Path,
+    tmp_path: Path,
+    make: Make,
+    attack: Callable[[RunFolder, Path], None],
+    by_hand: bool,  # noqa: FBT001
+) -> None:
+    foreign = foreign_folder(tmp_path)
+    make.run(results, 4.0)
+    folder = begin(results, make.launch(by_hand=by_hand, runner={"host": os.uname().nodename, "pid": 1}), "", "")
+    attack(folder, foreign)
+    before, own = state(foreign), state(results)
+    began = time.monotonic()
+    rows, notes, _ = all_formats(results)
+    assert sum(row["n"] for row in rows) == 1
+    assert state(results) == own
+    assert any(folder.path.name in note for note in notes)
+    with_error = ""
+    try:
+        record = reparse(folder.path)
+    except RequestError as error:
+        with_error = str(error)
+    else:
+        assert record.doubts
+        assert record.status != "completed"
+    assert "\n" not in with_error
+    assert state(foreign) == before
+    assert time.monotonic() - began < 20
+
+
+def test_a_link_to_a_record_a_run_or_an_experiment_is_a_note(results: Path, tmp_path: Path, make: Make) -> None:
+    elsewhere = make.run(tmp_path / "elsewhere", 9.0).path
+    make.run(results, 4.0)
+    (results / "linked experiment").symlink_to(elsewhere.parent)
+    (results / "tiny" / "linked-run").symlink_to(elsewhere)
+    (results / "tiny" / "linked-record").mkdir()
+    (results / "tiny" / "linked-record" / "run.json").symlink_to(elsewhere / "run.json")
+    (results / "tiny" / "a-fifo").mkdir()
+    os.mkfifo(results / "tiny" / "a-fifo" / "run.json")
+    rows, notes, _ = all_formats(results)
+    assert [row["seconds"] for row in rows] == [4.0]
+    for name in ("linked experiment", "linked-run", "linked-record", "a-fifo"):
+        assert sum(name in note and "left out" in note for note in notes) == 1, name
+    for name in ("linked-run", "linked-record", "a-fifo"):
+        with pytest.raises(RequestError):
+            reparse(results / "tiny" / name)
+
+
+def test_a_run_is_not_begun_outside_of_the_results_folder(results: Path, tmp_path: Path, make: Make) -> None:
+    for name in ("../../x", "/x", "a/b", "", ".", "..", "x\n", "-x"):
+        with pytest.raises(RequestError, match="is no name for a folder"):
+            begin(results, make.launch(id=name), "", "")
+    (tmp_path / "foreign").mkdir()
+    results.mkdir()
+    (results / "tiny").symlink_to(tmp_path / "foreign")
+    with pytest.raises(RequestError, match="cannot be written: tiny is no folder, or a link"):
+        begin(results, make.launch(), "", "")
+    assert list((tmp_path / "foreign").iterdir()) == []
+
+
+def test_a_run_that_is_there_already_is_not_removed_by_another_of_the_same_name(results: Path, make: Make) -> None:
+    launch = make.launch()
+    begin(results, launch, "", "")
+    before = state(results)
+    with pytest.raises(RequestError, match="cannot be written"):
+        begin(results, launch, "", "")
+    assert state(results) == before
+
+
+def test_summarize_writes_nothing_below_results_not_even_for_a_run_that_was_started_by_hand(
+    results: Path, make: Make
+) -> None:
+    folder = by_hand(results, make)
+    before = state(results)
+    for _ in range(2):
+        rows, notes, _ = all_formats(results)
+        assert [(row["n"], row["seconds"], row["started_by_hand"]) for row in rows] == [(1, 2.0, 1)]
+        assert "1x1: started by hand, so no runner supervised it: 1 of 1 runs" in notes
+    assert state(results) == before
+    assert reparse(folder.path).status == "completed"
+    assert folder.read().status == "completed"
+    assert sorted(path.name for path in folder.raw.iterdir()) == [
+        "node0-exit.json", "node0-rank0.stdout", "outcome.json",
+    ]  # fmt: skip
+    assert all_formats(results)[0][0]["seconds"] == 2.0
+
+
+def test_a_run_by_hand_that_still_runs_has_no_record_yet(results: Path, make: Make) -> None:
+    folder = by_hand(results, make)
+    with folder.held():
+        assert derive(folder) is None
+        assert finalize(folder) is None
+        assert [run.status for run in read_results(results).runs] == ["running"]
+        with pytest.raises(RequestError, match="it still runs"):
+            reparse(folder.path)

@@ -1,0 +1,128 @@
+"""Lines, records, logs and layouts of any size: they are read within fixed limits of time and memory."""
+
+from __future__ import annotations
+
+import io
+import resource
+import time
+import tracemalloc
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from runner.core.errors import KitError, RequestError
+from runner.core.layout import Layout
+from runner.records import tally
+from runner.records.events import Block, read_events
+from runner.records.finalize import reparse
+from runner.records.folder import RunFolder, begin
+from runner.records.parse import collect
+from runner.records.schema import NodeExit, Outcome
+from runner.report.reading import read_results
+
+if TYPE_CHECKING:
+    from tests.support.records import Make
+
+
+class Endless(io.RawIOBase):
+    """A file of one byte, very often, with an event at its end."""
+
+    def __init__(self, size: int, end: bytes, start: bytes = b"") -> None:
+        self._rest, self._end, self._start = size, end, start
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._start:
+            data, self._start = self._start, b""
+            return data
+        if self._rest:
+            data = b"x" * min(size, self._rest)
+            self._rest -= len(data)
+            return data
+        data, self._end = self._end, b""
+        return data
+
+
+@pytest.mark.parametrize("start", [b"", b':::MLLOG {"time_ms": 1, "key": "'], ids=["foreign", "event"])
+def test_a_line_of_hundreds_of_megabytes_is_dropped_and_said_in_bounded_memory(start: bytes) -> None:
+    end = b'\n:::MLLOG {"time_ms": 1, "key": "last"}\n:::MLLOG {torn\n'
+    tracemalloc.start()
+    blocks = list(read_events(Endless(300_000_000, end, start)))  # type: ignore[arg-type]
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    tracemalloc.stop()
+    assert [event.key for block in blocks for event in block.events] == ["last"]
+    assert sum(block.too_long for block in blocks) == (0 if start else 1)
+    broken = [(one.line, one.reason) for block in blocks for one in block.malformed]
+    assert broken[-1][0] == 3
+    assert [reason for _, reason in broken[:-1]] == (["longer than 65,536 bytes"] if start else [])
+    assert isinstance(blocks[0], Block)
+
+
+def test_memory_does_not_grow_with_the_number_of_events(results: Path, make: Make) -> None:
+    line = b':::MLLOG {"time_ms": 1, "key": "progress", "value": 5, "metadata": {"rank": 0}}\n'
+    folder = begin(results, make.launch(), "", "")
+    (folder.raw / "node0-rank0.stdout").write_bytes(line * 100_000 + b":::MLLOG {torn\n" * 100_000)
+    tracemalloc.start()
+    record = collect(folder, folder.launch(), None)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+    assert record.events == {"seen": 100_000, "expected": 0, "malformed": 100_000}
+
+
+def test_what_a_record_keeps_of_one_file_is_bounded(results: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally, "MOST_BYTES", 1_000_000)
+    folder = begin(results, make.launch(), "", "")
+    lists = "[" + ",".join(["[]"] * 5_000) + "]"
+    printed = "".join(
+        f':::MLLOG {{"time_ms": 1, "key": "{key}", "value": 1, "metadata": {{"epoch_num": {number}, "x": {lists}}}}}\n'
+        for number in range(100)
+        for key in ("epoch_stop", "eval_accuracy")
+    )
+    (folder.raw / "node0-rank0.stdout").write_text(printed)
+    record = collect(folder, folder.launch(), None)
+    assert "more facts than a record holds: the further ones are left out" in record.doubts
+    assert len(msgspec.json.encode(record)) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time :" * 20_000,
+        "time" + " " * 200_000 + ":",
+        ("time : x\n host" + " " * 50_000) * 4,
+        "[" * 60_000 + "]:1: " * 10_000,
+        "peer " * 40_000,
+        ("time : x\nhost : y\nrank : 0 (local_rank: 0)\nexitcode : 1\n") * 4_000,
+    ],
+)
+def test_the_agent_s_log_is_searched_in_linear_time(results: Path, make: Make, text: str) -> None:
+    folder = begin(results, make.launch(), "", "")
+    (folder.raw / "node0-agent.log").write_text(text)
+    (folder.raw / "node0-rank0.stderr").write_text(text)
+    began = time.process_time()
+    collect(folder, folder.launch(), Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)]))
+    assert time.process_time() - began < 2
+
+
+def test_a_layout_of_65_536_nodes_is_collected_in_seconds(results: Path, make: Make) -> None:
+    nodes = 65_536
+    folder = begin(results, make.launch(layout=f"{nodes}x1", by_hand=True), "", "")
+    (folder.raw / "node9-rank9.stdout").write_bytes(make.lines(9, 1.0))
+    began = time.process_time()
+    record = reparse(folder.path)
+    assert time.process_time() - began < 10
+    assert len(record.ranks) == nodes
+    assert record.reason is not None
+    assert len(record.reason) < 200
+    assert RunFolder(folder.path).read().status == record.status == "killed"
+    assert len(Layout.parse(record.launch.layout).processes) == nodes
+    assert len(read_results(results).runs) == 1
+
+
+def test_the_peak_of_these_tests_is_bounded() -> None:
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_500_000  # KiB; pytest, hypothesis and SciPy included
+    assert issubclass(RequestError, KitError)
