@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.conftest import Run, kubectl
+from tests.cluster.conftest import Run
 from tests.containers.engine import curve
+from tests.support.cluster import kubectl
+from tests.support.launches import run_once
 from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
@@ -20,9 +22,8 @@ def test_a_cluster_gives_the_losses_of_this_machine_bit_for_bit(
     words = ("--layout", layout, "--set", "epochs=3")
     done, record = run("quickstart", *words, "--with", f"job={job}")
     assert done.code == 0, done.snapshot
-    here = project.runner("run", "quickstart", *words, "--repeat", "1", "--device", "cpu")
+    here, local = run_once(project, "quickstart", *words, "--device", "cpu")
     assert here.code == 0, here.snapshot
-    local = project.record(project.runs("quickstart")[-1])
     assert local["launch"]["target"] == "local"
     assert curve(record) == curve(local) != []
     assert record["events"]["seen"] == record["events"]["expected"] > 40
