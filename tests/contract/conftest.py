@@ -1,151 +1,20 @@
-"""The targets as the contract's tests see them: how a run is started, held back, and what is left of it."""
+"""One fixture, `harness`: the target that a test is parametrised with."""
 
 from __future__ import annotations
 
-import signal
-import time
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.cluster import kubectl, own_namespace, pods, things
-from tests.support.containers import containers_of, docker, forget_runs, left_of
-from tests.support.launches import processes_of, run_once, starting, until
-from tests.support.odd import define
-from tests.support.projects import Project, patient
+from tests.contract.harness import Containers, Harness, IndexedPods, Pods
+from tests.support.cluster import own_namespace
+from tests.support.containers import forget_runs
+from tests.support.launches import until
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from tests.support.projects import Ended
-
-LONG = ("--set", "seconds=100")
-
-
-class Harness:
-    """Target local, and what the others have in common with it.
-
-    Args:
-        project: the copy of this project, with the odd programs.
-        words: the options of the command that choose the target.
-    """
-
-    start_seconds = 4.0
-    """What a run may need until its processes print, on a machine of its own."""
-    says_of_node_1: tuple[str, ...] = ("not done after timeout_seconds: ",)
-    """Words of the record of a run whose node 1 never starts."""
-    memory: tuple[str, ...] = ()
-    """The options that limit the memory of a node to a gigabyte, if the target can limit it."""
-
-    def __init__(self, project: Project, *words: str) -> None:
-        self.project = project
-        self._words = words
-        self._starting = starting(project, *words)
-        self._start = self._starting.__enter__()
-
-    def close(self) -> None:
-        """Kill what a test has started and not seen the end of."""
-        self._starting.__exit__(None, None, None)
-
-    def run(self, experiment: str, *words: str) -> tuple[Ended, dict[str, Any]]:
-        """Run one cell to its end; what the command said, and the record."""
-        return run_once(self.project, experiment, *words, *self._words, "--device", "cpu")
-
-    def start(self, experiment: str, *words: str) -> tuple[subprocess.Popen[str], Path]:
-        """Start a run; its process and its folder."""
-        return self._start(experiment, *words)
-
-    def define(self, program: str, seconds: float) -> str:
-        """Define an experiment with an odd program that is ended so long after its processes can have begun."""
-        timeout = round(patient(self.start_seconds + seconds))
-        return define(self.project, program, name=f"odd-{program}-{timeout}s", timeout_seconds=timeout)
-
-    def have_begun(self, run: Path, ranks: int) -> Callable[[], bool]:
-        """Whether all ranks have printed their first words, each its own."""
-
-        def look() -> bool:
-            printed = b"".join(path.read_bytes() for path in (run / "raw").rglob("*") if path.is_file())
-            return all(b"rank %d has begun" % rank in printed and b"epoch_stop" in printed for rank in range(ranks))
-
-        return look
-
-    def is_starting(self, run: Path) -> None:
-        """Wait for a moment at which the run starts and has printed nothing."""
-        del run
-        time.sleep(0.1)
-
-    def without_node_1(self) -> AbstractContextManager[object]:
-        """Make, before the start, that node 1 cannot start; unless `hold_back` does it afterwards."""
-        return nullcontext()
-
-    def hold_back(self, run: Path) -> None:
-        """Make that node 1 of a run that has just been started never joins."""
-        until(lambda: [one.send_signal(signal.SIGSTOP) for one in self._agents_of_node_1(run)])
-
-    @staticmethod
-    def _agents_of_node_1(run: Path) -> list[Any]:
-        return [one for one in processes_of(run.name) if one.environ().get("PET_NODE_RANK") == "1"]
-
-    def left(self, run: Path) -> list[Any]:
-        """What is left of a run."""
-        return processes_of(run.name)
-
-
-class Containers(Harness):
-    """Target compose."""
-
-    start_seconds = 10.0
-    memory = ("--with", "memory=1gb")
-
-    def is_starting(self, run: Path) -> None:
-        del run
-        time.sleep(0.4)  # now the containers are made
-
-    def hold_back(self, run: Path) -> None:
-        project = f"kit-{run.name.lower()}"
-        names = until(lambda: len(found := containers_of(project)) == 2 and found)
-        docker("pause", names[1])
-
-    def left(self, run: Path) -> list[str]:
-        return left_of(run)
-
-
-class Pods(Harness):
-    """Target kubernetes, as a PyTorchJob."""
-
-    start_seconds = 20.0
-    says_of_node_1 = ("node 1: ", "exceeded quota")
-    memory = ("--with", "memory=1Gi")
-
-    def __init__(self, project: Project, namespace: str, job: str) -> None:
-        super().__init__(project, "--on", "kubernetes", "--with", f"namespace={namespace}", "--with", f"job={job}")
-        self.namespace = namespace
-
-    def is_starting(self, run: Path) -> None:
-        """Go on at once: there are no pods yet."""
-
-    def without_node_1(self) -> AbstractContextManager[object]:
-        kubectl("create", "quota", "small", "-n", self.namespace, "--hard=pods=1")
-        return nullcontext()
-
-    def hold_back(self, run: Path) -> None:
-        """Nothing: the quota does it."""
-
-    def left(self, run: Path) -> list[str]:
-        del run
-        return things(self.namespace)
-
-
-class IndexedPods(Pods):
-    """Target kubernetes, as a Job without the operator."""
-
-    def is_starting(self, run: Path) -> None:
-        del run
-        until(lambda: len(pods(self.namespace)) == 2, 60)
+    from tests.support.projects import Project
 
 
 @pytest.fixture

@@ -9,36 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.conftest import LONG
+from tests.contract.targets import HERE, TARGETS, of, on
 from tests.support.launches import ended, until
 from tests.support.projects import patient
 
 if TYPE_CHECKING:
-    from tests.contract.conftest import Harness
+    from tests.contract.harness import Harness
 
-TARGETS = {
-    "local": pytest.param("local"),
-    "compose": pytest.param("compose", marks=pytest.mark.engine),
-    "pytorchjob": pytest.param("pytorchjob", marks=pytest.mark.cluster),
-    "indexed": pytest.param("indexed", marks=pytest.mark.cluster),
-}
-HERE = ("local", "compose")
+LONG = ("--set", "seconds=100")
 KILLED = "the runner did not record how the run ended: it was killed, or it could not write"
-
-
-def on(*names: str) -> pytest.MarkDecorator:
-    """Run a test on these targets."""
-    return pytest.mark.parametrize("harness", [TARGETS[name] for name in names], indirect=True)
-
-
-def of(layouts: dict[str, tuple[str, ...]]) -> pytest.MarkDecorator:
-    """Run a test with these layouts, each on its targets."""
-    cases = [
-        pytest.param(*TARGETS[name].values, layout, marks=TARGETS[name].marks)
-        for layout, names in layouts.items()
-        for name in names
-    ]
-    return pytest.mark.parametrize(("harness", "layout"), cases, indirect=["harness"])
 
 
 @of({"1x2": HERE, "1+2": tuple(TARGETS)})

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import shlex
 import subprocess
+import tarfile
 import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -102,3 +104,54 @@ def _millicores() -> int:
     """What the nodes have for pods, in thousandths of a core."""
     sizes = [str(node["status"]["allocatable"]["cpu"]) for node in get("nodes")]
     return sum(int(size[:-1]) if size.endswith("m") else 1000 * int(size) for size in sizes)
+
+
+@contextmanager
+def claim_with(folder: Path, namespace: str, image: str) -> Iterator[str]:
+    """A volume claim with a copy of a folder, on a cluster of one node, whose disk holds it meanwhile."""
+    name = name_of_its_own("data")
+    kinds = {"accessModes": ["ReadWriteOnce"], "storageClassName": name}
+    documents = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": {**kinds, "capacity": {"storage": "1Gi"}, "hostPath": {"path": f"/tmp/{name}"}},  # noqa: S108
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {**kinds, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
+        },
+    ]
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(folder, ".")
+    place = f"/node/{name}"
+    on_the_node(namespace, image, f"mkdir {place} && tar -x -C {place} && chmod -R a+rX {place}", archive.getvalue())
+    try:
+        kubectl("create", "-f", "-", stdin="\n---\n".join(map(json.dumps, documents)).encode())
+        yield name
+        kubectl("delete", "pvc", name, "-n", namespace)
+        kubectl("delete", "pv", name)
+    finally:
+        on_the_node(namespace, image, f"rm -rf {place}")
+
+
+def on_the_node(namespace: str, image: str, command: str, stdin: bytes = b"") -> None:
+    """Run a shell command as root in a pod that sees the node's /tmp as /node."""
+    container = {
+        "name": "one",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-euc", command],
+        "stdin": True,
+        "stdinOnce": True,
+        "securityContext": {"runAsUser": 0},
+        "volumeMounts": [{"name": "node", "mountPath": "/node"}],
+    }
+    volumes = [{"name": "node", "hostPath": {"path": "/tmp"}}]  # noqa: S108 - the node's
+    overrides = json.dumps({"spec": {"containers": [container], "volumes": volumes}})
+    words = ["--rm", "--stdin", "--quiet", "--restart=Never", f"--image={image}", f"--overrides={overrides}"]
+    kubectl("run", name_of_its_own("pod"), "-n", namespace, *words, stdin=stdin)
