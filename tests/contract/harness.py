@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import time
@@ -76,11 +77,13 @@ class Harness:
         return define(self.project, program, name=f"odd-{program}-{timeout}s", timeout_seconds=timeout)
 
     def have_begun(self, run: Path, ranks: int) -> Callable[[], bool]:
-        """Whether all ranks have printed their first words, each its own."""
+        """Whether all ranks have printed their first words and an event of their work."""
+        last = [re.compile(rb'"epoch_stop".*"rank": %d\b' % rank) for rank in range(ranks)]
 
         def look() -> bool:
             printed = b"".join(path.read_bytes() for path in (run / "raw").rglob("*") if path.is_file())
-            return all(b"rank %d has begun" % rank in printed and b"epoch_stop" in printed for rank in range(ranks))
+            begun = all(b"rank %d has begun" % rank in printed for rank in range(ranks))
+            return begun and all(pattern.search(printed) for pattern in last)
 
         return look
 
