@@ -12,7 +12,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -134,7 +133,7 @@ def test_every_line_comes_once_over_many_connections_and_a_restart_of_the_api_se
         sequence = [json.loads(line.partition(":::MLLOG ")[2])["metadata"]["seq"] for line in lines(text)]
         assert sorted(sequence) == list(range(len(sequence)))
         assert text.count("x" * 60) == 1
-    until(lambda: time.sleep(1) or kubectl("get", "--raw", "/readyz") == "ok", 60)
+    until(lambda: kubectl("get", "--raw", "/readyz") == "ok", 60, every=1)
 
 
 def lines(text: str) -> list[str]:

@@ -90,6 +90,7 @@ def test_applied_by_hand_then_collected_then_summarized(folder: str, project: Pr
 
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("folder", FOLDERS.values())
+@pytest.mark.parametrize("processes", [4])
 def test_where_gpus_are_only_on_paper_the_program_says_how_many_it_sees(
     folder: str, project: Project, namespace: str
 ) -> None:

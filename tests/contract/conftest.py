@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def harness(request: pytest.FixtureRequest, copied: Project) -> Iterator[Harness]:
+def harness(request: pytest.FixtureRequest, copied: Project, processes: int) -> Iterator[Harness]:
     """The target that the test is parametrised with; when the test ends, nothing is left of its runs."""
     forget_runs(copied)
     if request.param in ("local", "compose"):
@@ -28,7 +28,6 @@ def harness(request: pytest.FixtureRequest, copied: Project) -> Iterator[Harness
         yield from _checked(kind(copied, "--on", request.param))
         return
     request.getfixturevalue("loaded")
-    processes = 3 if request.node.callspec.params.get("layout") == "1+2" else 2
     with own_namespace(request.getfixturevalue("shared"), processes) as namespace:
         kind_of_pods = Pods if request.param == "pytorchjob" else IndexedPods
         yield from _checked(kind_of_pods(copied, namespace, request.param))
@@ -40,4 +39,4 @@ def _checked(harness: Harness) -> Iterator[Harness]:
     finally:
         harness.close()
     for path in harness.project.results.glob("*/*/run.json"):
-        until(lambda run=path.parent: harness.left(run) == [], 90)  # type: ignore[misc]
+        until(lambda run=path.parent: harness.left(run) == [], 90, every=0.5)  # type: ignore[misc]

@@ -165,4 +165,4 @@ class IndexedPods(Pods):
 
     def is_starting(self, run: Path) -> None:
         del run
-        until(lambda: len(pods(self.namespace)) == 2, 60)
+        until(lambda: len(pods(self.namespace)) == 2, 60, every=0.5)

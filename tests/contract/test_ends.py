@@ -84,7 +84,7 @@ def test_a_runner_that_is_killed_leaves_nothing_and_its_run_can_be_collected(har
     assert "its runner still lives" in refused.stderr
     process.kill()
     process.communicate()
-    until(lambda: harness.left(run) == [], 90)
+    until(lambda: harness.left(run) == [], 90, every=0.5)
     assert project.record(run)["status"] == "running"
     summary = project.runner("summarize")
     assert summary.code == 0

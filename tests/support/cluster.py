@@ -65,7 +65,7 @@ def own_namespace(shared: Path, processes: int) -> Iterator[str]:
         kubectl("create", "namespace", name)
         try:
             yield name
-            until(lambda: things(name) == [], 60)
+            until(lambda: things(name) == [], 60, every=1)
         finally:
             kubectl("delete", "namespace", name, "--wait=false")
 
@@ -131,7 +131,8 @@ def claim_with(folder: Path, namespace: str, image: str) -> Iterator[str]:
     place = f"/node/{name}"
     on_the_node(namespace, image, f"mkdir {place} && tar -x -C {place} && chmod -R a+rX {place}", archive.getvalue())
     try:
-        kubectl("create", "-f", "-", stdin="\n---\n".join(map(json.dumps, documents)).encode())
+        every = {"apiVersion": "v1", "kind": "List", "items": documents}
+        kubectl("create", "-f", "-", stdin=json.dumps(every).encode())
         yield name
         kubectl("delete", "pvc", name, "-n", namespace)
         kubectl("delete", "pv", name)

@@ -97,8 +97,14 @@ def loaded(image: Images, once: Once) -> Images:
 
 
 @pytest.fixture
-def namespace(request: pytest.FixtureRequest, shared: Path) -> Iterator[str]:
-    """A namespace of the test's own, with room for the test's layout or for two processes."""
+def processes(request: pytest.FixtureRequest) -> int:
+    """How many processes a test's pods make room for: as many as its layout has; a test may say otherwise."""
     layout = getattr(request.node, "callspec", None) and request.node.callspec.params.get("layout")
-    with own_namespace(shared, Layout.parse(layout).world_size if layout else 2) as name:
+    return Layout.parse(layout).world_size if layout else 2
+
+
+@pytest.fixture
+def namespace(shared: Path, processes: int) -> Iterator[str]:
+    """A namespace of the test's own, with room for the test's processes."""
+    with own_namespace(shared, processes) as name:
         yield name

@@ -82,12 +82,13 @@ def nothing_is_left_of(run: Path) -> bool:
     return processes_of(run.name) == []
 
 
-def until(true: Callable[[], Any], seconds: float = 40) -> Any:
+def until(true: Callable[[], Any], seconds: float = 40, *, every: float = 0.1) -> Any:
+    """Wait until something is true, and return it; what costs time itself is looked at less often."""
     end = time.monotonic() + patient(seconds)
     while time.monotonic() < end:
         if value := true():
             return value
-        time.sleep(0.1)
+        time.sleep(every)
     pytest.fail(f"not so after {patient(seconds)} s")
 
 
