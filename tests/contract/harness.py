@@ -6,7 +6,7 @@ import re
 import shutil
 import signal
 import time
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from runner.targets.compose.service import IMAGES
@@ -19,7 +19,6 @@ from tests.support.projects import Project, patient
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from tests.support.projects import Ended
@@ -33,8 +32,8 @@ class Harness:
         words: the options of the command that choose the target.
     """
 
-    start_seconds = 4.0
-    """What a run may need until its processes print, on a machine of its own."""
+    start_seconds = 8.0
+    """What a run needs at most until its processes print, also beside other tests."""
     says_of_node_1: tuple[str, ...] = ("not done after timeout_seconds: ",)
     """Words of the record of a run whose node 1 never starts."""
     memory: tuple[str, ...] = ()
@@ -51,8 +50,10 @@ class Harness:
         self._starting.__exit__(None, None, None)
 
     def run(self, experiment: str, *words: str) -> tuple[Ended, dict[str, Any]]:
-        """Run one cell to its end; what the command said, and the record."""
-        return run_once(self.project, experiment, *words, *self._words, "--device", "cpu")
+        """Run one cell to its end, which leaves nothing; what the command said, and the record."""
+        done, record = run_once(self.project, experiment, *words, *self._words, "--device", "cpu")
+        self.require_nothing_left(self.project.results / experiment / record["launch"]["id"])
+        return done, record
 
     def run_all(self, experiment: str, *words: str) -> tuple[Ended, list[dict[str, Any]]]:
         """Run several cells once each; what the command said, and the records."""
@@ -71,8 +72,8 @@ class Harness:
         """Start a run; its process and its folder."""
         return self._start(experiment, *words)
 
-    def define(self, program: str, seconds: float) -> str:
-        """Define an experiment with an odd program that is ended so long after its processes can have begun."""
+    def define(self, program: str, seconds: float = 0) -> str:
+        """Define an experiment with an odd program that is ended so many seconds after its processes have begun."""
         timeout = round(patient(self.start_seconds + seconds))
         return define(self.project, program, name=f"odd-{program}-{timeout}s", timeout_seconds=timeout)
 
@@ -92,12 +93,11 @@ class Harness:
         del run
         time.sleep(0.1)
 
-    def without_node_1(self) -> AbstractContextManager[object]:
-        """Make, before the start, that node 1 cannot start; unless `hold_back` does it afterwards."""
-        return nullcontext()
+    def forbid_node_1(self) -> None:
+        """See to it that node 1 of a run cannot start, if the target can tell before the start."""
 
-    def hold_back(self, run: Path) -> None:
-        """Make that node 1 of a run that has just been started never joins."""
+    def hold_node_1(self, run: Path) -> None:
+        """Stop node 1 of a run that has just been started, unless it cannot start anyway."""
         until(lambda: [one.send_signal(signal.SIGSTOP) for one in self._agents_of_node_1(run)])
 
     @staticmethod
@@ -108,18 +108,22 @@ class Harness:
         """What is left of a run."""
         return processes_of(run.name)
 
+    def require_nothing_left(self, run: Path) -> None:
+        """Fail if something is left of a run that has ended."""
+        assert self.left(run) == []
+
 
 class Containers(Harness):
     """Target compose."""
 
-    start_seconds = 10.0
+    start_seconds = 15.0
     memory = ("--with", "memory=1gb")
 
     def is_starting(self, run: Path) -> None:
         del run
         time.sleep(0.4)  # now the containers are made
 
-    def hold_back(self, run: Path) -> None:
+    def hold_node_1(self, run: Path) -> None:
         project = f"kit-{run.name.lower()}"
         names = until(lambda: len(found := containers_of(project)) == 2 and found)
         docker("pause", names[1])
@@ -131,7 +135,7 @@ class Containers(Harness):
 class Pods(Harness):
     """Target kubernetes, as a PyTorchJob."""
 
-    start_seconds = 20.0
+    start_seconds = 30.0
     says_of_node_1 = ("node 1: ", "exceeded quota")
     memory = ("--with", "memory=1Gi")
 
@@ -148,16 +152,19 @@ class Pods(Harness):
     def is_starting(self, run: Path) -> None:
         """Go on at once: there are no pods yet."""
 
-    def without_node_1(self) -> AbstractContextManager[object]:
+    def forbid_node_1(self) -> None:
         kubectl("create", "quota", "small", "-n", self.namespace, "--hard=pods=1")
-        return nullcontext()
 
-    def hold_back(self, run: Path) -> None:
-        """Nothing: the quota does it."""
+    def hold_node_1(self, run: Path) -> None:
+        """Leave it to the quota."""
 
     def left(self, run: Path) -> list[str]:
         del run
         return things(self.namespace)
+
+    def require_nothing_left(self, run: Path) -> None:
+        """Give the cluster the time that it takes to remove what was deleted."""
+        until(lambda: self.left(run) == [], 60, every=0.5)
 
 
 class IndexedPods(Pods):

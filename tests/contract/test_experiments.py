@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.definitions.experiment import files
 from tests.contract.targets import on
 from tests.experiments import tiny_bert
-from tests.support.projects import ROOT
 from tests.support.smallest import BERT, SMALLEST
 
 if TYPE_CHECKING:
@@ -23,10 +21,6 @@ if TYPE_CHECKING:
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with a tiny BERT."""
     return tiny_bert.make(tmp_path_factory.mktemp("tiny")) / "bert"
-
-
-def test_every_experiment_is_run_here() -> None:
-    assert set(SMALLEST) == {path.stem for path in files(ROOT)}
 
 
 @pytest.mark.parametrize("name", SMALLEST)
