@@ -1,6 +1,6 @@
 """Programs that each do one thing that a training program should not, for the tests that start them anywhere.
 
-They import no torch unless it is the group of processes that matters: eight seconds of imports tell a test nothing.
+They import no torch unless the group of processes matters: that takes seconds in every process and shows nothing here.
 """
 
 from __future__ import annotations
