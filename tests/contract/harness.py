@@ -116,7 +116,7 @@ class Harness:
 class Containers(Harness):
     """Target compose."""
 
-    start_seconds = 15.0
+    start_seconds = 25.0
     memory = ("--with", "memory=1gb")
 
     def is_starting(self, run: Path) -> None:

@@ -119,9 +119,9 @@ def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness) -> No
     process, run = harness.start(name, "--layout", "2x1", *LONG)
     harness.hold_node_1(run)
     began = time.monotonic()
-    code, stderr = ended(process, 120)
+    code, stderr = ended(process, 150)
     assert code == 1
-    assert time.monotonic() - began < patient(70)
+    assert time.monotonic() - began < patient(harness.start_seconds + 75)  # a pod's own grace is a minute
     record = harness.project.record(run)
     assert record["status"] == "timed_out"
     assert all(word in record["reason"] for word in harness.says_of_node_1), record["reason"]
