@@ -67,7 +67,9 @@ def first_failure(folder: RunFolder, raw: RawFiles, outcome: Outcome | None, ran
             return logs.of_launcher(lost[0])
         name = _signal_name(-first.code) if first.code < 0 else None
         code = first.code if first.code >= 0 else None
-        return Failure(first.rank, raw.places.node_of(first.rank), code, name, words[first.rank])
+        node = raw.places.node_of(first.rank)
+        lines = words[first.rank] or (logs.said_for(node, aborted) if code else [])
+        return Failure(first.rank, node, code, name, lines)
     return logs.of_launcher(own[0])
 
 
@@ -120,6 +122,15 @@ class _Logs:
                 found.append(_Child(int(rank[1]), int(code[0]), fields["time"].partition(" ")[0]))
             fields = {}
         return found
+
+    def said_for(self, node: int, aborted: set[int]) -> list[str]:
+        """Return what the first rank of a node said as it gave up: it speaks for all that refuse alike.
+
+        torchrun may see another of them end first, and end this one before it has an exit code of its own.
+        """
+        speaker = self._raw.places.first_ranks[node]
+        lines = self.last_lines(speaker) if speaker in aborted else []
+        return [] if any(_VICTIM.search(line) for line in lines) else lines
 
     def last_lines(self, rank: int) -> list[str]:
         """Return the end of a rank's stderr, or of its stdout where it said nothing there."""

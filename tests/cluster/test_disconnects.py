@@ -12,7 +12,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,12 +20,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.cluster.conftest import Start, kubectl
+from tests.cluster.conftest import Start
 from tests.cluster.test_refusals import kubeconfig
+from tests.support.cluster import kubectl
 from tests.support.launches import until
-from tests.support.projects import Project
+from tests.support.projects import Project, patient
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.alone]  # every other test asks the same API server
 MOST_BYTES = 20_000
 WANTED = 20
 
@@ -117,8 +117,8 @@ def test_every_line_comes_once_over_many_connections_and_a_restart_of_the_api_se
     log = folder / "raw" / "node1-agent.log"
     until(lambda: log.exists() and log.read_bytes().count(b'"number"') > 1000, 90)
     if restart := os.environ.get("KIT_RESTART"):
-        subprocess.run([*shlex.split(restart), "apiserver"], timeout=120, check=True)
-    _, stderr = process.communicate(timeout=200)
+        subprocess.run([*shlex.split(restart), "apiserver"], timeout=patient(120), check=True)
+    _, stderr = process.communicate(timeout=patient(200))
     assert process.returncode == 0, stderr
     assert len(Cutting.cuts) >= WANTED
     assert set(Cutting.cuts) == {"rude", "polite"}
@@ -133,7 +133,7 @@ def test_every_line_comes_once_over_many_connections_and_a_restart_of_the_api_se
         sequence = [json.loads(line.partition(":::MLLOG ")[2])["metadata"]["seq"] for line in lines(text)]
         assert sorted(sequence) == list(range(len(sequence)))
         assert text.count("x" * 60) == 1
-    until(lambda: time.sleep(1) or kubectl("get", "--raw", "/readyz") == "ok", 60)
+    until(lambda: kubectl("get", "--raw", "/readyz") == "ok", 60, every=1)
 
 
 def lines(text: str) -> list[str]:

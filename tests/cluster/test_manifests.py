@@ -12,10 +12,10 @@ import yaml
 
 from runner.targets.committed_files import FOLDERS
 from runner.targets.committed_list import read_listing
-from tests.cluster.conftest import get, kubectl
 from tests.containers.engine import curve
+from tests.support.cluster import get, kubectl
 from tests.support.launches import until
-from tests.support.projects import Project
+from tests.support.projects import Project, patient
 
 pytestmark = pytest.mark.cluster
 
@@ -90,6 +90,7 @@ def test_applied_by_hand_then_collected_then_summarized(folder: str, project: Pr
 
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("folder", FOLDERS.values())
+@pytest.mark.parametrize("processes", [4])
 def test_where_gpus_are_only_on_paper_the_program_says_how_many_it_sees(
     folder: str, project: Project, namespace: str
 ) -> None:
@@ -118,7 +119,7 @@ def test_collecting_can_be_stopped_and_the_job_goes_on(project: Project, namespa
     process = project.start("collect", file, "--with", f"namespace={namespace}", "--results", results)
     until(lambda: [path for path in results.glob("*/*/raw/*.log") if b"epoch_stop" in path.read_bytes()], 60)
     process.send_signal(subprocess.signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=patient(60))
     assert process.returncode == 130, stderr
     assert list(results.glob("*/*/run.json")) == []
     done = project.runner("collect", file, "--with", f"namespace={namespace}", "--results", results)

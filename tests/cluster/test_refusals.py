@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.conftest import kubectl, things
+from tests.support.cluster import kubectl, things
 from tests.support.projects import Ended, Project
 
 pytestmark = pytest.mark.cluster

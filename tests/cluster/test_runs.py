@@ -2,35 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
 import pytest
 
-from tests.cluster.conftest import Run, kubectl
+from tests.cluster.conftest import Run
 from tests.containers.engine import curve
+from tests.support.cluster import kubectl
+from tests.support.launches import run_once
 from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
+EPOCHS = ("--set", "epochs=3")
+
+
+@pytest.fixture(scope="module")
+def local(copied: Project) -> Callable[[str], dict[str, Any]]:
+    """The record of a layout of this machine, which is run once."""
+
+    @cache
+    def record(layout: str) -> dict[str, Any]:
+        done, found = run_once(copied, "quickstart", "--layout", layout, *EPOCHS, "--device", "cpu")
+        assert done.code == 0, done.snapshot
+        assert found["launch"]["target"] == "local"
+        return found
+
+    return record
 
 
 @pytest.mark.parametrize(
-    ("layout", "job"), [("2x1", "pytorchjob"), ("1+2", "pytorchjob"), ("1+2", "indexed"), ("1x2", "pytorchjob")]
+    ("layout", "job"),
+    [
+        ("2x1", "pytorchjob"),
+        pytest.param("1+2", "pytorchjob", marks=pytest.mark.xdist_group("1+2")),
+        pytest.param("1+2", "indexed", marks=pytest.mark.xdist_group("1+2")),
+        ("1x2", "pytorchjob"),
+    ],
 )
 def test_a_cluster_gives_the_losses_of_this_machine_bit_for_bit(
-    project: Project, run: Run, layout: str, job: str
+    run: Run, layout: str, job: str, local: Callable[[str], dict[str, Any]]
 ) -> None:
-    words = ("--layout", layout, "--set", "epochs=3")
-    done, record = run("quickstart", *words, "--with", f"job={job}")
+    done, record = run("quickstart", "--layout", layout, *EPOCHS, "--with", f"job={job}")
     assert done.code == 0, done.snapshot
-    here = project.runner("run", "quickstart", *words, "--repeat", "1", "--device", "cpu")
-    assert here.code == 0, here.snapshot
-    local = project.record(project.runs("quickstart")[-1])
-    assert local["launch"]["target"] == "local"
-    assert curve(record) == curve(local) != []
+    here = local(layout)
+    assert curve(record) == curve(here) != []
     assert record["events"]["seen"] == record["events"]["expected"] > 40
     for key in ("status", "evaluations", "facts"):
-        assert record[key] == local[key]
-    assert [one["rank"] for one in record["ranks"]] == [one["rank"] for one in local["ranks"]]
-    assert [one.get("node", 0) for one in record["ranks"]] == [one.get("node", 0) for one in local["ranks"]]
-    assert record["launch"]["argv"] == local["launch"]["argv"]
+        assert record[key] == here[key]
+    assert [one["rank"] for one in record["ranks"]] == [one["rank"] for one in here["ranks"]]
+    assert [one.get("node", 0) for one in record["ranks"]] == [one.get("node", 0) for one in here["ranks"]]
+    assert record["launch"]["argv"] == here["launch"]["argv"]
 
 
 @pytest.mark.parametrize("job", ["pytorchjob", "indexed"])
@@ -46,6 +69,7 @@ def test_a_text_that_kubernetes_would_expand_reaches_the_program_as_it_is(projec
         assert [line for line in printed if line.startswith("text: ")] == [f"text: {strange}"] * ranks
 
 
+@pytest.mark.parametrize("processes", [5])  # of 250m; its pods ask for more
 def test_a_layout_of_three_shapes_runs_as_an_indexed_job(run: Run) -> None:
     done, record = run("toy", "--layout", "1+2+1", "--with", "job=indexed", "--set", "steps=5", "--with", "cpu=400m")
     assert done.code == 0, done.snapshot

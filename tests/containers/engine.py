@@ -1,48 +1,52 @@
-"""What the tests that start containers share: what is left of a run, and a record in short."""
+"""What the tests that start containers share: compose files as a person calls them, and a record in short."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import re
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from tests.containers.conftest import docker
+from tests.support.containers import CONTROL, containers_of, left_of, networks_of
+from tests.support.launches import run_once
+from tests.support.projects import patient
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.projects import Ended, Project
 
-LABEL = "com.docker.compose.project"
-CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+def run(project: Project, *words: str) -> tuple[Ended, dict[str, Any]]:
+    """Run one cell on target compose, which leaves nothing; the command's end, and the new record."""
+    done, record = run_once(project, *words, "--on", "compose", within=400)
+    assert left_of(newest(project, record["launch"]["experiment"])) == []
+    return done, record
 
 
-def left_behind() -> list[str]:
-    """Containers and networks of any run of the kit, by the names that its projects have."""
-    containers = docker("ps", "--all", "--format", f'{{{{.Label "{LABEL}"}}}}').split()
-    networks = docker("network", "ls", "--format", f'{{{{.Label "{LABEL}"}}}}').split()
-    return [name for name in containers + networks if name.startswith("kit-")]
-
-
-def run(project: Project, *words: str, env: dict[str, str] | None = None) -> tuple[Ended, dict[str, Any]]:
-    """Run one cell on target compose, and return the command's end and the new record."""
-    before = set(project.results.glob("*/*/run.json"))
-    done = project.runner("run", *words, "--on", "compose", "--repeat", "1", env=env, within=400)
-    (new,) = set(project.results.glob("*/*/run.json")) - before
-    return done, project.record(new.parent)
+def up(project: Project, file: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Call `docker compose -f compose/<file>.yml up`, then `down`, which leaves nothing; stdout is all of it."""
+    done = compose(project, file, "up", "--no-color", *words, **env)
+    ended = compose(project, file, "down")
+    assert ended.returncode == 0, ended.stdout
+    name = _name(project)
+    assert containers_of(name) + networks_of(name) == []
+    return done
 
 
 def compose(project: Project, file: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Call `docker compose -f compose/<file>.yml` in the project's folder, as a person does; stdout is all of it."""
+    """Call `docker compose -f compose/<file>.yml` in the project's folder, as a person does.
+
+    The files have names of their own, under which only one of them can be up on an engine: other tests may be at it.
+    """
     done = subprocess.run(
         ["docker", "compose", "-f", f"compose/{file}.yml", *words],
         cwd=project.root,
-        env={**os.environ, **env},
+        env={**os.environ, "COMPOSE_PROJECT_NAME": _name(project), **env},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=400,
+        timeout=patient(400),
         check=False,
     )
     done.stdout = CONTROL.sub("", done.stdout)  # Compose clears the terminal's line even where there is none
@@ -56,3 +60,7 @@ def curve(record: dict[str, Any]) -> list[str]:
 
 def newest(project: Project, experiment: str) -> Path:
     return project.runs(experiment)[-1]
+
+
+def _name(project: Project) -> str:
+    return f"kit-test-{hashlib.sha256(str(project.root).encode()).hexdigest()[:8]}"

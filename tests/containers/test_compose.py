@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.containers.conftest import docker
-from tests.containers.engine import compose, curve, left_behind, newest, run
+from tests.containers.engine import compose, curve, newest, run, up
+from tests.support.containers import docker, name_of_its_own
+from tests.support.launches import run_once
 
 if TYPE_CHECKING:
-    from tests.containers.conftest import Images
+    from tests.support.containers import Images
     from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
@@ -27,37 +28,36 @@ def collected(project: Project, experiment: str) -> dict[str, Any]:
     return project.record(folder)
 
 
-@pytest.mark.parametrize(("file", "layout"), [("2cpu", "1x2"), ("8cpu", "1x8"), ("2node-cpu", "1+2")])
+@pytest.mark.parametrize(("file", "layout"), [("2cpu", "1x2"), ("2node-cpu", "1+2"), ("8cpu", "1x8")])
 def test_a_layout_gives_the_same_record_everywhere(project: Project, image: Images, file: str, layout: str) -> None:
-    up = compose(project, file, "up", "--no-color", EXPERIMENT="quickstart", ARGS="--epochs 3")
-    assert up.returncode == 0, up.stdout
-    assert f"✓ {layout}" in up.stdout
-    assert compose(project, file, "down").returncode == 0
-    assert left_behind() == []
+    shown = up(project, file, EXPERIMENT="quickstart", ARGS="--epochs 3")
+    assert shown.returncode == 0, shown.stdout
+    assert f"✓ {layout}" in shown.stdout
     rows = json.loads(project.runner("summarize", "--format", "json", "--experiment", "quickstart").stdout)
     (row,) = [row for row in rows if row["layout"] == layout and row["target"] == "compose"]
     assert (row["n"], row["started_by_hand"]) == (1, 1)
-    by_hand = collected(project, "quickstart")
+    records = [collected(project, "quickstart")]
 
     cell = ("quickstart", "--layout", layout, "--set", "epochs=3", "--device", "cpu")
-    done, contained = run(project, *cell)
-    assert done.code == 0, done.stderr
-    assert left_behind() == []
-    assert project.runner("run", *cell, "--repeat", "1", within=300).code == 0
-    local = project.record(newest(project, "quickstart"))
+    if layout != "1x8":  # eight more processes on few cores would show nothing that the other layouts do not
+        done, contained = run(project, *cell)
+        assert done.code == 0, done.stderr
+        assert contained["launch"]["image"]["id"] == json.loads(docker("image", "inspect", image.cpu))[0]["Id"]
+        base = os.environ.get("CPU_BASE_IMAGE") or contained["launch"]["image"]["base"]["name"]
+        assert contained["launch"]["image"]["base"]["id"] == json.loads(docker("image", "inspect", base))[0]["Id"]
+        records.append(contained)
 
+    done, local = run_once(project, *cell, within=300)
+    assert done.code == 0, done.stderr
     assert len(curve(local)) == 3
-    assert curve(by_hand) == curve(contained) == curve(local)
-    assert by_hand["evaluations"] == contained["evaluations"] == local["evaluations"]
-    for record in (by_hand, contained, local):
+    for record in (*records, local):
         assert record["status"] == "completed"
+        assert curve(record) == curve(local)
+        assert record["evaluations"] == local["evaluations"]
         assert record["events"]["seen"] == record["events"]["expected"] > 40
         for fact in ("argv", "args", "layout", "axes", "program", "definition_sha256"):
             assert record["launch"][fact] == local["launch"][fact]
         assert record["launch"]["code"]["sources_sha256"] == local["launch"]["code"]["sources_sha256"]
-    assert contained["launch"]["image"]["id"] == json.loads(docker("image", "inspect", image.cpu))[0]["Id"]
-    base = os.environ.get("CPU_BASE_IMAGE") or contained["launch"]["image"]["base"]["name"]
-    assert contained["launch"]["image"]["base"]["id"] == json.loads(docker("image", "inspect", base))[0]["Id"]
 
 
 def test_the_files_belong_to_the_owner_of_the_results(project: Project) -> None:
@@ -67,10 +67,9 @@ def test_the_files_belong_to_the_owner_of_the_results(project: Project) -> None:
     (project.root / "compose" / "mine.yml").write_text(
         (project.root / "compose" / "1cpu.yml").read_text().replace("../results", "../results of another")
     )
-    up = compose(project, "mine", "up", EXPERIMENT="quickstart", ARGS="--epochs=1")
-    compose(project, "mine", "down")
+    shown = up(project, "mine", EXPERIMENT="quickstart", ARGS="--epochs=1")
     (project.root / "compose" / "mine.yml").unlink()
-    assert up.returncode == 0, up.stdout
+    assert shown.returncode == 0, shown.stdout
     (folder,) = other.glob("quickstart/*")
     owners = {(path.stat().st_uid, path.stat().st_gid) for path in [folder, *folder.rglob("*")]}
     assert owners == {(12345, 12346)}
@@ -80,9 +79,8 @@ def test_the_files_belong_to_the_owner_of_the_results(project: Project) -> None:
 
 def test_results_that_the_chosen_user_cannot_write_are_refused_in_one_line(project: Project) -> None:
     project.results.chmod(0o755)
-    up = compose(project, "1cpu", "up", "--no-color", "--no-log-prefix", KIT_UID="4242", KIT_GID="4242")
-    compose(project, "1cpu", "down")
-    (line,) = [line for line in up.stdout.splitlines() if "results" in line]
+    shown = up(project, "1cpu", "--no-log-prefix", KIT_UID="4242", KIT_GID="4242")
+    (line,) = [line for line in shown.stdout.splitlines() if "results" in line]
     assert re.fullmatch(
         r"error: results belongs to user \d+ and user 4242 cannot write in it: set KIT_UID and KIT_GID to its owner",
         line.strip(),
@@ -90,19 +88,17 @@ def test_results_that_the_chosen_user_cannot_write_are_refused_in_one_line(proje
 
 
 def test_a_variable_that_makes_no_sense_is_refused_in_one_line(project: Project) -> None:
-    up = compose(project, "1cpu", "up", "--no-color", "--no-log-prefix", EXPERIMENT="quickstart", ARGS="--epoch 1")
-    compose(project, "1cpu", "down")
-    assert "did you mean 'epochs'?" in up.stdout
-    assert "Traceback" not in up.stdout
+    shown = up(project, "1cpu", "--no-log-prefix", EXPERIMENT="quickstart", ARGS="--epoch 1")
+    assert "did you mean 'epochs'?" in shown.stdout
+    assert "Traceback" not in shown.stdout
 
 
 def test_a_gpu_file_tells_how_many_gpus_were_asked_for_and_are_seen(project: Project) -> None:
-    up = compose(project, "2gpu", "up", "--no-color", "--no-log-prefix", EXPERIMENT="quickstart")
-    compose(project, "2gpu", "down")
-    if "could not select device driver" in up.stdout:
+    shown = up(project, "2gpu", "--no-log-prefix", EXPERIMENT="quickstart")
+    if "could not select device driver" in shown.stdout:
         pytest.fail("the engine has no stand-in for NVIDIA's hook: .ci/engine up brings one")
-    assert "error: 2 GPUs were asked for on this node and 0 are seen" in up.stdout, up.stdout
-    assert "Traceback" not in up.stdout
+    assert "error: 2 GPUs were asked for on this node and 0 are seen" in shown.stdout, shown.stdout
+    assert "Traceback" not in shown.stdout
     assert json.loads(project.runner("summarize", "--format", "json").stdout)
     record = collected(project, "quickstart")
     assert record["status"] == "failed"
@@ -111,7 +107,6 @@ def test_a_gpu_file_tells_how_many_gpus_were_asked_for_and_are_seen(project: Pro
     done, contained = run(project, "quickstart", "--layout", "2x1", "--device", "cuda")
     assert done.code == 1
     assert "error: 1 GPUs were asked for on this node and 0 are seen" in contained["failure"]["last_lines"]
-    assert left_behind() == []
 
 
 @pytest.mark.parametrize("name", ["1gpu", "2gpu", "4gpu", "8gpu", "1cpu", "2cpu", "8cpu", "2node-cpu", "2node-gpu"])
@@ -125,7 +120,7 @@ def test_a_kept_request_can_be_started_again(project: Project) -> None:
     assert done.code == 0, done.stderr
     folder = project.results / "quickstart" / record["launch"]["id"]
     (folder / "raw" / "node0").mkdir()
-    words = ["compose", "-f", str(folder / "request" / "compose.yaml"), "-p", "kit-again"]
+    words = ["compose", "-f", str(folder / "request" / "compose.yaml"), "-p", name_of_its_own("again")]
     docker(*words, "up", "--no-build")
     docker(*words, "down")
     again = next(folder.glob("raw/node0/*/attempt_0/0/stdout.log"))

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.containers.conftest import build, docker, inspected
+from tests.support.containers import build, copy_project, docker, inspected, name_of_its_own
 
 if TYPE_CHECKING:
-    from tests.containers.conftest import Images
+    from tests.support.containers import Images
     from tests.support.projects import Project
 
-pytestmark = pytest.mark.engine
+# One worker lists all files of the images.
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("image")]
 
 ROOT = Path(__file__).parents[2]
 NOBODY = ("--read-only", "--tmpfs", "/tmp", "--user", "12345:12345", "--network", "none")  # noqa: S108 - in the container
@@ -145,11 +146,11 @@ def test_the_labels_say_what_it_is(project: Project, image: Images) -> None:
     assert said["base.name"] == image.base
 
 
-def test_a_changed_program_makes_one_new_layer(project: Project, image: Images, tmp_path: Path) -> None:
-    root = shutil.copytree(project.root, tmp_path / "changed")
+def test_a_changed_program_makes_one_new_layer(image: Images, tmp_path: Path) -> None:
+    root = copy_project(tmp_path).root
     with (root / "experiments" / "odd" / "slow.py").open("a") as program:
         program.write("# changed\n")
-    name = "distributed-experiment-kit:changed"
+    name = f"{name_of_its_own('changed')}:1"
     build(root, "cpu", name)
     try:
         before = inspected(image.cpu, "{{json .RootFS.Layers}}")
@@ -161,12 +162,12 @@ def test_a_changed_program_makes_one_new_layer(project: Project, image: Images, 
 
 
 def test_a_build_from_nothing_under_another_umask_adds_the_same_files(
-    project: Project, base_files: str, added_files: dict[str, Any], tmp_path: Path
+    base_files: str, added_files: dict[str, Any], tmp_path: Path
 ) -> None:
-    root = shutil.copytree(project.root, tmp_path / "again", copy_function=shutil.copyfile)
+    root = shutil.copytree(copy_project(tmp_path).root, tmp_path / "again", copy_function=shutil.copyfile)
     for path in root.rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o600)
-    name = "distributed-experiment-kit:again"
+    name = f"{name_of_its_own('again')}:1"
     build(root, "gpu", name, "--no-cache")
     try:
         again = added(name, base_files)

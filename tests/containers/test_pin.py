@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.containers.conftest import docker
 from tests.containers.registry import registry
+from tests.support.containers import docker
 
 if TYPE_CHECKING:
     from tests.support.projects import Project

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.containers.conftest import docker
+from tests.support.containers import docker, name_of_its_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ def test_gpus_on_an_engine_without_a_driver_are_refused(project: Project, bare_e
 
 def test_an_image_for_another_architecture_is_refused(project: Project, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
-    name = "kit-test-other-architecture:1"
+    name = f"{name_of_its_own('architecture')}:1"
     docker("build", "--quiet", "--platform", "linux/s390x", "--tag", name, ".", cwd=tmp_path)
     try:
         line = refused(project, "--device", "cpu", KIT_IMAGE=name)
@@ -82,7 +82,7 @@ def test_an_image_for_another_architecture_is_refused(project: Project, tmp_path
 
 def test_a_named_image_that_holds_other_programs_is_refused(project: Project, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /workspace/experiments/mnist/ddp.py\n")
-    name = "kit-test-other-programs:1"
+    name = f"{name_of_its_own('programs')}:1"
     docker("build", "--quiet", "--tag", name, ".", cwd=tmp_path)
     try:
         line = refused(project, "--device", "cpu", KIT_IMAGE=name)

@@ -11,39 +11,20 @@ import pytest
 
 from runner.definitions.experiment import files
 from tests.support.fork_server import command
+from tests.support.smallest import IMAGES, OTHERS, SMALLEST
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYOUTS = {
-    "quickstart": "1x1,1x2",
-    "mnist": "1x1,2+3",
-    "mnist-backends": "1x1,1x2",
-    "mnist-cpu": "1x1,1x8",
-    "mnist-strategies": "1x1,1x2",
-}
-OTHERS: dict[str, tuple[str, list[str], list[str]]] = {  # layouts, further --only, --set
-    "collectives": ("1x2,2x1", [], ["max_bytes=4096", "rounds=1", "calls=2"]),
-    "network": ("2x1", [], ["round_trips=9", "messages=2", "message_bytes=65536"]),
-    "resnet50": (
-        "1x1",
-        ["program=resnet50.split,resnet50.pipelined", "micro_batches=1,2"],
-        ["batch_size=4", "image_size=32", "batches=1", "warmup_batches=0"],
-    ),
-    "toy": ("2x1,2+3", [], ["steps=5"]),
-}
-ELSEWHERE = {"bert", "bert-leak"}
-"""Definitions that need other data; test_bert_definitions.py runs them."""
 
 
 def test_every_definition_is_run_here() -> None:
-    assert set(LAYOUTS) | set(OTHERS) | ELSEWHERE == {path.stem for path in files(ROOT)}
+    assert set(SMALLEST) == {path.stem for path in files(ROOT)}
 
 
-@pytest.mark.parametrize(("name", "layouts"), LAYOUTS.items())
-def test_a_definition_trains_in_each_layout_and_counts_every_sample_once(
-    name: str, layouts: str, tmp_path: Path
-) -> None:
-    records = run(name, [f"layout={layouts}"], ["dataset=digits", "epochs=1"], tmp_path)
-    assert {record["launch"]["layout"] for record in records} == set(layouts.split(","))
+@pytest.mark.parametrize("name", IMAGES)
+def test_a_definition_trains_in_each_layout_and_counts_every_sample_once(name: str, tmp_path: Path) -> None:
+    small = IMAGES[name]
+    records = run(name, [f"layout={small.layouts}"], [*small.changes], tmp_path)
+    assert {record["launch"]["layout"] for record in records} == set(small.layouts.split(","))
     for record in records:
         assert record["status"] == "completed"
         assert [epoch["trained_samples"] for epoch in record["epochs"]] == [1438]
@@ -55,12 +36,11 @@ def test_a_definition_trains_in_each_layout_and_counts_every_sample_once(
         )
 
 
-@pytest.mark.parametrize(("name", "layouts", "only", "changes"), [(name, *words) for name, words in OTHERS.items()])
-def test_a_definition_without_images_ends_with_its_measure(
-    name: str, layouts: str, only: list[str], changes: list[str], tmp_path: Path
-) -> None:
-    records = run(name, [f"layout={layouts}", *only], changes, tmp_path)
-    assert {record["launch"]["layout"] for record in records} == set(layouts.split(","))
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_definition_without_images_ends_with_its_measure(name: str, tmp_path: Path) -> None:
+    small = OTHERS[name]
+    records = run(name, [f"layout={small.layouts}", *small.only], [*small.changes], tmp_path)
+    assert {record["launch"]["layout"] for record in records} == set(small.layouts.split(","))
     for record in records:
         assert record["status"] == "completed"
         assert record["metrics"][record["launch"]["measure"]] > 0

@@ -198,6 +198,20 @@ def test_a_launcher_that_failed_without_a_child_speaks_for_itself(tmp_path: Path
     assert (found.rank, found.node, found.exit_code, found.last_lines) == (None, 0, 1, ["the agent's own last words"])
 
 
+@pytest.mark.parametrize(("status", "said"), [("aborted", ["error: why"]), ("success", [])])
+def test_the_first_rank_of_a_node_speaks_for_one_that_left_in_silence_if_it_gave_up_too(
+    tmp_path: Path, make: Make, status: str, said: list[str]
+) -> None:
+    launch = make.launch(layout="1x2")
+    folder = begin(tmp_path, launch, "", "")
+    folder.agent(0).write_text(CHILD_ERROR.format(first=0, rank=1, code=2, time=1))
+    (folder.raw / "node0-rank1.stderr").touch()
+    (folder.raw / "node0-rank0.stderr").write_text("error: why\n")
+    (folder.raw / "node0-rank0.stdout").write_bytes(told("run_stop", status=status, rank=0, seq=0))
+    found: Any = collect(folder, launch, Outcome(ended=ENDED, wall_seconds=1.0, exits=[NodeExit(0, 1)])).failure
+    assert (found.rank, found.exit_code, found.last_lines) == (1, 2, said)
+
+
 def test_last_lines_are_few_and_without_events(tmp_path: Path, make: Make) -> None:
     text = "".join(f"line {number}\n\n" for number in range(5_000)) + ":::MLLOG {}\n"
     found = failure(tmp_path, make, [(1, 1, 1)], {1: text}, [NodeExit(0, 1)])

@@ -1,13 +1,24 @@
-"""What every test folder can ask for: a project, one with finished runs, and makers of records."""
+"""What every test folder can ask for: a project, one with finished runs, makers of records, images and namespaces."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import fcntl
+import os
+from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.core.layout import Layout
+from tests.support.cluster import load, own_namespace
+from tests.support.containers import Images, base_image, build_images, copy_project
 from tests.support.projects import WEIRD, Project, make_project
 from tests.support.records import Make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Once = Callable[[str, Callable[[], object]], None]
 
 
 @pytest.fixture
@@ -37,3 +48,64 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="session")
 def make() -> Make:
     return Make()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of these tests have in common."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def once(shared: Path) -> Once:
+    """Do something in the first worker that needs it; the others wait for it, and fail if it failed."""
+
+    def once(name: str, do: Callable[[], object]) -> None:
+        with (shared / f"once-{name}").open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            if said := file.read():
+                assert said == "done", f"{name} has failed in another worker"
+                return
+            file.write("failed")
+            file.flush()
+            do()
+            file.truncate(0)
+            file.write("done")
+
+    return once
+
+
+@pytest.fixture(scope="session")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of this project, with odd programs."""
+    return copy_project(tmp_path_factory.mktemp("copied"))
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory, once: Once) -> Images:
+    """The images of the copied project, of which every worker has the same copy."""
+    once("images", lambda: build_images(copy_project(tmp_path_factory.mktemp("built")).root))
+    return Images("distributed-experiment-kit:cpu", "distributed-experiment-kit:gpu", base_image())
+
+
+@pytest.fixture(scope="session")
+def loaded(image: Images, once: Once) -> Images:
+    """The images, on the cluster."""
+    once("loaded", lambda: load(image))
+    return image
+
+
+@pytest.fixture
+def processes(request: pytest.FixtureRequest) -> int:
+    """How many processes a test's pods make room for: as many as its layout has; a test may say otherwise."""
+    layout = getattr(request.node, "callspec", None) and request.node.callspec.params.get("layout")
+    return Layout.parse(layout).world_size if layout else 2
+
+
+@pytest.fixture
+def namespace(shared: Path, processes: int) -> Iterator[str]:
+    """A namespace of the test's own, with room for the test's processes."""
+    with own_namespace(shared, processes) as name:
+        yield name

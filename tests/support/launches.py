@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from tests.support.projects import patient
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
 
-    from tests.support.projects import Project
+    from tests.support.projects import Ended, Project
 
 BEGINNING = """
 import os
@@ -81,13 +82,14 @@ def nothing_is_left_of(run: Path) -> bool:
     return processes_of(run.name) == []
 
 
-def until(true: Callable[[], Any], seconds: float = 40) -> Any:
-    end = time.monotonic() + seconds
+def until(true: Callable[[], Any], seconds: float = 40, *, every: float = 0.1) -> Any:
+    """Wait until something is true, and return it; what costs time itself is looked at less often."""
+    end = time.monotonic() + patient(seconds)
     while time.monotonic() < end:
         if value := true():
             return value
-        time.sleep(0.1)
-    pytest.fail(f"not so after {seconds} s")
+        time.sleep(every)
+    pytest.fail(f"not so after {patient(seconds)} s")
 
 
 def words_are_printed(project: Project, words: str, count: int = 1) -> Callable[[], bool]:
@@ -105,9 +107,23 @@ def one_run(project: Project, source: str, layout: str, **changes: Any) -> Proje
 
 
 def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str]:
-    stdout, stderr = process.communicate(timeout=seconds)
+    """Wait for a run to end; its exit code and stderr."""
+    stdout, stderr = process.communicate(timeout=patient(seconds))
     assert stdout == ""
+    assert "Traceback" not in stderr
     return process.returncode, stderr
+
+
+def run_once(
+    project: Project, experiment: str, *words: str, within: float = 240, env: dict[str, str] | None = None
+) -> tuple[Ended, dict[str, Any]]:
+    """Run one cell once, as a person does; the command's end, and the one new record."""
+    before = set(project.results.glob("*/*/run.json"))
+    done = project.runner("run", experiment, *words, "--repeat", "1", within=within, env=env)
+    new = set(project.results.glob("*/*/run.json")) - before
+    assert len(new) == 1, done.snapshot
+    assert "Traceback" not in done.stderr, done.snapshot
+    return done, project.record(new.pop().parent)
 
 
 @contextmanager
@@ -126,14 +142,3 @@ def starting(project: Project, *last: str) -> Iterator[Callable[..., tuple[subpr
         if process.poll() is None:
             process.kill()
         process.communicate()
-
-
-def interrupted(project: Project, process: subprocess.Popen[str], folder: Path, number: int) -> dict[str, Any]:
-    """Send a run a signal; its record, once it has ended as it should."""
-    os.killpg(process.pid, number)
-    _, stderr = process.communicate(timeout=90)
-    assert process.returncode == 130, stderr
-    assert "Traceback" not in stderr
-    record = project.record(folder)
-    assert record["status"] == "interrupted"
-    return record

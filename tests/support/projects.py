@@ -17,6 +17,8 @@ from tests.support import fork_server
 ROOT = Path(__file__).parents[2]
 RUNNER = str(Path(sys.executable).with_name("runner"))
 WEIRD = 'it\'s a "wéird" pàth, 目 %20 #1?'
+PATIENCE = float(os.environ.get("KIT_PATIENCE", "1"))
+"""How much longer than usual a test waits, for a machine that is slow or that has other work."""
 MINIMAL = {
     "name": "tiny",
     "summary": "A tiny experiment",
@@ -59,6 +61,11 @@ OK = """
     if __name__ == "__main__":
         main()
 """
+
+
+def patient(seconds: float) -> float:
+    """Return how long a test waits on this machine for what takes so long at most on a machine of its own."""
+    return seconds * PATIENCE
 
 
 @dataclass
@@ -119,7 +126,9 @@ class Project:
     ) -> Ended:
         environment = self.environment(env) if only_env is None else only_env
         command = [self.command, *map(str, words)]
-        done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, timeout=within, check=False)
+        done = subprocess.run(
+            command, cwd=self.root, env=environment, capture_output=True, timeout=patient(within), check=False
+        )
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, *words: str | Path, env: dict[str, str] | None = None) -> subprocess.Popen[str]:

@@ -1,0 +1,36 @@
+"""One fixture, `harness`: the target that a test is parametrised with."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.contract.harness import Containers, Harness, IndexedPods, Pods
+from tests.support.cluster import own_namespace
+from tests.support.containers import forget_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.projects import Project
+
+
+@pytest.fixture
+def harness(request: pytest.FixtureRequest, copied: Project, processes: int) -> Iterator[Harness]:
+    """The target that the test is parametrised with."""
+    forget_runs(copied)
+    with ExitStack() as stack:
+        target: Harness
+        if request.param == "local":
+            target = Harness(copied, "--on", "local")
+        elif request.param == "compose":
+            request.getfixturevalue("image")
+            target = Containers(copied, "--on", "compose")
+        else:
+            request.getfixturevalue("loaded")
+            namespace = stack.enter_context(own_namespace(request.getfixturevalue("shared"), processes))
+            target = (Pods if request.param == "pytorchjob" else IndexedPods)(copied, namespace, request.param)
+        with closing(target):
+            yield target

@@ -1,0 +1,175 @@
+"""The targets as the contract's tests see them: how a run is started, held back, and what is left of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from runner.targets.compose.service import IMAGES
+from tests.support.cluster import claim_with, kubectl, pods, things
+from tests.support.containers import containers_of, docker, left_of
+from tests.support.launches import processes_of, run_once, starting, until
+from tests.support.odd import define
+from tests.support.projects import Project, patient
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.support.projects import Ended
+
+
+class Harness:
+    """Target local, and what the others have in common with it.
+
+    Args:
+        project: the copy of this project, with the odd programs.
+        words: the options of the command that choose the target.
+    """
+
+    start_seconds = 8.0
+    """What a run needs at most until its processes print, also beside other tests."""
+    says_of_node_1: tuple[str, ...] = ("not done after timeout_seconds: ",)
+    """Words of the record of a run whose node 1 never starts."""
+    memory: tuple[str, ...] = ()
+    """The options that limit the memory of a node to a gigabyte, if the target can limit it."""
+
+    def __init__(self, project: Project, *words: str) -> None:
+        self.project = project
+        self._words = words
+        self._starting = starting(project, *words)
+        self._start = self._starting.__enter__()
+
+    def close(self) -> None:
+        """Kill what a test has started and not seen the end of."""
+        self._starting.__exit__(None, None, None)
+
+    def run(self, experiment: str, *words: str) -> tuple[Ended, dict[str, Any]]:
+        """Run one cell to its end, which leaves nothing; what the command said, and the record."""
+        done, record = run_once(self.project, experiment, *words, *self._words, "--device", "cpu")
+        self.require_nothing_left(self.project.results / experiment / record["launch"]["id"])
+        return done, record
+
+    def run_all(self, experiment: str, *words: str) -> tuple[Ended, list[dict[str, Any]]]:
+        """Run several cells once each; what the command said, and the records."""
+        words = (*words, *self._words, "--device", "cpu", "--repeat", "1")
+        done = self.project.runner("run", experiment, *words, within=400)
+        return done, [self.project.record(run) for run in self.project.runs(experiment)]
+
+    @contextmanager
+    def data(self, family: str, source: Path) -> Iterator[list[str]]:
+        """Give the runs a family's data; yield the words of the command that it takes."""
+        with suppress(FileExistsError):
+            shutil.copytree(source, self.project.root / "data" / family)
+        yield []
+
+    def start(self, experiment: str, *words: str) -> tuple[subprocess.Popen[str], Path]:
+        """Start a run; its process and its folder."""
+        return self._start(experiment, *words)
+
+    def define(self, program: str, seconds: float = 0) -> str:
+        """Define an experiment with an odd program that is ended so many seconds after its processes have begun."""
+        timeout = round(patient(self.start_seconds + seconds))
+        return define(self.project, program, name=f"odd-{program}-{timeout}s", timeout_seconds=timeout)
+
+    def have_begun(self, run: Path, ranks: int) -> Callable[[], bool]:
+        """Whether all ranks have printed their first words and an event of their work."""
+        last = [re.compile(rb'"epoch_stop".*"rank": %d\b' % rank) for rank in range(ranks)]
+
+        def look() -> bool:
+            printed = b"".join(path.read_bytes() for path in (run / "raw").rglob("*") if path.is_file())
+            begun = all(b"rank %d has begun" % rank in printed for rank in range(ranks))
+            return begun and all(pattern.search(printed) for pattern in last)
+
+        return look
+
+    def is_starting(self, run: Path) -> None:
+        """Wait for a moment at which the run starts and has printed nothing."""
+        del run
+        time.sleep(0.1)
+
+    def forbid_node_1(self) -> None:
+        """See to it that node 1 of a run cannot start, if the target can tell before the start."""
+
+    def hold_node_1(self, run: Path) -> None:
+        """Stop node 1 of a run that has just been started, unless it cannot start anyway."""
+        until(lambda: [one.send_signal(signal.SIGSTOP) for one in self._agents_of_node_1(run)])
+
+    @staticmethod
+    def _agents_of_node_1(run: Path) -> list[Any]:
+        return [one for one in processes_of(run.name) if one.environ().get("PET_NODE_RANK") == "1"]
+
+    def left(self, run: Path) -> list[Any]:
+        """What is left of a run."""
+        return processes_of(run.name)
+
+    def require_nothing_left(self, run: Path) -> None:
+        """Fail if something is left of a run that has ended."""
+        assert self.left(run) == []
+
+
+class Containers(Harness):
+    """Target compose."""
+
+    start_seconds = 25.0
+    memory = ("--with", "memory=1gb")
+
+    def is_starting(self, run: Path) -> None:
+        del run
+        time.sleep(0.4)  # now the containers are made
+
+    def hold_node_1(self, run: Path) -> None:
+        project = f"kit-{run.name.lower()}"
+        names = until(lambda: len(found := containers_of(project)) == 2 and found)
+        docker("pause", names[1])
+
+    def left(self, run: Path) -> list[str]:
+        return left_of(run)
+
+
+class Pods(Harness):
+    """Target kubernetes, as a PyTorchJob."""
+
+    start_seconds = 30.0
+    says_of_node_1 = ("node 1: ", "exceeded quota")
+    memory = ("--with", "memory=1Gi")
+
+    def __init__(self, project: Project, namespace: str, job: str) -> None:
+        super().__init__(project, "--on", "kubernetes", "--with", f"namespace={namespace}", "--with", f"job={job}")
+        self.namespace = namespace
+
+    @contextmanager
+    def data(self, family: str, source: Path) -> Iterator[list[str]]:
+        del family
+        with claim_with(source.parent, self.namespace, IMAGES["cpu"]) as claim:
+            yield ["--with", f"data_claim={claim}"]
+
+    def is_starting(self, run: Path) -> None:
+        """Go on at once: there are no pods yet."""
+
+    def forbid_node_1(self) -> None:
+        kubectl("create", "quota", "small", "-n", self.namespace, "--hard=pods=1")
+
+    def hold_node_1(self, run: Path) -> None:
+        """Leave it to the quota."""
+
+    def left(self, run: Path) -> list[str]:
+        del run
+        return things(self.namespace)
+
+    def require_nothing_left(self, run: Path) -> None:
+        """Give the cluster the time that it takes to remove what was deleted."""
+        until(lambda: self.left(run) == [], 60, every=0.5)
+
+
+class IndexedPods(Pods):
+    """Target kubernetes, as a Job without the operator."""
+
+    def is_starting(self, run: Path) -> None:
+        del run
+        until(lambda: len(pods(self.namespace)) == 2, 60, every=0.5)

@@ -1,0 +1,28 @@
+"""The targets that a test of the contract is run on, by the names that it has in reports."""
+
+from __future__ import annotations
+
+import pytest
+
+TARGETS = {
+    "local": pytest.param("local"),
+    "compose": pytest.param("compose", marks=pytest.mark.engine),
+    "pytorchjob": pytest.param("pytorchjob", marks=pytest.mark.cluster),
+    "indexed": pytest.param("indexed", marks=pytest.mark.cluster),
+}
+HERE = ("local", "compose")
+
+
+def on(*names: str) -> pytest.MarkDecorator:
+    """Run a test on these targets."""
+    return pytest.mark.parametrize("harness", [TARGETS[name] for name in names], indirect=True)
+
+
+def of(layouts: dict[str, tuple[str, ...]]) -> pytest.MarkDecorator:
+    """Run a test with these layouts, each on its targets."""
+    cases = [
+        pytest.param(*TARGETS[name].values, layout, marks=TARGETS[name].marks)
+        for layout, names in layouts.items()
+        for name in names
+    ]
+    return pytest.mark.parametrize(("harness", "layout"), cases, indirect=["harness"])

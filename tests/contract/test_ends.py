@@ -1,0 +1,129 @@
+"""However a run ends, on every target: a record says so, what was printed is kept, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.contract.targets import HERE, TARGETS, of, on
+from tests.support.launches import ended, until
+from tests.support.projects import patient
+
+if TYPE_CHECKING:
+    from tests.contract.harness import Harness
+
+LONG = ("--set", "seconds=100")
+KILLED = "the runner did not record how the run ended: it was killed, or it could not write"
+
+
+@of({"1x2": HERE, "1+2": tuple(TARGETS)})
+def test_a_rank_that_exits_is_named_with_its_node_and_code(harness: Harness, layout: str) -> None:
+    done, record = harness.run("odd-exits", "--layout", layout, "--set", "code=3")
+    assert done.code == 1
+    why = f"rank 1 (node {0 if layout == '1x2' else 1}) exited with 3"
+    assert (record["status"], record["reason"]) == ("failed", why)
+    assert why in done.stderr
+    assert record["ranks"][0]["events_seen"] > 0
+
+
+@of({"1x2": ("compose",), "2x1": ("pytorchjob",)})
+def test_a_node_that_runs_out_of_memory_says_so(harness: Harness, layout: str) -> None:
+    done, record = harness.run("odd-memory", "--layout", layout, *harness.memory)
+    assert done.code == 1
+    assert record["status"] == "failed"
+    assert any(one.get("out_of_memory") for one in record["outcome"]["exits"])
+    assert "SIGKILL: the container ran out of memory" in record["reason"]
+    assert "ran out of memory" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@of({"1+2": ("local", "compose", "pytorchjob")})
+def test_an_interrupted_run_is_collected(harness: Harness, layout: str, number: signal.Signals) -> None:
+    process, run = harness.start("odd-slow", "--layout", layout, *LONG)
+    until(harness.have_begun(run, 3), 90)
+    os.killpg(process.pid, number)
+    if number == signal.SIGINT:
+        time.sleep(0.2)
+        os.killpg(process.pid, number)  # impatience changes nothing
+    code, stderr = ended(process, 90)
+    assert code == 130, stderr
+    assert "interrupted" in stderr
+    record = harness.project.record(run)
+    assert record["status"] == "interrupted"
+    assert record["epochs"]
+    assert [rank["events_seen"] > 1 for rank in record["ranks"]] == [True] * 3
+    assert all(one["stopped"] for one in record["outcome"]["exits"])
+    assert harness.have_begun(run, 3)()
+    assert harness.left(run) == []
+
+
+@on(*TARGETS)
+def test_ctrl_c_before_anything_is_printed_is_recorded_too(harness: Harness) -> None:
+    process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)
+    harness.is_starting(run)
+    os.killpg(process.pid, signal.SIGINT)
+    code, stderr = ended(process, 90)
+    assert code == 130, stderr
+    assert harness.project.record(run)["status"] == "interrupted"
+    assert harness.left(run) == []
+
+
+@on(*TARGETS)
+def test_a_runner_that_is_killed_leaves_nothing_and_its_run_can_be_collected(harness: Harness) -> None:
+    project = harness.project
+    process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)
+    until(harness.have_begun(run, 2), 90)
+    assert project.record(run)["status"] == "running"
+    assert "running" in project.runner("summarize").stdout
+    refused = project.runner("collect", run)
+    assert refused.code == 2
+    assert "its runner still lives" in refused.stderr
+    process.kill()
+    process.communicate()
+    until(lambda: harness.left(run) == [], 90, every=0.5)
+    assert project.record(run)["status"] == "running"
+    summary = project.runner("summarize")
+    assert summary.code == 0
+    assert KILLED in summary.stdout
+    collected = project.runner("collect", run)
+    assert (collected.code, collected.stdout) == (0, f"{run}: incomplete: {KILLED}\n")
+    record = project.record(run)
+    assert record["status"] == "incomplete"
+    assert record["epochs"]
+    assert all(rank["events_seen"] > 1 for rank in record["ranks"])
+    assert project.runner("collect", run).code == 0
+    assert project.record(run) == record
+
+
+@on("local", "compose", "pytorchjob")
+def test_a_program_that_never_stops_printing_is_ended_with_the_time(harness: Harness) -> None:
+    name = harness.define("says", 3)
+    began = time.monotonic()
+    done, record = harness.run(name, "--layout", "2x1", "--set", "seconds=300", "--set", "pause=0.001")
+    assert time.monotonic() - began < patient(90)
+    assert done.code == 1
+    seconds = record["launch"]["timeout_seconds"]
+    assert (record["status"], record["reason"]) == ("timed_out", f"not done after timeout_seconds: {seconds:g}")
+    assert all(rank["events_seen"] > 100 for rank in record["ranks"])
+    assert "time is up" in done.stderr
+
+
+@on(*TARGETS)
+def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness) -> None:
+    name = harness.define("slow")
+    harness.forbid_node_1()
+    process, run = harness.start(name, "--layout", "2x1", *LONG)
+    harness.hold_node_1(run)
+    began = time.monotonic()
+    code, stderr = ended(process, 150)
+    assert code == 1
+    assert time.monotonic() - began < patient(harness.start_seconds + 75)  # a pod's own grace is a minute
+    record = harness.project.record(run)
+    assert record["status"] == "timed_out"
+    assert all(word in record["reason"] for word in harness.says_of_node_1), record["reason"]
+    assert "time is up" in stderr
+    harness.require_nothing_left(run)

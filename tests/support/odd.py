@@ -1,0 +1,153 @@
+"""Programs that each do one thing that a training program should not, for the tests that start them anywhere.
+
+They import no torch unless the group of processes matters: that takes seconds in every process and shows nothing here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+PLAIN = '''
+"""{summary}"""
+
+import os
+import time
+from argparse import ArgumentParser
+
+from trainkit.event_log import EventLog
+
+RANK = int(os.environ["RANK"])
+
+
+def main() -> None:
+    parser = ArgumentParser()
+{options}
+    args = parser.parse_args()
+    log = EventLog(RANK)
+    log.start("run_start", host="here", device_name="Toy CPU", threads=1)
+    print(f"rank {{RANK}} has begun", flush=True)
+{body}
+    log.point("tracked_stats", {{"train_seconds": 1.0, "final_loss": 0.5}})
+    log.stop("run_stop", status="success", total_seconds=1.0)
+
+
+if __name__ == "__main__":
+    main()
+'''
+JOINED = '''
+"""{summary}"""
+
+import os
+from argparse import ArgumentParser
+
+from trainkit.run import running
+
+
+def main() -> None:
+    parser = ArgumentParser()
+{options}
+    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto")
+    parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    with running("odd.{name}", args) as run:
+        run.join()
+        with run.phase("train") as clock:
+{body}
+        run.log.point("tracked_stats", {{"train_seconds": clock.stop_clock(), "final_loss": 0.5}})
+
+
+if __name__ == "__main__":
+    main()
+'''
+EXITS = """
+            if run.rank == 1:
+                os._exit(args.code)
+"""
+MEMORY = """
+    held = []
+    while len(held) < args.most:  # so that a limit that is missing does not take the machine down
+        held.append(b"x" * 2**26)
+"""
+SLOW = """
+    epoch, end = 0, time.monotonic() + args.seconds
+    while time.monotonic() < end:
+        epoch += 1
+        time.sleep(0.2)
+        facts = {"train_seconds": 0.2, "samples": 50, "steps": 1, "trained_samples": 50}
+        log.stop("epoch_stop", epoch_num=epoch, loss=0.5, loss_hex=(0.5).hex(), **facts)
+"""
+LEAVES = """
+    if RANK == 0:
+        log.point("tracked_stats", {"train_seconds": args.seconds})
+        os._exit(0)
+    time.sleep(600)
+"""
+SAYS = """
+    print("x" * 60)
+    end = time.monotonic() + args.seconds
+    number = 0
+    while time.monotonic() < end:
+        number += 1
+        log.point("number", number)
+        time.sleep(args.pause)
+"""
+ECHOES = """
+    os.write(1, f"text: {args.text}\\n".encode())
+"""
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A program that does one thing."""
+
+    summary: str
+    body: str
+    options: dict[str, str]
+    source: str = PLAIN
+    timeout_seconds: int = 120
+
+    def text(self, name: str) -> str:
+        """The program's source."""
+        options = [f'    parser.add_argument("--{option}", {kind})' for option, kind in self.options.items()]
+        return self.source.format(
+            name=name, summary=self.summary, options="\n".join(options), body=self.body.strip("\n")
+        )
+
+
+SECONDS = {"seconds": "type=float, default=1.0"}
+ODD = {
+    "exits": Odd(
+        "Rank 1 ends at once with a code, after all have met.", EXITS, {"code": "type=int, default=7"}, JOINED
+    ),
+    "memory": Odd("Take 64 MiB after the other, and use them.", MEMORY, {"most": "type=int, default=128"}),
+    "slow": Odd("Say five times a second that an epoch has ended.", SLOW, SECONDS),
+    "says": Odd("Print without an end.", SAYS, {**SECONDS, "pause": "type=float, default=0.005"}),
+    "leaves": Odd("Rank 0 leaves the others alone.", LEAVES, SECONDS, timeout_seconds=45),
+    "echoes": Odd("Print a text.", ECHOES, {"text": "type=str, default=''"}),
+}
+
+
+def add_odd_programs(project: Project) -> None:
+    """Write the programs to `experiments/odd/`, and a definition for each; an image that is built now holds them."""
+    for name, odd in ODD.items():
+        project.program(f"odd.{name}", odd.text(name))
+        define(project, name)
+
+
+def define(project: Project, program: str, *, name: str = "", timeout_seconds: int | None = None) -> str:
+    """Write a definition of an odd program, and return its name; it may have another time-out under another name."""
+    odd, name = ODD[program], name or f"odd-{program}"
+    project.define(
+        name=name,
+        program=f"odd.{program}",
+        summary=odd.summary,
+        matrix={"layout": ["1x2", "1+2", "2x1"]},
+        baseline={"layout": "1x2"},
+        timeout_seconds=timeout_seconds or odd.timeout_seconds,
+    )
+    return name

@@ -1,0 +1,55 @@
+"""Every experiment of this project at its smallest: one table for this machine, containers and pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """What `runner run` is told so that an experiment takes seconds."""
+
+    layouts: str
+    """The layouts that this machine runs: with one process and with several."""
+    contained: tuple[str, ...]
+    """The one or two cells that containers and pods run, as `--only` names them."""
+    changes: tuple[str, ...]
+    """Arguments of the programs, as `--set` names them."""
+    only: tuple[str, ...] = ()
+    """Further words of `--only` on this machine."""
+
+    def words(self, cells: tuple[str, ...]) -> list[str]:
+        """The words of the command that choose these cells and the small arguments."""
+        return [
+            *(word for cell in cells for word in ("--only", cell)),
+            *(word for change in self.changes for word in ("--set", change)),
+        ]
+
+
+_DIGITS = ("dataset=digits", "epochs=1")
+IMAGES = {
+    "quickstart": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
+    "mnist": Smallest("1x1,2+3", ("layout=1x2",), _DIGITS),
+    "mnist-backends": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
+    "mnist-cpu": Smallest("1x1,1x8", ("layout=1x2",), _DIGITS),
+    "mnist-strategies": Smallest("1x1,1x2", ("program=mnist.single,mnist.manual",), _DIGITS),
+}
+"""Experiments that train on images: the digits take their place."""
+OTHERS = {
+    "collectives": Smallest("1x2,2x1", ("layout=2x1",), ("max_bytes=4096", "rounds=1", "calls=2")),
+    "network": Smallest("2x1", ("layout=2x1",), ("round_trips=9", "messages=2", "message_bytes=65536")),
+    "resnet50": Smallest(
+        "1x1",
+        ("program=resnet50.pipelined", "micro_batches=2"),
+        ("batch_size=4", "image_size=32", "batches=1", "warmup_batches=0"),
+        ("program=resnet50.split,resnet50.pipelined", "micro_batches=1,2"),
+    ),
+    "toy": Smallest("2x1,2+3", ("layout=2x1",), ("steps=5",)),
+}
+"""Experiments that need no data."""
+BERT = {
+    "bert": Smallest("2x2", ("layout=1x2",), ("epochs=1",)),
+    "bert-leak": Smallest("1x2", ("layout=1x2", "program=bert.split_per_rank"), ("epochs=1",)),
+}
+"""Experiments that need the sentences and the model of tests/experiments/tiny_bert.py."""
+SMALLEST = IMAGES | OTHERS | BERT
