@@ -134,9 +134,8 @@ def claim_with(folder: Path, namespace: str, image: str) -> Iterator[str]:
         every = {"apiVersion": "v1", "kind": "List", "items": documents}
         kubectl("create", "-f", "-", stdin=json.dumps(every).encode())
         yield name
-        kubectl("delete", "pvc", name, "-n", namespace)
-        kubectl("delete", "pv", name)
     finally:
+        kubectl("delete", "--ignore-not-found", f"pvc/{name}", f"pv/{name}", "-n", namespace)
         on_the_node(namespace, image, f"rm -rf {place}")
 
 
