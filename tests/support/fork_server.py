@@ -265,9 +265,7 @@ def end(words: list[str]) -> None:
     if code is not None and not isinstance(code, int):
         sys.stderr.write(f"{code}\n")
         code = 1
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+    threading._shutdown()  # as Python does: it ends idle workers of pools, and waits for other threads
     atexit._run_exitfuncs()
     with suppress(BrokenPipeError):
         sys.stdout.flush()
