@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from runner.core import yaml_reader
 from runner.core.errors import did_you_mean
 from runner.records.foreign import origin
-from runner.records.foreign.fields import FIELDS, NEED_UNITS, UNITS, value_of
+from runner.records.foreign.fields import FIELDS, METRICS, NEED_UNITS, UNITS, value_of
 from runner.records.foreign.pattern import PatternError, compile_checked
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ FOLDER = Path(__file__).parent / "dialects"
 SAYS = ("completed", "failed", "trouble", "elided")
 """What a line may say about the whole run. `trouble` is a failure unless the training goes on after it."""
 MOST_PATTERNS = 60
+_OFTEN = {"train_loss", "epoch", *METRICS}
 _BEST = ("computed", "stated")
 
 
@@ -38,8 +39,8 @@ class Pattern:
 
     dialect: Dialect = field(repr=False)
     regex: re.Pattern[str]
-    literal: str
-    """A text that stands in every line that matches."""
+    literals: tuple[str, ...]
+    """The texts that stand in every line that matches, the longest one first."""
     example: str
     units: dict[str, str]
     says: str | None
@@ -50,6 +51,11 @@ class Pattern:
     """What the line before has to match."""
     sets: dict[str, Any]
     """Values that the line means without writing them."""
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether such lines are looked for in all of a log: those of the training and of evaluations."""
+        return not self.dialect.built_in or not _OFTEN.isdisjoint(self.regex.groupindex)
 
     def fields(self, found: re.Match[str]) -> dict[str, Any]:
         """Return the values of a match; what is no number is left out."""
@@ -68,6 +74,7 @@ class Dialect:
     about: str
     best: str
     """Whether the best evaluation is computed from all, or only taken where a line states it."""
+    built_in: bool = False
     patterns: list[Pattern] = field(default_factory=list)
 
 
@@ -87,7 +94,7 @@ def load(path: Path) -> Dialect:
     lines = values.get("lines")
     if not isinstance(lines, list) or not 0 < len(lines) <= MOST_PATTERNS:
         document.fail(f"'lines' has to be a list of 1 to {MOST_PATTERNS} patterns", "lines")
-    dialect = Dialect(values["name"], values["about"], best)
+    dialect = Dialect(values["name"], values["about"], best, path.parent == FOLDER)
     dialect.patterns.extend(_pattern(document, dialect, number) for number in range(len(lines)))
     return dialect
 
@@ -104,7 +111,7 @@ def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> P
     if not isinstance(entry, dict):
         document.fail("a line is read by a pattern with an example", *place)
     document.only_keys(("pattern", "example", "units", "says", "scope", "weak", "after", "sets"), *place)
-    regex, literal = _compiled(document, entry.get("pattern"), *place, "pattern")
+    regex, literals = _compiled(document, entry.get("pattern"), *place, "pattern")
     for name in regex.groupindex:
         if name not in FIELDS:
             document.fail(f"unknown field '{name}'{did_you_mean(name, FIELDS)}", *place, "pattern")
@@ -122,7 +129,7 @@ def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> P
     pattern = Pattern(
         dialect,
         regex,
-        literal,
+        literals,
         entry.get("example", ""),
         _units(document, entry, regex, place),
         entry.get("says"),
@@ -135,7 +142,7 @@ def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> P
     return pattern
 
 
-def _compiled(document: yaml_reader.Document, text: Any, *place: str | int) -> tuple[re.Pattern[str], str]:
+def _compiled(document: yaml_reader.Document, text: Any, *place: str | int) -> tuple[re.Pattern[str], tuple[str, ...]]:
     if not isinstance(text, str):
         document.fail(f"'{place[-1]}' has to be a regular expression", *place)
     try:

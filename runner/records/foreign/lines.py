@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 LONGEST = 65_536
 """Bytes of one line; of a longer one only the beginning is looked at."""
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")

@@ -48,6 +48,8 @@ NOBODY = Origin()
 
 def split(line: str) -> tuple[Origin, str]:
     """Return the origin of a line, and the line without its prefixes."""
+    if line[:1] not in _BEGINS and "|" not in line[:_LONGEST]:
+        return NOBODY, line
     kinds: list[str] = []
     rank = name = time = None
     at = 0

@@ -36,8 +36,8 @@ class PatternError(ValueError):
     """What is wrong with a pattern, as a part of a sentence."""
 
 
-def compile_checked(text: str) -> tuple[re.Pattern[str], str]:
-    """Compile a pattern; return it with the longest text that each of its matches holds."""
+def compile_checked(text: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    """Compile a pattern; return it with the texts that each of its matches holds, the longest one first."""
     if len(text) > LONGEST:
         msg = f"it has {len(text):,} letters, more than {LONGEST}"
         raise PatternError(msg)
@@ -58,11 +58,11 @@ def compile_checked(text: str) -> tuple[re.Pattern[str], str]:
     if steps > MOST_STEPS:
         msg = f"a search can take {steps:,} steps; bound its repeats, as in .{{0,40}}, or begin it with ^"
         raise PatternError(msg)
-    literal = max(_literals(items), key=len, default="")
-    if len(literal) < _shortest(literal):
+    literals = sorted({one for one in _literals(items) if len(one) >= _shortest(one)}, key=lambda one: (-len(one), one))
+    if not literals:
         msg = "it has no fixed text of 3 letters that stands in every match"
         raise PatternError(msg)
-    return pattern, literal
+    return pattern, tuple(literals)
 
 
 def _shortest(literal: str) -> int:

@@ -68,6 +68,9 @@ def read_stream(
         for candidate in scanner.candidates(block):
             cut += candidate.cut
             _read_candidate(candidate, reading.facts)
+    for candidate in scanner.rest():
+        cut += candidate.cut
+        _read_candidate(candidate, reading.facts)
     _keep(reading, tail.dates())
     reading.bytes = lines.bytes
     reading.lines = lines.line - (lines.ends_with_newline or not lines.bytes)
@@ -104,7 +107,7 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
 def _matches(pattern: Pattern, text: str) -> Iterator[dict[str, object]]:
     """Yield the fields of each match in a line, of which only the beginning is looked at."""
     text = text[:LINE]
-    if text.count(pattern.literal) <= 1:
+    if text.count(pattern.literals[0]) <= 1:
         if found := pattern.regex.search(text):
             yield pattern.fields(found)
         return

@@ -1,11 +1,15 @@
-"""Which lines of a block may say something: found by fixed texts over whole blocks, long before any expression runs.
+"""Which lines of a log may say something: found by fixed texts over whole blocks, long before any expression runs.
 
-Every pattern has a text that stands in each of its matches. A few short fragments cover the texts of all patterns, so
-that a block is searched once for each fragment, and most lines of a log are never looked at.
+Every pattern has texts that stand in each of its matches. A few short fragments cover the texts of all patterns, so that
+a block is searched once for each fragment, and most lines of a log are never looked at.
+
+What a run says about its training and its evaluations is looked for everywhere. What launchers and programs say when
+they begin and end is looked for in the first and the last `ENDS` blocks, which of most logs is all of it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.records.foreign.lines import LONGEST, text_of
@@ -17,14 +21,18 @@ if TYPE_CHECKING:
     from runner.records.foreign.dialect import Pattern
     from runner.records.foreign.lines import Block
 
-_COMMON = ("loss", "poch", "ccura", "WORLD_SIZE", "raining ", "init_process_group")
+ENDS = 4
+"""Blocks at the beginning and at the end of a log in which every fragment is looked for: 1 MiB each."""
+_COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st")
 """Fragments that many texts have."""
-_MLPERF = ("run_st", "eval_acc", "epoch_st", "submission_benchmark", "number_of_", "tracked_stats")
+_MLPERF = (b'run_start"', b'run_stop"', b'eval_accuracy"', b'epoch_start"', b'submission_benchmark"', b'number_of_')
+_MLPERF_OLD = (b"run_start", b"run_stop", b"eval_accuracy")
 _LONGEST_FRAGMENT = 12
+_Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
 
 
 class Candidate(NamedTuple):
-    """A line that holds the fixed text of these patterns."""
+    """A line that holds the fixed texts of these patterns."""
 
     line: int
     text: str
@@ -36,61 +44,89 @@ class Candidate(NamedTuple):
 
 
 class Scanner:
-    """Finds candidates in blocks."""
+    """Finds candidates in blocks, which are given in their order."""
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
-        self._fragments: dict[bytes, list[tuple[bytes, Pattern]]] = {}
+        self._everywhere: _Fragments = {fragment: [] for fragment in _COMMON}
+        self._ends: _Fragments = {b"submission_benchmark": [], b"number_of_": []}
+        ordered = sorted(patterns, key=lambda one: (not one.everywhere, len(one.literals[0])))
+        for pattern in ordered:
+            texts = [text.encode() for text in pattern.literals]
+            known = (one for one in self._everywhere | self._ends for text in texts if one in text)
+            fragment = next(known, texts[0][:_LONGEST_FRAGMENT])
+            of = self._everywhere if pattern.everywhere or fragment in self._everywhere else self._ends
+            of.setdefault(fragment, []).append((texts[0], pattern))
+        self._all = self._everywhere | self._ends
+        self._waiting: deque[Block] = deque()
+        self._seen = 0
         self._last = b""
-        for fragment in _MLPERF:
-            self._fragments[fragment.encode()] = []
-        self._mlperf = set(self._fragments)
-        for pattern in sorted(patterns, key=lambda one: len(one.literal)):
-            literal = pattern.literal.encode()
-            known = (one for one in (*(c.encode() for c in _COMMON), *self._fragments) if one in literal)
-            fragment = next(known, literal[:_LONGEST_FRAGMENT])
-            self._fragments.setdefault(fragment, []).append((literal, pattern))
 
     @property
-    def fragments(self) -> list[bytes]:
-        """Return the texts that a block is searched for."""
-        return list(self._fragments)
+    def fragments(self) -> tuple[list[bytes], list[bytes]]:
+        """Return the texts that are looked for everywhere, and those at both ends of a log."""
+        return list(self._everywhere), list(self._ends)
 
     def candidates(self, block: Block) -> Iterator[Candidate]:
-        """Yield the lines of a block that some pattern may match, in their order."""
+        """Yield the lines that some pattern may match, in their order, of blocks that are surely not among the last."""
+        self._seen += 1
+        if self._seen <= ENDS:
+            yield from self._search(block, self._all)
+            return
+        self._waiting.append(block)
+        if len(self._waiting) > ENDS:
+            yield from self._search(self._waiting.popleft(), self._everywhere)
+
+    def rest(self) -> Iterator[Candidate]:
+        """Yield those of the last blocks."""
+        while self._waiting:
+            yield from self._search(self._waiting.popleft(), self._all)
+
+    def _search(self, block: Block, fragments: _Fragments) -> Iterator[Candidate]:
         data = block.data
-        returns = b"\r" in data
-        hits: dict[int, list[bytes]] = {}
-        ends: dict[int, int] = {}
-        for fragment in self._fragments:
-            at = data.find(fragment)
-            while at >= 0:
-                start = data.rfind(b"\n", 0, at) + 1
-                end = data.find(b"\n", at)
-                end = len(data) if end < 0 else end
-                if returns:
-                    start = max(start, data.rfind(b"\r", start, at) + 1)
-                    stop = data.find(b"\r", at, end)
-                    end = end if stop < 0 else stop
-                hits.setdefault(start, []).append(fragment)
-                ends[start] = end
-                at = data.find(fragment, end)
+        hits = _hits(data, fragments)
         line, counted = block.line, 0
         for start in sorted(hits):
+            end, *found = hits[start]
+            raw = data[start:end]
+            mlperf = b":::ML" in raw
+            if mlperf:
+                if not any(key in raw for key in (_MLPERF if b":::MLLOG" in raw else _MLPERF_OLD)):
+                    continue
+                patterns = []
+            else:
+                patterns = [one for part in found for literal, one in fragments[part] if literal in raw]
+                if not patterns:
+                    continue
             line += data.count(b"\n", counted, start)
             counted = start
-            found = self._candidate(data, start, ends[start], hits[start], line)
-            if found:
-                yield found
+            before = self._before(data, start) if any(one.after for one in patterns) else ""
+            yield Candidate(line, text_of(raw[:LONGEST]), before, patterns, mlperf, end - start > LONGEST)
         self._last = data[-LINE:]
 
-    def _candidate(self, data: bytes, start: int, end: int, fragments: list[bytes], line: int) -> Candidate | None:
-        raw = data[start : min(end, start + LONGEST)]
-        patterns = [one for part in fragments for literal, one in self._fragments[part] if literal in raw]
-        mlperf = b":::ML" in raw and not self._mlperf.isdisjoint(fragments)
-        if not patterns and not mlperf:
-            return None
-        before = b""
-        if any(one.after for one in patterns):
-            before = (self._last + b"\n" if start == 0 else b"") + data[max(0, start - LINE) : max(0, start - 1)]
-            before = before.rstrip(b"\n").rpartition(b"\n")[2]
-        return Candidate(line, text_of(raw), text_of(before), patterns, mlperf, end - start > LONGEST)
+    def _before(self, data: bytes, start: int) -> str:
+        before = data[max(0, start - LINE) : start] or self._last
+        return text_of(before.rstrip(b"\r\n").rpartition(b"\n")[2])
+
+
+def _hits(data: bytes, fragments: _Fragments) -> dict[int, list]:
+    """Return, by where a line begins, where it ends and which fragments it holds."""
+    returns = b"\r" in data
+    find, rfind = data.find, data.rfind
+    hits: dict[int, list] = {}
+    for fragment in fragments:
+        at = find(fragment)
+        while at >= 0:
+            start = rfind(b"\n", 0, at) + 1
+            if start in hits and not returns:
+                hits[start].append(fragment)
+                at = find(fragment, hits[start][0])
+                continue
+            end = find(b"\n", at)
+            end = len(data) if end < 0 else end
+            if returns:
+                start = max(start, rfind(b"\r", start, at) + 1)
+                stop = find(b"\r", at, end)
+                end = end if stop < 0 else stop
+            hits.setdefault(start, [end]).append(fragment)
+            at = find(fragment, end)
+    return hits
