@@ -68,7 +68,7 @@ def _value(field: str, text: str, unit: str | None) -> Any:
     number = float(text.replace(",", ""))
     if field == "epoch":
         return int(number) if "." not in text and number.is_integer() else number
-    return number if math.isfinite(number) else None
+    return number if math.isfinite(number) or field == "train_loss" else None
 
 
 def seconds(text: str, unit: str) -> float | None:

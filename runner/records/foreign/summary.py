@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
@@ -70,6 +71,8 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
 def _value(value: Value | None, *more: str) -> dict[str, Any] | None:
     if value is None:
         return None
+    if isinstance(value.value, float) and not math.isfinite(value.value):
+        value = value._replace(value=None, scope=f"printed as {value.value}")
     found = {"value": value.value, **{name: getattr(value, name) for name in more}}
     return found | {"scope": value.scope, "line": value.line}
 
