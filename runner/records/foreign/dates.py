@@ -29,7 +29,9 @@ def dates(text: str, line: int) -> list[Date]:
     """Return the dates in some lines, of which the first has this number."""
     found = []
     for one in _DATE.finditer(text):
-        words = f"{one['year'] or one['year2']} {one['month'] or one['month2']} {one['day'] or one['day2']} {one['time']}"
+        words = (
+            f"{one['year'] or one['year2']} {one['month'] or one['month2']} {one['day'] or one['day2']} {one['time']}"
+        )
         try:
             moment = datetime.strptime(words, "%Y %b %d %H:%M:%S").replace(tzinfo=timezone.utc)
         except ValueError:

@@ -1,4 +1,4 @@
-"""Dialects: YAML files that say how the lines of a program are read.
+r"""Dialects: YAML files that say how the lines of a program are read.
 
     name: pytorch-mnist
     about: The MNIST example of pytorch/examples
@@ -169,7 +169,7 @@ def _units(
 
 
 def _check_example(document: yaml_reader.Document, pattern: Pattern, place: tuple[str | int, ...]) -> None:
-    """A pattern shows a line that it reads, so that a mistake is seen before a log is."""
+    """Refuse a pattern that does not read its own example, so that a mistake is seen before a log is."""
     if not pattern.example:
         document.fail("it has no 'example': a line that it reads", *place)
     found = pattern.regex.search(origin.split(pattern.example)[1])

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 _NEW = ":::MLLOG"
 # :::MLPv0.5.0 resnet 1541710419.123 (train.py:12) run_stop: {"success": true}
-_FIRST = re.compile(r":::MLPv[\d.]{1,12} \w{1,40} (\d{1,12}(?:\.\d{1,12})?) (?:\([^)]{0,300}\) )?(\w{1,80})(?:: (.*))?$")
+_FIRST = re.compile(
+    r":::MLPv[\d.]{1,12} \w{1,40} (\d{1,12}(?:\.\d{1,12})?) (?:\([^)]{0,300}\) )?(\w{1,80})(?:: (.*))?$"
+)
 # :::MLL 1556733699.671 run_stop: {"value": null, "metadata": {"status": "success"}}
 _SECOND = re.compile(r":::MLL(?:v[\d.]{1,12} \w{1,40})? (\d{1,12}(?:\.\d{1,12})?) (\w{1,80}) ?:? ?(.*)$")
 _METRICS = {"dlrm": "auc", "gnmt": "bleu", "transformer": "bleu", "rnnt": "wer", "unet3d": "dice", "ssd": "map"}
@@ -27,11 +29,8 @@ class Event(NamedTuple):
 
 def events(line: str) -> list[Event]:
     """Return the events of a line; what is torn is left out."""
-    found = []
-    for part in line.split(":::ML")[1:]:
-        if event := _event(":::ML" + part):
-            found.append(event)
-    return found
+    parts = line.split(":::ML")[1:]
+    return [event for part in parts if (event := _event(":::ML" + part))]
 
 
 def metric_of(benchmark: str | None) -> str:
@@ -75,7 +74,9 @@ def _event(text: str) -> Event | None:
         data = _json(found[3]) if found[3] else None
         data = data if isinstance(data, dict) else {"value": data}
         metadata = data.get("metadata")
-        return Event(found[2], data.get("value"), metadata if isinstance(metadata, dict) else {}, float(found[1]) * 1_000)
+        return Event(
+            found[2], data.get("value"), metadata if isinstance(metadata, dict) else {}, float(found[1]) * 1_000
+        )
     return None
 
 

@@ -26,10 +26,11 @@ MOST_STEPS = 40_000_000
 SHORTHANDS = {
     "{number}": r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30}|nan|inf|NaN)(?:[eE][-+]?\d{1,4})?",
     "{int}": r"\d{1,3}(?:,\d\d\d){1,5}|\d{1,18}",
-    "{clock}": r"(?:\d{1,4} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?|(?:\d{1,5}h ?)?(?:\d{1,5}m(?:in)? ?)?\d{1,9}(?:\.\d{1,9})?s?",
+    "{clock}": r"(?:\d{1,4} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?|"
+    r"(?:\d{1,5}h ?)?(?:\d{1,5}m(?:in)? ?)?\d{1,9}(?:\.\d{1,9})?s?",
 }
 _REPEATS = (_code.MAX_REPEAT, _code.MIN_REPEAT)
-_ALPHABET = [chr(number) for number in range(256)] + list("秒进程训练耗时总速度提高准确率损失轮█━：，。")
+_ALPHABET = [chr(number) for number in range(256)] + list("秒进程训练耗时总速度提高准确率损失轮█━。\uff1a\uff0c")
 
 
 class PatternError(ValueError):
@@ -182,7 +183,7 @@ def _class_of(kind: Any, value: Any) -> str:
     """Write a set of letters as a pattern again."""
     if kind is _code.NOT_LITERAL:
         return f"[^{re.escape(chr(value))}]"
-    words = []
+    words: list[str] = []
     for part, what in value:
         if part is _code.NEGATE:
             words.insert(0, "^")

@@ -135,10 +135,14 @@ class _Tail:
 
 def _keep(reading: Reading, found: list[Date]) -> None:
     """Keep the first and the last date."""
-    reading.dates = [*reading.dates[:1], *found[:1], *found[-1:]] if not reading.dates else [
-        reading.dates[0],
-        *(found[-1:] or reading.dates[-1:]),
-    ]
+    reading.dates = (
+        [*reading.dates[:1], *found[:1], *found[-1:]]
+        if not reading.dates
+        else [
+            reading.dates[0],
+            *(found[-1:] or reading.dates[-1:]),
+        ]
+    )
     reading.dates = [reading.dates[0], reading.dates[-1]] if reading.dates else []
 
 

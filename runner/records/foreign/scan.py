@@ -1,7 +1,7 @@
 """Which lines of a log may say something: found by fixed texts over whole blocks, long before any expression runs.
 
-Every pattern has texts that stand in each of its matches. A few short fragments cover the texts of all patterns, so that
-a block is searched once for each fragment, and most lines of a log are never looked at.
+Every pattern has texts that stand in each of its matches. A few short fragments cover the texts of all patterns, so
+that a block is searched once for each fragment, and most lines of a log are never looked at.
 
 What a run says about its training and its evaluations is looked for everywhere. What launchers and programs say when
 they begin and end is looked for in the first and the last `ENDS` blocks, which of most logs is all of it.
@@ -10,7 +10,7 @@ they begin and end is looked for in the first and the last `ENDS` blocks, which 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.records.foreign.lines import LONGEST, text_of
 from runner.records.foreign.pattern import LINE
@@ -25,7 +25,7 @@ ENDS = 4
 """Blocks at the beginning and at the end of a log in which every fragment is looked for: 1 MiB each."""
 _COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st")
 """Fragments that many texts have."""
-_MLPERF = (b'run_start"', b'run_stop"', b'eval_accuracy"', b'epoch_start"', b'submission_benchmark"', b'number_of_')
+_MLPERF = (b'run_start"', b'run_stop"', b'eval_accuracy"', b'epoch_start"', b'submission_benchmark"', b"number_of_")
 _MLPERF_OLD = (b"run_start", b"run_stop", b"eval_accuracy")
 _LONGEST_FRAGMENT = 12
 _Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
@@ -108,11 +108,11 @@ class Scanner:
         return text_of(before.rstrip(b"\r\n").rpartition(b"\n")[2])
 
 
-def _hits(data: bytes, fragments: _Fragments) -> dict[int, list]:
+def _hits(data: bytes, fragments: _Fragments) -> dict[int, list[Any]]:
     """Return, by where a line begins, where it ends and which fragments it holds."""
     returns = b"\r" in data
     find, rfind = data.find, data.rfind
-    hits: dict[int, list] = {}
+    hits: dict[int, list[Any]] = {}
     for fragment in fragments:
         at = find(fragment)
         while at >= 0:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.core.text import one_line
 
 if TYPE_CHECKING:
-    from runner.records.foreign.facts import Facts
+    from runner.records.foreign.facts import Facts, Progress
 
 
 class Status(NamedTuple):
@@ -59,21 +59,23 @@ def _mlperf(facts: Facts) -> Status | None:
 
 def _by_progress(facts: Facts, trained: int) -> tuple[str | None, int | None]:
     """Judge a log that says nothing about its end by how far it got."""
-    progress, declared = facts.progress, facts.declared_epochs()
-    epochs = [epoch for seen in facts.epochs.values() for epoch in seen]
-    if progress is None:
+    if facts.progress is None:
         return ("completed", facts.evaluated) if facts.evaluated else (None, None)
-    last = facts.evaluated if facts.evaluated > trained else trained
+    ended = _ended(facts, facts.progress, trained)
+    status = None if ended is None else "completed" if ended else "truncated"
+    return status, max(facts.evaluated, trained)
+
+
+def _ended(facts: Facts, progress: Progress, trained: int) -> bool | None:
+    """Whether the training and what belongs after it were done; None if nothing shows it."""
+    declared = facts.declared_epochs()
+    epochs = [epoch for seen in facts.epochs.values() for epoch in seen]
     if progress.step is not None and progress.steps is not None and progress.epoch is None:
-        return ("completed" if progress.step >= progress.steps else "truncated"), last
+        return progress.step >= progress.steps
     if declared is not None and epochs and max(epochs) < declared.value - (0 in epochs):
-        return "truncated", last
-    if facts.evaluated >= trained:
-        return "completed", last
+        return False
     if facts.evaluated:
-        return "truncated", last
+        return facts.evaluated >= trained
     if progress.done is None or not progress.total:
-        reached = declared is not None and epochs and max(epochs) >= declared.value
-        return ("completed" if reached else None), last
-    ended = progress.done >= (facts.widest or max(progress.total - facts.stride, 1))
-    return ("completed" if ended else "truncated"), last
+        return True if declared is not None and epochs else None
+    return progress.done >= (facts.widest or max(progress.total - facts.stride, 1))

@@ -42,7 +42,12 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
     status = status_of(facts)
     lines: dict[str, Any] = {"status": status.line} if status.line else {}
     shown: dict[str, Any] = {"log": one_line(name), "status": status.status}
-    for field, fact in (("world_size", "world_size"), ("nnodes", "nnodes"), ("backend", "backend"), ("epochs_declared", "epochs")):
+    for field, fact in (
+        ("world_size", "world_size"),
+        ("nnodes", "nnodes"),
+        ("backend", "backend"),
+        ("epochs_declared", "epochs"),
+    ):
         value = facts.declared_epochs() if fact == "epochs" else facts.fact(fact)
         shown[field] = value.value if value else None
         lines |= {field: value.line} if value else {}
