@@ -87,7 +87,7 @@ def looks_binary(data: bytes) -> bool:
     """Whether the beginning of a file is no text: it has a fair part of bytes that no text has."""
     head = data[:8_192]
     odd = len(head) - len(head.translate(None, bytes(range(9)) + bytes(range(14, 27)) + b"\x7f"))
-    return odd * 50 > len(head) or head.startswith(
+    return odd * 20 > len(head) or head.startswith(
         (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
     )
 

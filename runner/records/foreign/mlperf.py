@@ -64,7 +64,12 @@ def _event(text: str) -> Event | None:
         return Event(data["key"], data.get("value"), metadata if isinstance(metadata, dict) else {}, time)
     if found := _FIRST.match(text.rstrip()):
         value = _json(found[3]) if found[3] else None
-        extra = value if isinstance(value, dict) else {}
+        if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
+            inner = value.get("value")
+            extra = {**(inner if isinstance(inner, dict) else {}), **value["metadata"]}
+            value = inner
+        else:
+            extra = value if isinstance(value, dict) else {}
         if "success" in extra:
             extra = {**extra, "status": "success" if extra["success"] is True else "aborted"}
         if found[2] == "eval_accuracy" and isinstance(extra.get("value"), int | float):

@@ -145,10 +145,6 @@ def _times(seconds: float, kind: str, lines: list[int], text: str = "") -> dict[
 
 def _contradictions(facts: Facts) -> dict[str, list[dict[str, Any]]]:
     found = {name: fact.contradictory() for name, fact in facts.facts.items()}
-    walls = [last.chosen() for last in facts.walls.values()]
-    both = [wall for wall in walls if wall is not None]
-    if len({wall.value for wall in both}) > 1:
-        found["wall_time_s"] = both
     return {
         ("epochs_declared" if name == "epochs" else name): [{"value": one.value, "line": one.line} for one in values]
         for name, values in found.items()
@@ -161,6 +157,9 @@ def _notes(facts: Facts) -> list[str]:
     for name, values in _contradictions(facts).items():
         words = ", ".join(f"{one['value']} in line {one['line']}" for one in values)
         notes.append(f"contradictory {name}: {words}")
+    wall, other = (facts.walls[weak].chosen() for weak in (False, True))
+    if wall and other and wall.value != other.value:
+        notes.append(f"wall_time_s is that of line {wall.line}; line {other.line} says {other.value} s")
     if elided := facts.said.get("elided"):
         notes.append(f"line {elided.line} shows that somebody left lines out")
     return notes
