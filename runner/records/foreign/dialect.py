@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from runner.core import yaml_reader
 from runner.core.errors import did_you_mean
 from runner.records.foreign import origin
-from runner.records.foreign.fields import FIELDS, METRICS, NEED_UNITS, UNITS, value_of
+from runner.records.foreign.fields import FIELDS, NEED_UNITS, UNITS, value_of
 from runner.records.foreign.pattern import PatternError, compile_checked
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ FOLDER = Path(__file__).parent / "dialects"
 SAYS = ("completed", "failed", "trouble", "elided")
 """What a line may say about the whole run. `trouble` is a failure unless the training goes on after it."""
 MOST_PATTERNS = 60
-_OFTEN = {"train_loss", "epoch", *METRICS}
+_OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
 _BEST = ("computed", "stated")
 
 

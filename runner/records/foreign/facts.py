@@ -145,7 +145,7 @@ class Facts:
         return Value(
             record.fields[name],
             record.line,
-            one_line(record.text, _TEXT),
+            one_line(record.text, _TEXT) if name == "wall" else "",
             record.units.get(name),
             record.scope,
             name in record.weak,
@@ -154,7 +154,8 @@ class Facts:
 
     def _scalars(self, record: Record) -> None:
         fields = record.fields
-        if "nproc" in fields and "world_size" not in fields:
+        open_nodes = "nnodes" not in fields and "--nnode" in record.text  # for example --nnodes=1:4
+        if "nproc" in fields and "world_size" not in fields and not open_nodes:
             fields["world_size"] = fields["nproc"] * fields.get("nnodes", 1)
             record.weak.add("world_size")
         if "ranks_listed" in fields:
@@ -173,9 +174,10 @@ class Facts:
         fields = record.fields
         if "run_loss" in fields:
             self.run_losses.add(writer, self._value(record, "run_loss"))
-        if "train_loss" not in fields:
+        if "train_loss" not in fields and "steps" not in fields:
             return
-        self.losses.add(writer, self._value(record, "train_loss"))
+        if "train_loss" in fields:
+            self.losses.add(writer, self._value(record, "train_loss"))
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]
         places = {name: fields.get(name) for name in ("done", "total", "step", "steps")}

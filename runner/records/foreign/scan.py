@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 ENDS = 4
 """Blocks at the beginning and at the end of a log in which every fragment is looked for: 1 MiB each."""
-_COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st")
+_COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st", b"Loss")
 """Fragments that many texts have."""
-_MLPERF = (b'run_start"', b'run_stop"', b'eval_accuracy"', b'epoch_start"', b'submission_benchmark"', b"number_of_")
-_MLPERF_OLD = (b"run_start", b"run_stop", b"eval_accuracy")
+_KEY = b'"key": "'
+_KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
+_KEYS |= {b"number_of_nodes"}
 _LONGEST_FRAGMENT = 12
 _Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
 
@@ -83,14 +84,16 @@ class Scanner:
 
     def _search(self, block: Block, fragments: _Fragments) -> Iterator[Candidate]:
         data = block.data
-        hits = _hits(data, fragments)
+        # A carriage return ends a line here, of the same length; lines are counted in what was read.
+        text = data.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in data else data
+        hits = _hits(text, fragments)
         line, counted = block.line, 0
         for start in sorted(hits):
             end, *found = hits[start]
-            raw = data[start:end]
+            raw = text[start:end]
             mlperf = b":::ML" in raw
             if mlperf:
-                if not any(key in raw for key in (_MLPERF if b":::MLLOG" in raw else _MLPERF_OLD)):
+                if not _is_event_of_use(raw):
                     continue
                 patterns = []
             else:
@@ -110,23 +113,28 @@ class Scanner:
 
 def _hits(data: bytes, fragments: _Fragments) -> dict[int, list[Any]]:
     """Return, by where a line begins, where it ends and which fragments it holds."""
-    returns = b"\r" in data
-    find, rfind = data.find, data.rfind
+    find, rfind, size = data.find, data.rfind, len(data)
     hits: dict[int, list[Any]] = {}
     for fragment in fragments:
+        end = 0
         at = find(fragment)
         while at >= 0:
-            start = rfind(b"\n", 0, at) + 1
-            if start in hits and not returns:
-                hits[start].append(fragment)
-                at = find(fragment, hits[start][0])
-                continue
-            end = find(b"\n", at)
-            end = len(data) if end < 0 else end
-            if returns:
-                start = max(start, rfind(b"\r", start, at) + 1)
-                stop = find(b"\r", at, end)
-                end = end if stop < 0 else stop
-            hits.setdefault(start, [end]).append(fragment)
+            start = rfind(b"\n", end, at) + 1 or end
+            known = hits.get(start)
+            if known:
+                known.append(fragment)
+                end = known[0]
+            else:
+                end = find(b"\n", at)
+                end = size if end < 0 else end
+                hits[start] = [end, fragment]
             at = find(fragment, end)
     return hits
+
+
+def _is_event_of_use(line: bytes) -> bool:
+    """Whether an MLPerf line is worth to be decoded: most are not."""
+    if line.count(_KEY) == 1:
+        at = line.find(_KEY) + len(_KEY)
+        return line[at : line.find(b'"', at)] in _KEYS
+    return any(key in line for key in _KEYS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.core.errors import RequestError
-from runner.records.foreign.dialect import FOLDER, built_in, load
+from runner.records.foreign.dialect import FOLDER, Dialect, built_in, load
 from runner.records.foreign.pattern import LINE, PatternError, compile_checked
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +34,7 @@ def test_the_kit_brings_dialects_and_each_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("dialect", built_in(), ids=lambda one: one.name)
-def test_each_pattern_is_tried_on_the_line_that_it_shows(dialect) -> None:
+def test_each_pattern_is_tried_on_the_line_that_it_shows(dialect: Dialect) -> None:
     for pattern in dialect.patterns:
         assert all(text in pattern.example for text in pattern.literals), pattern.example
 
@@ -87,13 +87,17 @@ def test_a_bad_dialect_is_refused_in_one_line_with_its_place(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "a", r"\d+", "(?P<epoch>{int})", "a" * 600, "(a|ab)(c|bcd)(d*)", r"(x)\1abc", "a{9999999999}bcd"])
+@pytest.mark.parametrize(
+    "text", ["", "a", r"\d+", "(?P<epoch>{int})", "a" * 600, "(a|ab)(c|bcd)(d*)", r"(x)\1abc", "a{9999999999}bcd"]
+)
 def test_a_pattern_without_fixed_text_or_of_another_kind_is_refused(text: str) -> None:
     with pytest.raises(PatternError):
         compile_checked(text)
 
 
-@pytest.mark.parametrize("text", [r"loss.*x.*y", r"[a-z ]+ss: \d+", r"loss(?:a{1,3}){1,3}!", r"^(?:\w+ )?\w+ .*loss: {number}"])
+@pytest.mark.parametrize(
+    "text", [r"loss.*x.*y", r"[a-z ]+ss: \d+", r"loss(?:a{1,3}){1,3}!", r"^(?:\w+ )?\w+ .*loss: {number}"]
+)
 def test_what_is_taken_ends_soon_on_the_worst_lines(text: str) -> None:
     try:
         regex, _ = compile_checked(text)
@@ -106,7 +110,7 @@ def test_what_is_taken_ends_soon_on_the_worst_lines(text: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", built_in(), ids=lambda one: one.name)
-def test_no_pattern_of_the_kit_is_slow_on_a_line_made_to_be(dialect) -> None:
+def test_no_pattern_of_the_kit_is_slow_on_a_line_made_to_be(dialect: Dialect) -> None:
     for pattern in dialect.patterns:
         part = pattern.example[: len(pattern.example) // 2] or "x"
         for line in ((part * LINE)[:LINE], (pattern.literals[0] * LINE)[:LINE], pattern.example + "1" * LINE):

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from runner.records.foreign import lines
 from runner.records.foreign.lines import Lines, looks_binary
 
-TEXT = st.lists(st.sampled_from([b"a", b"loss", b"\n", b"\r", b"\r\n", b"\xff", "秒".encode()]), max_size=60).map(b"".join)
+TEXT = st.lists(st.sampled_from([b"a", b"loss", b"\n", b"\r", b"\r\n", b"\xff", "秒".encode()]), max_size=60).map(
+    b"".join
+)
 
 
 def blocks(data: bytes, size: int) -> tuple[Lines, list[lines.Block]]:

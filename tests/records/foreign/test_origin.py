@@ -28,7 +28,12 @@ LINE = "loss: 2.301383  [    0/60000]"
         ("[PID 3560620]\t", ("process",), None, "3560620"),
         ("2024-10-08T13:25:15Z INFO     ", ("time", "logger"), None, None),
         ("[2024-10-08 13:25:08,740] ", ("time",), None, None),
-        ("worker-1  | [rank3]: 2024-10-08 13:25:08,740 INFO ", ("compose", "torchrun", "time", "logger"), 3, "worker-1"),
+        (
+            "worker-1  | [rank3]: 2024-10-08 13:25:08,740 INFO ",
+            ("compose", "torchrun", "time", "logger"),
+            3,
+            "worker-1",
+        ),
     ],
 )
 def test_a_prefix_is_recognised_and_taken_off(prefix: str, kinds: tuple[str, ...], rank: int, name: str) -> None:
@@ -37,7 +42,9 @@ def test_a_prefix_is_recognised_and_taken_off(prefix: str, kinds: tuple[str, ...
     assert (origin.kinds, origin.rank, origin.name) == (kinds, rank, name)
 
 
-@pytest.mark.parametrize("line", [LINE, "Epoch 1", "[...]", "step:1/2 train_loss:3", "10/10 [==] - loss: 1", "{'loss': 1}"])
+@pytest.mark.parametrize(
+    "line", [LINE, "Epoch 1", "[...]", "step:1/2 train_loss:3", "10/10 [==] - loss: 1", "{'loss': 1}"]
+)
 def test_a_line_without_a_prefix_stays_as_it_is(line: str) -> None:
     origin, rest = split(line)
     assert rest == line

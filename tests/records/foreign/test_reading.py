@@ -102,8 +102,10 @@ def test_an_mlperf_run_is_read_from_its_events() -> None:
 def test_the_event_lines_of_early_mlperf_rounds_are_read_too(line: str) -> None:
     for word, status in (("success", "completed"), ("aborted", "failed")):
         stop = f'"status": "{word}"'
-        found = read(line.format(time="1541710419.5", key="run_start", status="")
-                     + line.format(time="1541710429.75", key="run_stop", status=stop))
+        found = read(
+            line.format(time="1541710419.5", key="run_start", status="")
+            + line.format(time="1541710429.75", key="run_stop", status=stop)
+        )
         assert (found["status"], value(found, "timestamps_span_s")) == (status, 10.25)
 
 
@@ -131,6 +133,22 @@ def test_values_that_contradict_each_other_are_kept_and_none_is_chosen() -> None
     assert found["notes"] == ["contradictory world_size: 8 in line 1, 4 in line 2"]
 
 
+@pytest.mark.parametrize(
+    ("options", "processes", "nodes"),
+    [
+        ("--nproc-per-node 4", 4, None),
+        ("--nnodes=2 --nproc_per_node=4", 8, 2),
+        ("--nnodes=1:4 --nproc-per-node=4", None, None),
+        ("--nproc-per-node=gpu", None, None),
+    ],
+)
+def test_the_command_of_a_launcher_says_how_many_processes_there_are(
+    options: str, processes: int | None, nodes: int | None
+) -> None:
+    found = read(f"$ torchrun {options} train.py --epochs 3\n")
+    assert (found["world_size"], found["nnodes"], found["epochs_declared"]) == (processes, nodes, None)
+
+
 def test_the_last_state_of_a_progress_bar_counts() -> None:
     bar = "".join(f"\r{done}/10 [{'=' * done}] - 1s - loss: 0.{10 - done}5" for done in range(1, 11))
     found = read(f"Epoch 1/1\r\n{bar} - val_loss: 0.25 - val_acc: 0.9\r\n")
@@ -152,7 +170,8 @@ def test_times_come_from_stamps_or_from_the_dates_of_a_job_script() -> None:
 
 
 def test_source_code_in_a_log_is_no_result() -> None:
-    source = 'dist.init_process_group(backend="nccl")\nprint(f"step:{step}/{n} train_loss:{loss:.4f}")\n# WORLD_SIZE is set\n'
+    source = 'dist.init_process_group(backend="nccl")\nprint(f"step:{step}/{n} train_loss:{loss:.4f}")\n'
+    source += "# WORLD_SIZE is set\n"
     found = read(source + "step:1/1 train_loss:3.5 train_time:9ms step_avg:9.0ms\n")
     assert (found["backend"], found["world_size"]) == (None, None)
     assert value(found, "last_train_loss") == 3.5
