@@ -125,7 +125,7 @@ class Facts:
             if epoch is not None and float(epoch).is_integer():
                 record.fields["epoch"] = int(epoch)
         elif event.key == "eval_accuracy":
-            record.fields |= _accuracy(event, mlperf.metric_of(self.benchmark))
+            record.fields |= _accuracy(event, self.benchmark)
         record.weak = set(record.fields)
         self.add(record)
 
@@ -209,8 +209,10 @@ class Facts:
                 self.evaluations[key] = Evaluations(metric, value, value, stated_best=record.best == "stated")
 
 
-def _accuracy(event: mlperf.Event, metric: str) -> dict[str, Any]:
+def _accuracy(event: mlperf.Event, benchmark: str | None) -> dict[str, Any]:
     """Read the value of an MLPerf evaluation, which has several parts in some benchmarks."""
+    named = str(event.metadata.get("metric", "")).lower()
+    metric = named if named in METRICS else mlperf.metric_of(benchmark)
     value = event.value
     if isinstance(value, dict):
         value = value.get("accuracy", value.get("value", next(iter(value.values()), None)))

@@ -6,9 +6,9 @@ import math
 import re
 from typing import Any
 
-METRICS = ("auc", "accuracy", "f1", "bleu", "map", "dice", "perplexity", "val_loss", "wer", "score")
+METRICS = ("auc", "accuracy", "f1", "bleu", "map", "dice", "perplexity", "val_loss", "wer", "fid", "clip", "score")
 """What an evaluation measures; of several the first one is a log's result."""
-LOWER_IS_BETTER = {"perplexity", "val_loss", "wer"}
+LOWER_IS_BETTER = {"perplexity", "val_loss", "wer", "fid"}
 _COUNTS = ("epochs", "step", "steps", "done", "total", "correct", "of", "world_size", "nnodes", "nproc")
 FIELDS = (
     "epoch",
@@ -66,7 +66,7 @@ def _value(field: str, text: str, unit: str | None) -> Any:
     if field in _COUNTS or field in ("rank", "ranks_listed"):
         return int(text.replace(",", ""))
     number = float(text.replace(",", ""))
-    if field == "epoch":
+    if field == "epoch" and math.isfinite(number):
         return int(number) if "." not in text and number.is_integer() else number
     return number if math.isfinite(number) or field == "train_loss" else None
 

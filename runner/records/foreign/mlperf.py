@@ -13,7 +13,16 @@ _FIRST = re.compile(
 )
 # :::MLL 1556733699.671 run_stop: {"value": null, "metadata": {"status": "success"}}
 _SECOND = re.compile(r":::MLL(?:v[\d.]{1,12} \w{1,40})? (\d{1,12}(?:\.\d{1,12})?) (\w{1,80}) ?:? ?(.*)$")
-_METRICS = {"dlrm": "auc", "gnmt": "bleu", "transformer": "bleu", "rnnt": "wer", "unet3d": "dice", "ssd": "map"}
+_METRICS = {
+    "dlrm": "auc",
+    "gnmt": "bleu",
+    "transformer": "bleu",
+    "rnnt": "wer",
+    "unet3d": "dice",
+    "ssd": "map",
+    "maskrcnn": "map",
+    "retinanet": "map",
+}
 _LOSSES = ("gpt", "llama", "mixtral", "llm", "flux")
 MOST_NUMBER = 10**15
 

@@ -108,7 +108,7 @@ def _epoch(found: Evaluations) -> str:
 def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
     unit = value.unit
     if unit is None and metric == "accuracy":
-        unit = "fraction" if 0 <= value.value <= 1 else "percent"
+        unit = "fraction" if 0 <= value.value <= 1 else None
     return {"metric": metric, "value": value.value, "unit": unit, "scope": scope, "line": value.line}
 
 

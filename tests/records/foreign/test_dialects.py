@@ -9,6 +9,7 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.records.foreign.dialect import FOLDER, Dialect, built_in, load
+from runner.records.foreign.fields import value_of
 from runner.records.foreign.pattern import LINE, PatternError, compile_checked
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -53,6 +54,12 @@ def test_a_person_adds_a_dialect_with_a_few_lines(tmp_path: Path) -> None:
     assert found
     assert pattern.fields(found)["train_loss"] == 0.001
     assert not load(write(tmp_path, GOOD)).built_in
+
+
+@pytest.mark.parametrize("text", ["nan", "1e999", "9" * 4_000, "x"])
+def test_a_field_that_is_no_number_is_left_out(text: str) -> None:
+    assert value_of("epoch", text, None) is None
+    assert value_of("accuracy", text, "percent") is None
 
 
 @pytest.mark.parametrize(
