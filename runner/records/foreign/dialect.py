@@ -1,0 +1,181 @@
+r"""Dialects: YAML files that say how the lines of a program are read.
+
+    name: pytorch-mnist
+    about: The MNIST example of pytorch/examples
+    lines:
+      - pattern: 'Train Epoch: (?P<epoch>{int}) .{0,40}Loss: (?P<train_loss>{number})'
+        example: "Train Epoch: 1 [640/60000 (1%)]\tLoss: 0.3"
+
+Whatever is wrong with one is said in one line with its file and line, when it is loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.core import yaml_reader
+from runner.core.errors import did_you_mean
+from runner.records.foreign import origin
+from runner.records.foreign.fields import FIELDS, NEED_UNITS, UNITS, value_of
+from runner.records.foreign.pattern import PatternError, compile_checked
+
+if TYPE_CHECKING:
+    import re
+
+FOLDER = Path(__file__).parent / "dialects"
+SAYS = ("completed", "failed", "trouble", "elided")
+"""What a line may say about the whole run. `trouble` is a failure unless the training goes on after it."""
+MOST_PATTERNS = 60
+_OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
+_BEST = ("computed", "stated")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One kind of line of a dialect."""
+
+    dialect: Dialect = field(repr=False)
+    regex: re.Pattern[str]
+    literals: tuple[str, ...]
+    """The texts that stand in every line that matches, the longest one first."""
+    example: str
+    units: dict[str, str]
+    says: str | None
+    scope: str | None
+    weak: bool
+    """Whether what it reads only counts where nothing else says it."""
+    after: re.Pattern[str] | None
+    """What the line before has to match."""
+    sets: dict[str, Any]
+    """Values that the line means without writing them."""
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether such lines are looked for in all of a log: those of the training and of evaluations."""
+        return not self.dialect.built_in or not _OFTEN.isdisjoint(self.regex.groupindex)
+
+    def fields(self, found: re.Match[str]) -> dict[str, Any]:
+        """Return the values of a match; what is no number is left out."""
+        values = dict(self.sets)
+        for name, text in found.groupdict().items():
+            if text is not None and (value := value_of(name, text, self.units.get(name))) is not None:
+                values[name] = value
+        return values
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the lines of one kind of program are read."""
+
+    name: str
+    about: str
+    best: str
+    """Whether the best evaluation is computed from all, or only taken where a line states it."""
+    built_in: bool = False
+    patterns: list[Pattern] = field(default_factory=list)
+
+
+def load(path: Path) -> Dialect:
+    """Read a dialect; RequestError with file and line for whatever is wrong with it."""
+    document = yaml_reader.read(path)
+    values = document.values
+    if not isinstance(values, dict):
+        document.fail("a dialect has the keys name, about and lines")
+    document.only_keys(("name", "about", "best", "lines"))
+    for key in ("name", "about"):
+        if not isinstance(values.get(key), str) or not values[key].strip():
+            document.fail(f"'{key}' has to be a text", key)
+    best = values.get("best", "computed")
+    if best not in _BEST:
+        document.fail(f"'best' is {' or '.join(_BEST)}", "best")
+    lines = values.get("lines")
+    if not isinstance(lines, list) or not 0 < len(lines) <= MOST_PATTERNS:
+        document.fail(f"'lines' has to be a list of 1 to {MOST_PATTERNS} patterns", "lines")
+    dialect = Dialect(values["name"], values["about"], best, path.parent == FOLDER)
+    dialect.patterns.extend(_pattern(document, dialect, number) for number in range(len(lines)))
+    return dialect
+
+
+@cache
+def built_in() -> tuple[Dialect, ...]:
+    """Return the dialects that come with the kit."""
+    return tuple(load(path) for path in sorted(FOLDER.glob("*.yaml")))
+
+
+def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> Pattern:
+    place = ("lines", number)
+    entry = document.values["lines"][number]
+    if not isinstance(entry, dict):
+        document.fail("a line is read by a pattern with an example", *place)
+    document.only_keys(("pattern", "example", "units", "says", "scope", "weak", "after", "sets"), *place)
+    regex, literals = _compiled(document, entry.get("pattern"), *place, "pattern")
+    for name in regex.groupindex:
+        if name not in FIELDS:
+            document.fail(f"unknown field '{name}'{did_you_mean(name, FIELDS)}", *place, "pattern")
+    if entry.get("says") not in (None, *SAYS):
+        document.fail(f"'says' is one of {', '.join(SAYS)}", *place, "says")
+    sets = entry.get("sets", {})
+    if not isinstance(sets, dict) or not all(name in ("backend", "world_size", "nnodes") for name in sets):
+        document.fail("'sets' gives backend, world_size or nnodes a value", *place, "sets")
+    if not (regex.groupindex or sets or entry.get("says")):
+        document.fail("it has no named field, as in (?P<epoch>{int}), nor 'says' or 'sets'", *place, "pattern")
+    for key, kind in (("example", str), ("scope", str), ("weak", bool)):
+        if key in entry and not isinstance(entry[key], kind):
+            document.fail(f"'{key}' has to be {'a text' if kind is str else 'true or false'}", *place, key)
+    after = _compiled(document, entry["after"], *place, "after")[0] if "after" in entry else None
+    pattern = Pattern(
+        dialect,
+        regex,
+        literals,
+        entry.get("example", ""),
+        _units(document, entry, regex, place),
+        entry.get("says"),
+        entry.get("scope"),
+        entry.get("weak", False),
+        after,
+        sets,
+    )
+    _check_example(document, pattern, place)
+    return pattern
+
+
+def _compiled(document: yaml_reader.Document, text: Any, *place: str | int) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    if not isinstance(text, str):
+        document.fail(f"'{place[-1]}' has to be a regular expression", *place)
+    try:
+        return compile_checked(text)
+    except PatternError as error:
+        document.fail(f"this pattern cannot be used: {error}", *place)
+
+
+def _units(
+    document: yaml_reader.Document, entry: dict[str, Any], regex: re.Pattern[str], place: tuple[str | int, ...]
+) -> dict[str, str]:
+    units = entry.get("units", {})
+    if not isinstance(units, dict):
+        document.fail("'units' names the unit of a field, as in wall: ms", *place, "units")
+    for name, unit in units.items():
+        if name not in regex.groupindex:
+            document.fail(f"'{name}' is no field of the pattern", *place, "units", name)
+        if unit not in UNITS.get(name, ()):
+            known = UNITS.get(name, ())
+            document.fail(f"{unit!r} is no unit of '{name}'{did_you_mean(unit, known)}", *place, "units", name)
+    for name in sorted(NEED_UNITS & regex.groupindex.keys() - units.keys()):
+        document.fail(f"'{name}' needs a unit: one of {', '.join(UNITS[name])}", *place, "pattern")
+    return dict(units)
+
+
+def _check_example(document: yaml_reader.Document, pattern: Pattern, place: tuple[str | int, ...]) -> None:
+    """Refuse a pattern that does not read its own example, so that a mistake is seen before a log is."""
+    if not pattern.example:
+        document.fail("it has no 'example': a line that it reads", *place)
+    found = pattern.regex.search(origin.split(pattern.example)[1])
+    if found is None:
+        document.fail("the pattern does not match its example", *place, "example")
+    values = pattern.fields(found)
+    missing = [name for name, text in found.groupdict().items() if text is not None and name not in values]
+    if missing:
+        document.fail(f"'{missing[0]}' of the example is no value", *place, "example")

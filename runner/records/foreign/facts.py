@@ -1,0 +1,220 @@
+"""What the records of a log add up to. Nothing here grows with the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from runner.core.text import one_line
+from runner.records.foreign import mlperf
+from runner.records.foreign.fields import METRICS
+from runner.records.foreign.said import MOST_WRITERS, Evaluations, Fact, Last, Value, Writer
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from runner.records.foreign.origin import Origin
+
+MOST_EPOCHS = 100_000
+_TEXT = 200
+_SCALARS = ("world_size", "nnodes", "backend", "epochs", "speedup")
+SINGLE_BEST = "best_accuracy"
+
+
+@dataclass
+class Record:
+    """What one line said, by one dialect."""
+
+    line: int
+    text: str
+    origin: Origin
+    dialect: str
+    best: str = "computed"
+    fields: dict[str, Any] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    weak: set[str] = field(default_factory=set)
+    says: set[str] = field(default_factory=set)
+    scope: str | None = None
+
+
+@dataclass
+class Progress:
+    """The last line of the training, as far as it says where the training was."""
+
+    line: int
+    epoch: float | int | None = None
+    done: int | None = None
+    total: int | None = None
+    step: int | None = None
+    steps: int | None = None
+
+
+@dataclass
+class Facts:
+    """All facts of one log."""
+
+    facts: dict[str, Fact] = field(default_factory=dict)
+    losses: Last = field(default_factory=Last)
+    run_losses: Last = field(default_factory=Last)
+    walls: dict[bool, Last] = field(default_factory=lambda: {False: Last(), True: Last()})
+    throughputs: Last = field(default_factory=Last)
+    epochs: dict[bool, dict[float | int, int]] = field(default_factory=lambda: {False: {}, True: {}})
+    evaluations: dict[tuple[bool, str, Writer], Evaluations] = field(default_factory=dict)
+    stated_best: Value | None = None
+    progress: Progress | None = None
+    widest: int = 0
+    """The most of an epoch that was seen done, in a completed or an unfinished one."""
+    stride: int = 0
+    evaluated: int = 0
+    """The line of the last evaluation."""
+    said: dict[str, Value] = field(default_factory=dict)
+    """The last line that said completed, failed, trouble or elided."""
+    times: list[tuple[int, datetime]] = field(default_factory=list)
+    """The first loss line with a time stamp and the last line with one that says something."""
+    runs: dict[str, list[mlperf.Event]] = field(default_factory=dict)
+    run_lines: dict[str, int] = field(default_factory=dict)
+    benchmark: str | None = None
+    dialects: dict[str, int] = field(default_factory=dict)
+    kinds: dict[str, int] = field(default_factory=dict)
+    writers: set[Writer] = field(default_factory=set)
+    _epoch: float | int | None = None
+
+    def add(self, record: Record) -> None:
+        """Take in what a line said."""
+        self.dialects[record.dialect] = self.dialects.get(record.dialect, 0) + 1
+        for kind in record.origin.kinds:
+            self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        fields = record.fields
+        writer = record.origin.writer
+        if "rank" in fields:
+            writer = (fields["rank"], writer[1], writer[2])
+        if len(self.writers) < MOST_WRITERS:
+            self.writers.add(writer)
+        self._scalars(record)
+        if "epoch" in fields:
+            self._epoch = fields["epoch"]
+            self._add_epoch(fields["epoch"], record.line, weak="epoch" in record.weak)
+        self._training(record, writer)
+        self._evaluation(record, writer)
+        for name, last in (("wall", self.walls["wall" in record.weak]), ("throughput", self.throughputs)):
+            if name in fields:
+                last.add(writer, self._value(record, name))
+        for word in record.says:
+            self.said[word] = Value(word, record.line, one_line(record.text, _TEXT))
+        if record.origin.time and self.times and self.times[0][0] < record.line:
+            self.times[1:] = [(record.line, record.origin.time)]
+
+    def add_event(self, event: mlperf.Event, line: int, origin: Origin) -> None:
+        """Take in an MLPerf event."""
+        record = Record(line, event.key, origin, "mlperf", "stated")
+        self._epoch = None if event.key == "run_start" else self._epoch
+        if event.key in ("run_start", "run_stop"):
+            self.runs.setdefault(event.key, [])
+            if len(self.runs[event.key]) < MOST_WRITERS:
+                self.runs[event.key].append(event)
+            first = event.key == "run_start" and event.key in self.run_lines
+            self.run_lines[event.key] = self.run_lines[event.key] if first else line
+        elif event.key == "submission_benchmark" and isinstance(event.value, str):
+            self.benchmark = event.value
+        elif event.key in ("number_of_ranks", "number_of_nodes"):
+            name = {"number_of_ranks": "world_size", "number_of_nodes": "nnodes"}[event.key]
+            count = mlperf.number(event.value)
+            record.fields |= {name: int(count)} if count else {}
+        elif event.key == "epoch_start":
+            epoch = mlperf.number(event.metadata.get("epoch_num", event.value))
+            if epoch is not None and float(epoch).is_integer():
+                record.fields["epoch"] = int(epoch)
+        elif event.key == "eval_accuracy":
+            record.fields |= _accuracy(event, self.benchmark)
+        record.weak = set(record.fields)
+        self.add(record)
+
+    def fact(self, name: str) -> Value | None:
+        """Return a fact about the whole run, or None if nothing is said or what is said differs."""
+        return self.facts[name].agreed() if name in self.facts else None
+
+    def declared_epochs(self) -> Value | None:
+        """Return how many epochs are declared; of epochs 0/4 to 4/4 there are five."""
+        value = self.fact("epochs")
+        seen = self.epochs[False]
+        if value and 0 in seen and value.value in seen:
+            return value._replace(value=value.value + 1)
+        return value
+
+    def _value(self, record: Record, name: str) -> Value:
+        return Value(
+            record.fields[name],
+            record.line,
+            one_line(record.text, _TEXT) if name == "wall" else "",
+            record.units.get(name),
+            record.scope,
+            name in record.weak,
+            self._epoch,
+        )
+
+    def _scalars(self, record: Record) -> None:
+        fields = record.fields
+        open_nodes = "nnodes" not in fields and "--nnode" in record.text  # for example --nnodes=1:4
+        if "nproc" in fields and "world_size" not in fields and not open_nodes:
+            fields["world_size"] = fields["nproc"] * fields.get("nnodes", 1)
+            record.weak.add("world_size")
+        if "ranks_listed" in fields:
+            fields["world_size"] = fields["ranks_listed"] + 1
+            self.facts.pop("world_size", None)  # a table of ranks: its last line counts
+        for name in _SCALARS:
+            if name in fields:
+                self.facts.setdefault(name, Fact()).add(self._value(record, name))
+
+    def _add_epoch(self, epoch: float, line: int, *, weak: bool) -> None:
+        seen = self.epochs[weak]
+        if len(seen) < MOST_EPOCHS:
+            seen.setdefault(epoch, line)
+
+    def _training(self, record: Record, writer: Writer) -> None:
+        fields = record.fields
+        if "run_loss" in fields:
+            self.run_losses.add(writer, self._value(record, "run_loss"))
+        if "train_loss" not in fields and "steps" not in fields:
+            return
+        if "train_loss" in fields:
+            self.losses.add(writer, self._value(record, "train_loss"))
+        if record.origin.time and not self.times:
+            self.times = [(record.line, record.origin.time)]
+        places = {name: fields.get(name) for name in ("done", "total", "step", "steps")}
+        before = self.progress
+        self.progress = Progress(record.line, fields.get("epoch", self._epoch), **places)
+        done = fields.get("done")
+        if done is not None:
+            if before and before.done is not None and done > before.done:
+                self.stride = done - before.done
+            if before and before.done is not None and before.epoch != self.progress.epoch:
+                self.widest = max(self.widest, before.done)
+
+    def _evaluation(self, record: Record, writer: Writer) -> None:
+        fields = record.fields
+        if "correct" in fields and fields.get("of"):
+            fields.setdefault("accuracy", round(100 * fields["correct"] / fields["of"], 6))
+            record.units.setdefault("accuracy", "percent")
+        if SINGLE_BEST in fields:
+            self.stated_best = self._value(record, SINGLE_BEST)
+        for metric in METRICS:
+            if metric not in fields:
+                continue
+            self.evaluated = record.line
+            value = self._value(record, metric)
+            key = (metric in record.weak, metric, writer)
+            if key in self.evaluations:
+                self.evaluations[key].add(value)
+            elif len(self.evaluations) < MOST_WRITERS:
+                self.evaluations[key] = Evaluations(metric, value, value, stated_best=record.best == "stated")
+
+
+def _accuracy(event: mlperf.Event, benchmark: str | None) -> dict[str, Any]:
+    """Read the value of an MLPerf evaluation, which has several parts in some benchmarks."""
+    named = str(event.metadata.get("metric", "")).lower()
+    metric = named if named in METRICS else mlperf.metric_of(benchmark)
+    value = event.value
+    if isinstance(value, dict):
+        value = value.get("accuracy", value.get("value", next(iter(value.values()), None)))
+    number = mlperf.number(value)
+    return {} if number is None else {metric: number}

@@ -1,0 +1,86 @@
+"""The fields that a line of a log may have, their units, and how each is read from its text."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+METRICS = ("auc", "accuracy", "f1", "bleu", "map", "dice", "perplexity", "val_loss", "wer", "fid", "clip", "score")
+"""What an evaluation measures; of several the first one is a log's result."""
+LOWER_IS_BETTER = {"perplexity", "val_loss", "wer", "fid"}
+_COUNTS = ("epochs", "step", "steps", "done", "total", "correct", "of", "world_size", "nnodes", "nproc")
+FIELDS = (
+    "epoch",
+    *_COUNTS,
+    "rank",
+    "ranks_listed",
+    "train_loss",
+    "run_loss",
+    *METRICS,
+    "best_accuracy",
+    "wall",
+    "throughput",
+    "speedup",
+    "backend",
+)
+_SHARE = ("fraction", "percent")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_RATES = ("samples/s", "tokens/s", "images/s", "steps/s", "it/s", "ms/step", "s/step", "GB/s", "MB/s", "TFLOPS")
+UNITS: dict[str, tuple[str, ...]] = {
+    "accuracy": _SHARE,
+    "best_accuracy": _SHARE,
+    "auc": ("auc", *_SHARE),
+    "f1": _SHARE,
+    "map": _SHARE,
+    "dice": _SHARE,
+    "wer": _SHARE,
+    "score": _SHARE,
+    "bleu": ("bleu",),
+    "perplexity": ("perplexity",),
+    "val_loss": ("nats", "bits", "mse"),
+    "wall": (*_SECONDS, "clock"),
+    "throughput": _RATES,
+    "speedup": ("times",),
+}
+NEED_UNITS = {"accuracy", "best_accuracy", "wall", "throughput"}
+"""Fields that say nothing without a unit."""
+_CLOCK = re.compile(r"(?:(\d{1,4}) days?, )?(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
+_WORDS = re.compile(r"(?:(\d{1,5})h ?)?(?:(\d{1,5})m(?:in)? ?)?(\d{1,9}(?:\.\d{1,9})?)s?")
+_LONGEST_WORD = 60
+
+
+def value_of(field: str, text: str, unit: str | None) -> Any:
+    """Read the text of a field; None if it is no finite value."""
+    try:
+        return _value(field, text, unit)
+    except ValueError:
+        return None
+
+
+def _value(field: str, text: str, unit: str | None) -> Any:
+    if field == "backend":
+        return text.lower() if len(text) <= _LONGEST_WORD else None
+    if field == "wall":
+        return seconds(text, unit or "s")
+    if field in _COUNTS or field in ("rank", "ranks_listed"):
+        return int(text.replace(",", ""))
+    number = float(text.replace(",", ""))
+    if field == "epoch" and math.isfinite(number):
+        return int(number) if "." not in text and number.is_integer() else number
+    return number if math.isfinite(number) or field == "train_loss" else None
+
+
+def seconds(text: str, unit: str) -> float | None:
+    """Read a duration."""
+    if unit != "clock":
+        value = float(text.replace(",", ""))
+        value = value if unit == "s" else round(value * _SECONDS[unit], 9)
+        return value if math.isfinite(value) else None
+    if found := _CLOCK.fullmatch(text.strip()):
+        days, hours, minutes, rest = found.groups()
+        return round(((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + float(rest), 9)
+    if found := _WORDS.fullmatch(text.strip()):
+        hours, minutes, rest = found.groups()
+        return round((int(hours or 0) * 60 + int(minutes or 0)) * 60 + float(rest), 9)
+    return None

@@ -1,0 +1,97 @@
+"""Bytes of any size -> blocks of whole lines, of bounded length.
+
+A carriage return ends a line on the screen as a newline does: so each state of a progress bar is a line of its own, and
+the last one counts. Line numbers count newlines, as editors do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BLOCK = 1 << 18
+LONGEST = 65_536
+"""Bytes of one line; of a longer one only the beginning is looked at."""
+_ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+
+class Block(NamedTuple):
+    """Some whole lines, and the number of the first one."""
+
+    data: bytes
+    line: int
+
+
+class Lines:
+    """Reads blocks; what was cut and what looks binary is counted."""
+
+    def __init__(self, read: Callable[[int], bytes], most: int | None = None) -> None:
+        """Take a function that reads up to n bytes, and how many bytes to read at most."""
+        self._read = read
+        self._left = most
+        self.bytes = 0
+        self.cut = 0
+        """How many lines were longer than `LONGEST`."""
+        self.ends_with_newline = True
+        self.line = 1
+        """The number of the line that begins next."""
+        self.binary = False
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the blocks of the whole input; binary data ends it at once."""
+        begun = b""
+        skipping = False
+        while chunk := self._chunk():
+            if skipping:
+                at = chunk.find(b"\n") + 1
+                if not at:
+                    continue
+                chunk, skipping = chunk[at:], False
+                self.line += 1
+            data = begun + chunk
+            end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+            if end:
+                yield self._block(data[:end])
+            begun = data[end:]
+            if len(begun) > LONGEST:
+                self.cut += 1
+                yield self._block(begun[:LONGEST])
+                begun, skipping = b"", True
+        if begun:
+            yield self._block(begun)
+
+    def _chunk(self) -> bytes:
+        size = BLOCK if self._left is None else min(BLOCK, self._left)
+        chunk = self._read(size) if size and not self.binary else b""
+        if self._left is not None:
+            self._left -= len(chunk)
+        first = not self.bytes
+        if chunk:
+            self.bytes += len(chunk)
+            self.ends_with_newline = chunk.endswith((b"\n", b"\r"))
+        if first and looks_binary(chunk):
+            self.binary = True
+            return b""
+        return chunk
+
+    def _block(self, data: bytes) -> Block:
+        block = Block(_ANSI.sub(b"", data) if b"\x1b" in data else data, self.line)
+        self.line += data.count(b"\n")
+        return block
+
+
+def looks_binary(data: bytes) -> bool:
+    """Whether the beginning of a file is no text: it has a fair part of bytes that no text has."""
+    head = data[:8_192]
+    odd = len(head) - len(head.translate(None, bytes(range(9)) + bytes(range(14, 27)) + b"\x7f"))
+    return odd * 20 > len(head) or head.startswith(
+        (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+    )
+
+
+def text_of(line: bytes) -> str:
+    """Decode a line; bytes that are not UTF-8 are replaced."""
+    return line.decode("utf-8", "replace")

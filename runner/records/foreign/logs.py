@@ -1,0 +1,75 @@
+"""The logs of a path: a file, stdin, or all files below a folder; each becomes one JSON object."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from runner.records.foreign.dialect import Dialect, built_in, load
+from runner.records.foreign.reading import read_log, read_stream
+from runner.records.foreign.summary import summary, unread
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MOST_FILES = 50_000
+_DEEPEST = 30
+_OF_A_RUN = ("run.json", "raw", "request")
+
+
+def is_log(path: Path) -> bool:
+    """Whether a path is read as other people's stdout: a file, or a folder with files that is no run's folder."""
+    if not files.is_folder(path):
+        return path.exists() and not path.is_dir() and not path.is_symlink()
+    if any(os.path.lexists(path / name) for name in _OF_A_RUN):
+        return False
+    return next(_below(path), None) is not None
+
+
+def dialects_with(paths: Sequence[Path]) -> tuple[Dialect, ...]:
+    """Return the dialects of the kit and those of some files; the name of a file's dialect is its own."""
+    own = tuple(load(path) for path in paths)
+    return (*(one for one in built_in() if one.name not in {mine.name for mine in own}), *own)
+
+
+def of_stream(file: BinaryIO, dialects: tuple[Dialect, ...]) -> dict[str, Any]:
+    """Read an open file to its end."""
+    return summary("-", read_stream(file.read, dialects))
+
+
+def of_path(path: Path, dialects: tuple[Dialect, ...]) -> Iterator[dict[str, Any]]:
+    """Read a file, or each file below a folder; what cannot be read there has a note that says why."""
+    if not files.is_folder(path):
+        try:
+            yield summary(str(path), read_log(path, dialects))
+        except (OSError, ValueError) as error:
+            msg = f"{one_line(path)}: cannot be read: {_why(error)}"
+            raise RequestError(msg) from None
+        return
+    for number, file in enumerate(_below(path)):
+        name = os.path.relpath(file, path)
+        if number == MOST_FILES:
+            yield unread(name, f"the folder has more than {MOST_FILES:,} files: the others are not read")
+            return
+        try:
+            yield summary(name, read_log(file, dialects))
+        except (OSError, ValueError) as error:
+            yield unread(name, f"not read: {_why(error)}")
+
+
+def _why(error: Exception) -> str:
+    return one_line(getattr(error, "strerror", None) or error)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder in the order of their names; links are not followed."""
+    for place, folders, names in os.walk(folder):
+        depth = len(Path(place).relative_to(folder).parts)
+        folders[:] = sorted(folders) if depth < _DEEPEST else []
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        for name in sorted([*names, *links]):
+            yield Path(place) / name

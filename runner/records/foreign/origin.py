@@ -1,0 +1,88 @@
+"""Who printed a line: what launchers, containers and loggers write before it."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+_MOST = 6
+"""Prefixes before one line, for example a container's, torchrun's and a logger's."""
+_LONGEST = 300
+"""Letters of all prefixes together."""
+# Each is tried at the beginning of the line. None has a repeat within a repeat.
+_PREFIXES = {
+    "torchrun": re.compile(r"\[(?:default|rank|local_rank ?)(?P<rank>\d{1,6})\]:? ?"),
+    "mpirun": re.compile(r"\[\d{1,6},(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?"),
+    "horovodrun": re.compile(r"\[(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?"),
+    "rank": re.compile(r"\[(?P<rank>\d{1,4})\]:? (?=\S)|\[[Rr]ank:? (?P<rank2>\d{1,6})\]:? ?"),
+    "kubectl": re.compile(r"\[pod/(?P<name>[\w.-]{1,120}/[\w.-]{1,120})\] ?|\[Pod (?P<name2>[\w.-]{1,120})\]: ?"),
+    "compose": re.compile(r"(?P<name>[A-Za-z0-9][\w.-]{0,80}-\d{1,4}) {1,40}\| ?"),
+    "srun": re.compile(r" {0,4}(?P<rank>\d{1,5}): (?=\S)"),
+    "process": re.compile(r"\[PID:? ?(?P<name>\d{1,9})\]\s?|\(pid=(?P<name2>\d{1,9})[^)]{0,80}\) ?"),
+    "time": re.compile(
+        r"\[?(?P<time>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?P<zone>Z|[+-]\d\d:?\d\d)?\]?[ :,-]{0,3}"
+    ),
+    "logger": re.compile(r"\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\]?(?::[\w.]{0,60}:|:)?[\s-]{0,10}(?=\S)"),
+}
+_BEGINS = frozenset("[( 0123456789") | frozenset("DIWEC")
+
+
+class Origin(NamedTuple):
+    """Who printed a line, and when, as far as the line says."""
+
+    kinds: tuple[str, ...] = ()
+    rank: int | None = None
+    name: str | None = None
+    time: datetime | None = None
+
+    @property
+    def writer(self) -> tuple[int, int, str]:
+        """Return a key that sorts writers: lower ranks and masters first, whoever has no name before all."""
+        name = self.name or ""
+        return (self.rank or 0, bool(name) and "master" not in name, name)
+
+
+NOBODY = Origin()
+
+
+def split(line: str) -> tuple[Origin, str]:
+    """Return the origin of a line, and the line without its prefixes."""
+    if line[:1] not in _BEGINS and "|" not in line[:_LONGEST]:
+        return NOBODY, line
+    kinds: list[str] = []
+    rank = name = time = None
+    at = 0
+    while len(kinds) < _MOST and at < _LONGEST:
+        for kind, pattern in _PREFIXES.items():
+            if kind not in kinds and (found := pattern.match(line, at)):
+                break
+        else:
+            break
+        groups = found.groupdict()
+        number = groups.get("rank") or groups.get("rank2")
+        if rank is None and number:
+            rank = int(number)
+        name = name or groups.get("name") or groups.get("name2")
+        if kind == "time":
+            time = time_of(found["time"], found["zone"])
+        kinds.append(kind)
+        at = found.end()
+    if not kinds:
+        return NOBODY, line
+    return Origin(tuple(kinds), rank, name, time), line[at:]
+
+
+def time_of(text: str, zone: str | None) -> datetime | None:
+    """Read a time stamp; without a zone it is taken for UTC, which is enough for the time between two of them."""
+    words = text.replace("/", "-").replace(",", ".").replace("T", " ")
+    whole, _, part = words.partition(".")
+    try:
+        moment = datetime.strptime(whole, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
+        moment = moment.replace(microsecond=int(f"{part[:6]:0<6}")) if part else moment
+        if zone and zone != "Z":
+            offset = datetime.strptime(zone.replace(":", ""), "%z").utcoffset()
+            moment = moment - offset if offset else moment
+    except (ValueError, OverflowError):
+        return None
+    return moment

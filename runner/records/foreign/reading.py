@@ -1,0 +1,159 @@
+"""A log -> its facts: the way from bytes to fields."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO
+
+from runner.records.foreign import mlperf, origin
+from runner.records.foreign.dates import WINDOW, Date, dates
+from runner.records.foreign.dialect import built_in
+from runner.records.foreign.facts import Facts, Record
+from runner.records.foreign.lines import Lines, text_of
+from runner.records.foreign.pattern import LINE
+from runner.records.foreign.scan import Scanner
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from runner.records.foreign.dialect import Dialect, Pattern
+    from runner.records.foreign.lines import Block
+    from runner.records.foreign.scan import Candidate
+
+
+@dataclass
+class Reading:
+    """A log that was read."""
+
+    facts: Facts = field(default_factory=Facts)
+    dates: list[Date] = field(default_factory=list)
+    """The first and the last date of a job script."""
+    bytes: int = 0
+    lines: int = 0
+    notes: list[str] = field(default_factory=list)
+    """What kept the log from being read as it is."""
+
+
+def read_log(path: Path, dialects: Iterable[Dialect] | None = None) -> Reading:
+    """Read a regular file as far as it goes now; OSError if it is none, or a link."""
+    with files.open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        reading = read_stream(file.read, dialects, size)
+        if os.fstat(file.fileno()).st_size > size:
+            reading.notes.append(f"the file grew while it was read; its first {size:,} bytes were")
+    return reading
+
+
+def read_file_object(file: BinaryIO, dialects: Iterable[Dialect] | None = None) -> Reading:
+    """Read an open file to its end, for example stdin."""
+    return read_stream(file.read, dialects)
+
+
+def read_stream(
+    read: Callable[[int], bytes], dialects: Iterable[Dialect] | None = None, most: int | None = None
+) -> Reading:
+    """Read a log in blocks."""
+    dialects = built_in() if dialects is None else tuple(dialects)
+    scanner = Scanner(pattern for dialect in dialects for pattern in dialect.patterns)
+    lines, reading, tail = Lines(read, most), Reading(), _Tail()
+    cut = 0
+    for block in lines.blocks():
+        if not reading.bytes:
+            reading.bytes = len(block.data)
+            _keep(reading, dates(text_of(block.data[:WINDOW]), block.line))
+        tail.add(block)
+        for candidate in scanner.candidates(block):
+            cut += candidate.cut
+            _read_candidate(candidate, reading.facts)
+    for candidate in scanner.rest():
+        cut += candidate.cut
+        _read_candidate(candidate, reading.facts)
+    _keep(reading, tail.dates())
+    reading.bytes = lines.bytes
+    reading.lines = lines.line - (lines.ends_with_newline or not lines.bytes)
+    reading.notes = list(_notes(lines, cut, reading.facts))
+    return reading
+
+
+def _read_candidate(candidate: Candidate, facts: Facts) -> None:
+    """Try the patterns that may match a line."""
+    who, text = origin.split(candidate.text)
+    if candidate.mlperf:
+        for event in mlperf.events(candidate.text):
+            facts.add_event(event, candidate.line, who)
+    records: dict[str, Record] = {}
+    for pattern in candidate.patterns:
+        if pattern.after and not pattern.after.search(origin.split(candidate.before[:LINE])[1]):
+            continue
+        for values in _matches(pattern, text):
+            name = pattern.dialect.name
+            record = records.get(name)
+            if record is None or any(record.fields.get(key, value) != value for key, value in values.items()):
+                if record is not None:
+                    facts.add(record)  # two lines in one
+                record = records[name] = Record(candidate.line, text, who, name, pattern.dialect.best)
+            record.fields |= values
+            record.units |= pattern.units
+            record.weak |= set(values) if pattern.weak else set()
+            record.says |= {pattern.says} if pattern.says else set()
+            record.scope = record.scope or pattern.scope
+    for record in records.values():
+        facts.add(record)
+
+
+def _matches(pattern: Pattern, text: str) -> Iterator[dict[str, object]]:
+    """Yield the fields of each match in a line, of which only the beginning is looked at."""
+    text = text[:LINE]
+    if text.count(pattern.literals[0]) <= 1:
+        if found := pattern.regex.search(text):
+            yield pattern.fields(found)
+        return
+    for one in pattern.regex.finditer(text):
+        yield pattern.fields(one)
+
+
+class _Tail:
+    """The last bytes of a log."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._line = 1
+
+    def add(self, block: Block) -> None:
+        data = self._data + block.data if len(block.data) < WINDOW else block.data
+        line = self._line if len(block.data) < WINDOW else block.line
+        kept = data[-WINDOW:]
+        self._line = line + data.count(b"\n", 0, len(data) - len(kept))
+        self._data = kept
+
+    def dates(self) -> list[Date]:
+        return dates(text_of(self._data), self._line)
+
+
+def _keep(reading: Reading, found: list[Date]) -> None:
+    """Keep the first and the last date."""
+    reading.dates = (
+        [*reading.dates[:1], *found[:1], *found[-1:]]
+        if not reading.dates
+        else [
+            reading.dates[0],
+            *(found[-1:] or reading.dates[-1:]),
+        ]
+    )
+    reading.dates = [reading.dates[0], reading.dates[-1]] if reading.dates else []
+
+
+def _notes(lines: Lines, cut: int, facts: Facts) -> Iterator[str]:
+    if lines.binary:
+        yield "it is binary or compressed data, no text: not read"
+    elif not lines.bytes:
+        yield "it is empty"
+    elif not facts.dialects:
+        yield "no line of it is in a known dialect; `docs/dialects.md` shows them and how to add one"
+    if cut + lines.cut:
+        yield f"{cut + lines.cut} lines are too long: only the beginning of each was looked at"
+    if lines.bytes and not lines.ends_with_newline and not lines.binary:
+        yield "the last line has no newline: it may be torn"

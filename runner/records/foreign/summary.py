@@ -1,0 +1,165 @@
+"""The facts of a log -> one JSON object, which has every field: what the log does not say is None."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from runner.core.text import one_line
+from runner.records.foreign.fields import METRICS
+from runner.records.foreign.status import status_of
+
+if TYPE_CHECKING:
+    from runner.records.foreign.facts import Facts
+    from runner.records.foreign.reading import Reading
+    from runner.records.foreign.said import Evaluations, Value
+
+FIELDS = (
+    "status",
+    "world_size",
+    "nnodes",
+    "backend",
+    "epochs_declared",
+    "epochs_seen",
+    "last_train_loss",
+    "final_eval",
+    "best_eval",
+    "wall_time_s",
+    "timestamps_span_s",
+    "throughput",
+    "speedup",
+)
+
+
+def unread(name: str, why: str) -> dict[str, Any]:
+    """Return the object of a log that could not be read."""
+    return {"log": one_line(name), **dict.fromkeys(FIELDS), "lines": {}, "dialects": {}, "notes": [one_line(why)]}
+
+
+def summary(name: str, reading: Reading) -> dict[str, Any]:
+    """Return the object of a log."""
+    facts = reading.facts
+    status = status_of(facts)
+    lines: dict[str, Any] = {"status": status.line} if status.line else {}
+    shown: dict[str, Any] = {"log": one_line(name), "status": status.status}
+    for field, fact in (
+        ("world_size", "world_size"),
+        ("nnodes", "nnodes"),
+        ("backend", "backend"),
+        ("epochs_declared", "epochs"),
+    ):
+        value = facts.declared_epochs() if fact == "epochs" else facts.fact(fact)
+        shown[field] = value.value if value else None
+        lines |= {field: value.line} if value else {}
+    whole = {"run_start", "run_stop"} <= facts.runs.keys()
+    seen = facts.epochs[whole] or facts.epochs[not whole]
+    shown["epochs_seen"] = sorted(seen) or None
+    lines |= {"epochs_seen": [seen[epoch] for epoch in sorted(seen)]} if seen else {}
+    shown["last_train_loss"] = _value(facts.losses.chosen() or facts.run_losses.chosen())
+    final, best = _evaluations(facts, whole=whole)
+    shown |= {"final_eval": final, "best_eval": best}
+    wall = facts.walls[False].chosen() or facts.walls[True].chosen()
+    shown["wall_time_s"] = wall and {"value": wall.value, "kind": _stated(wall), "text": wall.text, "line": wall.line}
+    shown["timestamps_span_s"] = _span(reading)
+    shown["throughput"] = _value(facts.throughputs.chosen(), "unit")
+    shown["speedup"] = _value(facts.fact("speedup"), "unit")
+    lines |= {key: shown[key]["line"] for key in FIELDS[6:] if shown[key]}
+    shown["lines"] = lines
+    shown["dialects"] = dict(sorted(facts.dialects.items()))
+    shown["origins"] = {"prefixes": dict(sorted(facts.kinds.items())), "writers": len(facts.writers)}
+    shown["contradictions"] = _contradictions(facts)
+    shown["notes"] = [*reading.notes, *status.notes, *_notes(facts)]
+    shown |= {"bytes": reading.bytes, "line_count": reading.lines}
+    return shown
+
+
+def _value(value: Value | None, *more: str) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if isinstance(value.value, float) and not math.isfinite(value.value):
+        value = value._replace(value=None, scope=f"printed as {value.value}")
+    found = {"value": value.value, **{name: getattr(value, name) for name in more}}
+    return found | {"scope": value.scope, "line": value.line}
+
+
+def _stated(value: Value) -> str:
+    return f"stated: {value.scope}" if value.scope else "stated"
+
+
+def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Return the last and the best evaluation, of the metric and the writer that say most."""
+    weak = (whole, not whole)
+    order = [(one, metric) for one in weak for metric in METRICS]
+    keys = [key for place in order for key in sorted(facts.evaluations) if key[:2] == place]
+    found = facts.evaluations[keys[0]] if keys else None
+    stated = facts.stated_best and _evaluation("accuracy", facts.stated_best, "best accuracy, as stated")
+    if found is None:
+        return None, stated
+    final = _evaluation(found.metric, found.last, found.last.scope)
+    if found.count > 1 and not found.stated_best and stated is None:
+        return final, _evaluation(found.metric, found.best, _epoch(found))
+    return final, stated
+
+
+def _epoch(found: Evaluations) -> str:
+    return f"best of {found.count}" + (f", epoch {found.best.epoch}" if found.best.epoch is not None else "")
+
+
+def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
+    unit = value.unit
+    if unit is None and metric == "accuracy":
+        unit = "fraction" if 0 <= value.value <= 1 else None
+    return {"metric": metric, "value": value.value, "unit": unit, "scope": scope, "line": value.line}
+
+
+def _span(reading: Reading) -> dict[str, Any] | None:
+    """Return the time between the first and the last time stamp that say something about the run."""
+    facts = reading.facts
+    starts, stops = facts.runs.get("run_start", []), facts.runs.get("run_stop", [])
+    if starts or stops:
+        first = [one.time_ms for one in starts if one.time_ms is not None]
+        last = [one.time_ms for one in stops if one.time_ms is not None]
+        if not first or not last:
+            return None
+        lines = [facts.run_lines["run_start"], facts.run_lines["run_stop"]]
+        return _times((max(last) - min(first)) / 1_000, "run_start to run_stop", lines)
+    if len(facts.times) > 1:
+        (line, begin), (last_line, end) = facts.times
+        kind = "from timestamps, first loss line to the last line that says something"
+        text = f"{begin:%H:%M:%S} -> {end:%H:%M:%S}"
+        return _times((end - begin).total_seconds(), kind, [line, last_line], text)
+    if reading.dates and reading.dates[0].line < reading.dates[-1].line:
+        first_date, last_date = reading.dates
+        text = f"{first_date.moment:%H:%M:%S} -> {last_date.moment:%H:%M:%S}"
+        seconds = (last_date.moment - first_date.moment).total_seconds()
+        return _times(seconds, "job script dates", [first_date.line, last_date.line], text)
+    return None
+
+
+def _times(seconds: float, kind: str, lines: list[int], text: str = "") -> dict[str, Any] | None:
+    if seconds < 0:
+        return None
+    value = int(seconds) if float(seconds).is_integer() else round(seconds, 6)
+    return {"value": value, "kind": kind, "text": text or kind, "line": lines}
+
+
+def _contradictions(facts: Facts) -> dict[str, list[dict[str, Any]]]:
+    found = {name: fact.contradictory() for name, fact in facts.facts.items()}
+    return {
+        ("epochs_declared" if name == "epochs" else name): [{"value": one.value, "line": one.line} for one in values]
+        for name, values in found.items()
+        if values
+    }
+
+
+def _notes(facts: Facts) -> list[str]:
+    notes = []
+    for name, values in _contradictions(facts).items():
+        words = ", ".join(f"{one['value']} in line {one['line']}" for one in values)
+        notes.append(f"contradictory {name}: {words}")
+    wall, other = (facts.walls[weak].chosen() for weak in (False, True))
+    if wall and other and wall.value != other.value:
+        notes.append(f"wall_time_s is that of line {wall.line}; line {other.line} says {other.value} s")
+    if elided := facts.said.get("elided"):
+        notes.append(f"line {elided.line} shows that somebody left lines out")
+    return notes

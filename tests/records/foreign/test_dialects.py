@@ -1,0 +1,126 @@
+"""Dialects: each reads the lines that it shows, and a bad one is refused in one line with its place."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.records.foreign.dialect import FOLDER, Dialect, built_in, load
+from runner.records.foreign.fields import value_of
+from runner.records.foreign.pattern import LINE, PatternError, compile_checked
+
+ROOT = Path(__file__).resolve().parents[3]
+GOOD = r"""name: mine
+about: a program of mine
+lines:
+  - pattern: 'round (?P<epoch>{int}) cost (?P<train_loss>{number}) in (?P<wall>{number})'
+    example: round 3 cost 0.25 in 1200
+    units: {wall: ms}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_the_kit_brings_dialects_and_each_has_a_name_of_its_own() -> None:
+    names = [dialect.name for dialect in built_in()]
+    assert len(names) > 10
+    assert names == sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("dialect", built_in(), ids=lambda one: one.name)
+def test_each_pattern_is_tried_on_the_line_that_it_shows(dialect: Dialect) -> None:
+    for pattern in dialect.patterns:
+        assert all(text in pattern.example for text in pattern.literals), pattern.example
+
+
+def test_the_page_about_dialects_shows_each_format_with_a_line_of_it() -> None:
+    page = (ROOT / "docs" / "dialects.md").read_text("utf-8")
+    for dialect in built_in():
+        assert f"### {dialect.name}" in page
+        for pattern in dialect.patterns:
+            assert pattern.example.expandtabs(4).strip() in page, f"{dialect.name}: {pattern.example}"
+
+
+def test_a_person_adds_a_dialect_with_a_few_lines(tmp_path: Path) -> None:
+    (pattern,) = load(write(tmp_path, GOOD)).patterns
+    found = pattern.regex.search("round 7 cost 1e-3 in 2,500") or pattern.regex.search("round 7 cost 1e-3 in 2500")
+    assert found
+    assert pattern.fields(found)["train_loss"] == 0.001
+    assert not load(write(tmp_path, GOOD)).built_in
+
+
+@pytest.mark.parametrize("text", ["nan", "1e999", "9" * 4_000, "x"])
+def test_a_field_that_is_no_number_is_left_out(text: str) -> None:
+    assert value_of("epoch", text, None) is None
+    assert value_of("accuracy", text, "percent") is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("(?P<epoch>{int})", "(?P<epoch>{int}", 4, "it is broken: missing )"),
+        ("<epoch>", "<epcoh>", 4, "unknown field 'epcoh'; did you mean 'epoch'?"),
+        ("wall: ms", "wall: fortnights", 6, "'fortnights' is no unit of 'wall'"),
+        ("wall: ms", "wal: ms", 6, "'wal' is no field of the pattern"),
+        ("    units: {wall: ms}\n", "", 4, "'wall' needs a unit"),
+        ("round 3 cost", "round three cost", 5, "the pattern does not match its example"),
+        ("    example: round 3 cost 0.25 in 1200\n", "", 4, "it has no 'example'"),
+        ("about: a", "abuot: a", 2, "unknown key 'abuot'; did you mean 'about'?"),
+        ("round (", "(round|x)* (", 4, "a repeat stands within a repeat"),
+        ("round (", "(?:o+)+ (", 4, "a repeat stands within a repeat"),
+        ("round (", ".* .* .* (", 4, "a search can take"),
+        ("round (", "(?=round) (", 4, "it looks ahead"),
+        ("round (", "(?i)round (", 4, "it sets flags"),
+        ("name: mine", "name: [mine]", 1, "'name' has to be a text"),
+        ("    units", "    says: maybe\n    units", 6, "'says' is one of"),
+    ],
+)
+def test_a_bad_dialect_is_refused_in_one_line_with_its_place(
+    tmp_path: Path, old: str, new: str, line: int, words: str
+) -> None:
+    assert old in GOOD
+    path = write(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(RequestError) as error:
+        load(path)
+    assert str(error.value).startswith(f"{path}:{line}: ")
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", r"\d+", "(?P<epoch>{int})", "a" * 600, "(a|ab)(c|bcd)(d*)", r"(x)\1abc", "a{9999999999}bcd"]
+)
+def test_a_pattern_without_fixed_text_or_of_another_kind_is_refused(text: str) -> None:
+    with pytest.raises(PatternError):
+        compile_checked(text)
+
+
+@pytest.mark.parametrize(
+    "text", [r"loss.*x.*y", r"[a-z ]+ss: \d+", r"loss(?:a{1,3}){1,3}!", r"^(?:\w+ )?\w+ .*loss: {number}"]
+)
+def test_what_is_taken_ends_soon_on_the_worst_lines(text: str) -> None:
+    try:
+        regex, _ = compile_checked(text)
+    except PatternError:
+        return
+    for line in ("a" * LINE, "loss" * (LINE // 4), "lossx" * (LINE // 5), "loss" + "a" * LINE, "1" * LINE, " " * LINE):
+        begun = time.process_time()
+        regex.search(line)
+        assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("dialect", built_in(), ids=lambda one: one.name)
+def test_no_pattern_of_the_kit_is_slow_on_a_line_made_to_be(dialect: Dialect) -> None:
+    for pattern in dialect.patterns:
+        part = pattern.example[: len(pattern.example) // 2] or "x"
+        for line in ((part * LINE)[:LINE], (pattern.literals[0] * LINE)[:LINE], pattern.example + "1" * LINE):
+            begun = time.process_time()
+            pattern.regex.search(line)
+            assert time.process_time() - begun < 1, pattern.regex.pattern

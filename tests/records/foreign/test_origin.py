@@ -1,0 +1,64 @@
+"""Who printed a line, from what launchers and loggers write before it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.records.foreign.origin import split
+
+LINE = "loss: 2.301383  [    0/60000]"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "kinds", "rank", "name"),
+    [
+        ("[default7]: ", ("torchrun",), 7, None),
+        ("[rank0]:", ("torchrun",), 0, None),
+        ("[1,0]<stdout>:", ("mpirun",), 0, None),
+        ("[3]<stderr>:", ("horovodrun",), 3, None),
+        ("[2] ", ("rank",), 2, None),
+        ("[Rank 5] ", ("rank",), 5, None),
+        ("[pod/mnist-worker-1/pytorch] ", ("kubectl",), None, "mnist-worker-1/pytorch"),
+        ("[Pod bert-master-0]: ", ("kubectl",), None, "bert-master-0"),
+        ("worker-1  | ", ("compose",), None, "worker-1"),
+        ("12: ", ("srun",), 12, None),
+        (" 0: ", ("srun",), 0, None),
+        ("[PID 3560620]\t", ("process",), None, "3560620"),
+        ("2024-10-08T13:25:15Z INFO     ", ("time", "logger"), None, None),
+        ("[2024-10-08 13:25:08,740] ", ("time",), None, None),
+        (
+            "worker-1  | [rank3]: 2024-10-08 13:25:08,740 INFO ",
+            ("compose", "torchrun", "time", "logger"),
+            3,
+            "worker-1",
+        ),
+    ],
+)
+def test_a_prefix_is_recognised_and_taken_off(prefix: str, kinds: tuple[str, ...], rank: int, name: str) -> None:
+    origin, rest = split(prefix + LINE)
+    assert rest == LINE
+    assert (origin.kinds, origin.rank, origin.name) == (kinds, rank, name)
+
+
+@pytest.mark.parametrize(
+    "line", [LINE, "Epoch 1", "[...]", "step:1/2 train_loss:3", "10/10 [==] - loss: 1", "{'loss': 1}"]
+)
+def test_a_line_without_a_prefix_stays_as_it_is(line: str) -> None:
+    origin, rest = split(line)
+    assert rest == line
+    assert origin.kinds == ()
+
+
+def test_time_stamps_count_with_their_zone() -> None:
+    moments = [split(f"2024-10-08T{text} x")[0].time for text in ("13:25:15Z", "15:25:15+02:00", "13:25:15.000")]
+    assert len(set(moments)) == 1
+    assert split("2024-99-99T13:25:15Z x")[0].time is None
+
+
+@given(st.text(max_size=200))
+def test_what_is_left_is_always_the_end_of_the_line(line: str) -> None:
+    origin, rest = split(line)
+    assert line.endswith(rest)
+    assert (rest == line) == (not origin.kinds)
