@@ -34,7 +34,8 @@ class Record:
     units: dict[str, str] = field(default_factory=dict)
     weak: set[str] = field(default_factory=set)
     says: set[str] = field(default_factory=set)
-    scope: str | None = None
+    scopes: dict[str, str] = field(default_factory=dict)
+    """What a field's value is of, as its pattern says."""
 
 
 @dataclass
@@ -147,7 +148,7 @@ class Facts:
             record.line,
             one_line(record.text, _TEXT) if name == "wall" else "",
             record.units.get(name),
-            record.scope,
+            record.scopes.get(name) or record.scopes.get("correct" if name == "accuracy" else ""),
             name in record.weak,
             self._epoch,
         )

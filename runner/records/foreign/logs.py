@@ -27,6 +27,8 @@ def is_log(path: Path) -> bool:
         return path.exists() and not path.is_dir() and not path.is_symlink()
     if any(os.path.lexists(path / name) for name in _OF_A_RUN):
         return False
+    if any(next(path.glob(f"{above}/run.json"), None) for above in ("*", "*/*")):  # a folder of runs' folders
+        return False
     return next(_below(path), None) is not None
 
 

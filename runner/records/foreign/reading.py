@@ -99,7 +99,7 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
             record.units |= pattern.units
             record.weak |= set(values) if pattern.weak else set()
             record.says |= {pattern.says} if pattern.says else set()
-            record.scope = record.scope or pattern.scope
+            record.scopes |= dict.fromkeys(values, pattern.scope) if pattern.scope else {}
     for record in records.values():
         facts.add(record)
 
@@ -135,15 +135,8 @@ class _Tail:
 
 def _keep(reading: Reading, found: list[Date]) -> None:
     """Keep the first and the last date."""
-    reading.dates = (
-        [*reading.dates[:1], *found[:1], *found[-1:]]
-        if not reading.dates
-        else [
-            reading.dates[0],
-            *(found[-1:] or reading.dates[-1:]),
-        ]
-    )
-    reading.dates = [reading.dates[0], reading.dates[-1]] if reading.dates else []
+    both = [*reading.dates, *found]
+    reading.dates = [both[0], both[-1]] if both else []
 
 
 def _notes(lines: Lines, cut: int, facts: Facts) -> Iterator[str]:

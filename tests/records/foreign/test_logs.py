@@ -82,6 +82,15 @@ def test_what_is_no_log_is_refused_in_one_line(tmp_path: Path, kind: str) -> Non
     assert str(path) in done.stderr
 
 
+def test_a_folder_of_runs_is_no_folder_of_logs(tmp_path: Path) -> None:
+    (tmp_path / "quickstart" / "a-run").mkdir(parents=True)
+    (tmp_path / "quickstart" / "a-run" / "run.json").write_text("{}")
+    for folder in (tmp_path, tmp_path / "quickstart"):
+        said = collect(folder, code=2).stderr
+        assert said.startswith(f"error: {folder}: no run's folder")
+        assert said.count("\n") == 1
+
+
 def test_a_dialect_of_ones_own_is_used_and_a_bad_one_is_refused(tmp_path: Path) -> None:
     mine, log = tmp_path / "mine.yaml", tmp_path / "log"
     mine.write_text(
