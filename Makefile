@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
-FAST = $(addprefix tests/,core definitions records report targets trainkit test_rooms.py test_packaging.py)
+FAST = $(addprefix tests/,core definitions records report targets test_rooms.py test_packaging.py)
 export TORCH_CPU ?=
 export RESULTS ?= results
 
