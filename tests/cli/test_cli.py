@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -204,20 +203,9 @@ def test_on_a_terminal_there_is_a_table_and_live_progress_with_nothing_eaten_as_
         (["summarize"], "[bold]brackets[/bold] stay"),
         (["list"], "[bold]brackets"),
     ):
-        parent, child = pty.openpty()
-        process = subprocess.Popen(
-            [RUNNER, *words], cwd=project.root, env=project.environment({"TERM": "xterm"}), stdout=child, stderr=child
-        )
-        os.close(child)
-        shown = b""
-        try:
-            while chunk := os.read(parent, 65_536):
-                shown += chunk
-        except OSError:
-            pass  # the other end is closed
-        os.close(parent)
-        assert process.wait(timeout=60) == 0, shown.decode()
-        assert expected in shown.decode()
+        code, shown = project.on_a_terminal(*words)
+        assert code == 0, shown
+        assert expected in shown
 
 
 @pytest.mark.real_processes

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import subprocess
 
 import pytest
 from hypothesis import given
@@ -13,7 +10,7 @@ from hypothesis import strategies as st
 
 from runner.cli.lines import line, show_document
 from tests.support.launches import BEGINNING
-from tests.support.projects import RUNNER, Project, make_project
+from tests.support.projects import Project, make_project
 
 WORDS = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eevil\u2066\r\n| 1x8 | yes |\x7f"
 PRINTED = WORDS + "\x00"
@@ -86,24 +83,8 @@ def test_no_output_holds_a_control_character(evil: Project, words: list[str]) ->
 
 @pytest.mark.parametrize("words", [["list"], ["run", "tiny"], ["summarize"], ["plan", "other"]], ids=" ".join)
 def test_no_terminal_gets_an_escape_sequence_from_outside(evil: Project, words: list[str]) -> None:
-    shown = on_a_terminal(evil, words)
+    _, shown = evil.on_a_terminal(*words)
     assert not RAW.search(shown), shown.encode("unicode_escape")
-
-
-def on_a_terminal(project: Project, words: list[str]) -> str:
-    parent, child = pty.openpty()
-    env = project.environment({"TERM": "xterm"})
-    process = subprocess.Popen([RUNNER, *words], cwd=project.root, env=env, stdout=child, stderr=child)
-    os.close(child)
-    shown = b""
-    try:
-        while chunk := os.read(parent, 65_536):
-            shown += chunk
-    except OSError:
-        pass  # the other end is closed
-    os.close(parent)
-    process.wait(timeout=60)
-    return shown.decode()
 
 
 def test_the_words_are_shown_with_what_they_hide(evil: Project) -> None:

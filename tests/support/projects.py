@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,6 +132,19 @@ class Project:
             command, cwd=self.root, env=environment, capture_output=True, timeout=patient(within), check=False
         )
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def on_a_terminal(self, *words: str) -> tuple[int, str]:
+        """Run the command on a terminal of its own; its exit code, and everything that was shown there."""
+        parent, child = pty.openpty()
+        env = self.environment({"TERM": "xterm"})
+        process = subprocess.Popen([self.command, *words], cwd=self.root, env=env, stdout=child, stderr=child)
+        os.close(child)
+        shown = b""
+        with suppress(OSError):  # the other end is closed
+            while chunk := os.read(parent, 65_536):
+                shown += chunk
+        os.close(parent)
+        return process.wait(timeout=patient(60)), shown.decode()
 
     def start(self, *words: str | Path, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """Start the command in a process group of its own, as a shell does."""
