@@ -82,4 +82,6 @@ def _without_record(folder: str, error: OSError) -> list[str]:
         return [f"{folder}: left out: {error.strerror}"]
     if is_folder(Path(folder) / "raw"):
         return [f"{folder}: left out: no {RECORD}; make it with: runner collect {shlex.quote(one_line(folder))}"]
+    if os.path.lexists(f"{folder}/raw"):
+        return [f"{folder}: left out: no {RECORD}, and its raw is no folder; links are not followed"]
     return []

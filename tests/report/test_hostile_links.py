@@ -120,6 +120,14 @@ def test_a_link_to_a_record_a_run_or_an_experiment_is_a_note(results: Path, tmp_
             reparse(results / "tiny" / name)
 
 
+def test_a_run_without_a_record_whose_raw_files_are_a_link_is_a_note(results: Path, tmp_path: Path) -> None:
+    run = results / "quickstart" / "a-run"
+    run.mkdir(parents=True)
+    (run / "raw").symlink_to(foreign_folder(tmp_path))
+    notes = read_results(results).notes
+    assert f"{run}: left out: no run.json, and its raw is no folder; links are not followed" in notes
+
+
 def test_a_run_is_not_begun_outside_of_the_results_folder(results: Path, tmp_path: Path, make: Make) -> None:
     for name in ("../../x", "/x", "a/b", "", ".", "..", "x\n", "-x"):
         with pytest.raises(RequestError, match="is no name for a folder"):
