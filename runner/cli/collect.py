@@ -37,7 +37,7 @@ def collect(
     """
     manifest = path.suffix in (".yaml", ".yml") and not path.is_dir()
     if with_ and not manifest:
-        msg = f"--with {with_[0]}: is for a file of k8s/; a run's folder takes no options"
+        msg = f"--with {with_[0]}: is for a file of k8s/; a run's folder and a log take no options"
         raise RequestError(msg)
     if not manifest and _is_log(path):
         _collect_logs(path, dialect or [], json=json)

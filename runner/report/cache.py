@@ -88,11 +88,11 @@ class Cache:
         form: str = "",
         pages: list[tuple[Shelf, list[Page]]] | None = None,
     ) -> None:
-        """Take in what was read anew, in one transaction; where that fails, the next reading is slower, no more.
+        """Keep what was read again, in one transaction; if that fails, the next reading is slower, no more.
 
         Args:
             present: the folders that there are; what is kept of others is dropped.
-            runs: all runs of the folders that were read anew, by folder and run.
+            runs: all runs of the folders that were read again, by folder and run.
             form: the format of the pages.
             pages: the texts of folders.
         """
@@ -116,7 +116,7 @@ class Cache:
                 self._path.unlink(missing_ok=True)
 
     def _prepare(self, database: sqlite3.Connection) -> None:
-        """Make the tables, anew if other code made those that are there."""
+        """Make the tables, again if other code made those that are there."""
         database.execute("PRAGMA synchronous = OFF")
         database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         database.execute("BEGIN IMMEDIATE")
