@@ -63,7 +63,7 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]
         "spec": {
             "nprocPerNode": str(processes[0]),
             "runPolicy": {
-                "cleanPodPolicy": "Running",
+                "cleanPodPolicy": _pods_to_clean(options),
                 **_deadline(options),
                 "ttlSecondsAfterFinished": KEPT_SECONDS,
             },
@@ -144,6 +144,15 @@ def _metadata(run: Run, name: str) -> dict[str, Any]:
         "args": cell.args,
     }
     return {"name": name, "labels": _labels(name), "annotations": {RUN: json.dumps(what)}}
+
+
+def _pods_to_clean(options: PodOptions) -> str:
+    """Say which pods the operator deletes when the job ends; a deleted pod takes its log and exit code with it.
+
+    The operator takes a Worker for running whose end it has not heard of when it hears of the Master's. That is no loss
+    where a runner follows every log. A job applied by hand has none: its pods stay until somebody has read them.
+    """
+    return "None" if options.deadline_seconds is None else "Running"
 
 
 def _deadline(options: PodOptions) -> dict[str, int]:

@@ -35,7 +35,7 @@ class PodOptions:
     shm_size: str = ""
     data_claim: str = ""
     deadline_seconds: int | None = None
-    """When the cluster itself ends the job, if nobody else does."""
+    """When the cluster itself ends the job, if the runner that supervises it does not; None: no runner supervises it."""
 
     def check(self) -> None:
         """Raise RequestError for a quantity that Kubernetes cannot read."""

@@ -110,7 +110,7 @@ class PodState:
         if self.deleted and not stopped:
             words.append("its pod was deleted while it ran")
         elif is_gone and not ended:
-            words.append("its pod is gone" if self else "it never had a pod")
+            words.append("its pod is gone" if self else "it has no pod")
         elif ended.get("reason") not in (None, "Completed", "Error", "OOMKilled"):
             words += [ended.get("reason"), ended.get("message")]
         return ": ".join(one_line(word, _LONGEST) for word in words if word) or None

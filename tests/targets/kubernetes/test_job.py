@@ -358,3 +358,11 @@ def test_a_spec_is_the_same_each_time_and_its_job_has_a_name_of_its_own_at_each_
     assert service["metadata"]["name"] == job["spec"]["template"]["spec"]["subdomain"] == name
     assert service["spec"]["selector"] == {"job-name": name}
     assert [service["kind"], job["kind"]] == list(OBJECTS["indexed"])
+
+
+def test_only_a_job_that_a_runner_follows_may_lose_the_pods_that_still_run_at_its_end() -> None:
+    def policy(options: PodOptions) -> str:
+        return str(pytorchjob(run(), "job", options)[0]["spec"]["runPolicy"]["cleanPodPolicy"])
+
+    assert policy(PodOptions()) == "None"
+    assert policy(PodOptions(deadline_seconds=60)) == "Running"
