@@ -1,0 +1,133 @@
+"""Selection -> the page: sections are laid out one after the other, until it has as many bytes as it may have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner import __version__
+from runner.core.text import one_line
+from runner.report.page import style
+from runner.report.page.details import DetailReader
+from runner.report.page.section import Section, draw, section_of
+from runner.report.page.select import HERE
+from runner.report.page.subject import Subject
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from runner.report.page.select import Selection
+    from runner.report.page.style import Plot
+
+MOST_BYTES = 980_000
+"""Bytes of a page."""
+MOST_PLOTS = 36
+"""Plots of a page: each takes a tenth of a second and some ten thousand bytes."""
+_RESERVED = 60_000
+"""Bytes kept for the head of the page and for the list of what is not on it."""
+_MOST_NAMED = 300
+_MOST_NOTES = 50
+
+
+class Page(NamedTuple):
+    """The HTML of a page, its plots, and what a person is told about it."""
+
+    html: str
+    plots: list[Plot]
+    notes: list[str]
+
+
+@dataclass
+class _Shown:
+    """The sections that fit, each as HTML."""
+
+    sections: list[Section] = field(default_factory=list)
+    html: list[str] = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
+    left_out: list[Section] = field(default_factory=list)
+    bytes: int = 0
+
+
+def make_page(selection: Selection, title: str) -> Page:
+    """Lay out a page; the same results give the same bytes."""
+    reader = DetailReader(HERE)
+    environment = environment_of_templates()
+    shown = _Shown()
+    order = sorted(range(len(selection.blocks)), key=lambda place: _newest(selection, place), reverse=True)
+    made: dict[int, tuple[Section, str]] = {}
+    for place in order:  # the newest first, in case not all fit
+        subject = Subject(selection.blocks[place], reader, plot_prefix(place, selection.blocks[place].first.experiment))
+        section = section_of(subject, place + 1)
+        draw(subject, section, MOST_PLOTS - len(shown.plots))
+        text = _render(environment, section)
+        if shown.bytes + len(text.encode()) > MOST_BYTES - _RESERVED:
+            section.plots = []
+            text = _render(environment, section)
+        if shown.bytes + len(text.encode()) > MOST_BYTES - _RESERVED:
+            shown.left_out.append(section)
+            continue
+        shown.bytes += len(text.encode())
+        shown.plots += section.plots
+        made[place] = section, text
+    shown.sections = [made[place][0] for place in sorted(made)]
+    shown.html = [made[place][1] for place in sorted(made)]
+    return _whole(environment, selection, shown, title, reader.left_out)
+
+
+def _whole(environment: Environment, selection: Selection, shown: _Shown, title: str, unread: int) -> Page:
+    from markupsafe import Markup  # noqa: PLC0415 - Jinja2's
+
+    others = [f"{one.experiment}: {one.blocks:,} tables, {one.runs:,} runs" for one in selection.left_out]
+    others += [f"{section.title}: {section.runs:,} runs" for section in shown.left_out]
+    notes = [*selection.notes]
+    if unread:
+        notes.append(f"{unread:,} records were not read for their provenance: they are too large, or broken")
+    html = environment.get_template("report.html.j2").render(
+        title=title,
+        sections=shown.sections,
+        bodies=[Markup(text) for text in shown.html],  # noqa: S704 - made by the template above, which escapes
+        runs=selection.runs,
+        claimed=sum(len(section.claimed) for section in shown.sections),
+        refused=sum(len(section.refused) for section in shown.sections),
+        others=others[:_MOST_NAMED],
+        more_others=max(0, len(others) - _MOST_NAMED),
+        notes=notes[:_MOST_NOTES],
+        more_notes=max(0, len(notes) - _MOST_NOTES),
+        version=__version__,
+    )
+    return Page(html, shown.plots, selection.notes)
+
+
+def plot_prefix(place: int, experiment: str) -> str:
+    """Begin the file names of a block's plots: whatever the experiment is called, it stays in its folder."""
+    word = "".join(letter if letter.isascii() and (letter.isalnum() or letter == "-") else "-" for letter in experiment)
+    return f"{place + 1:02}-{word[:60]}"
+
+
+def environment_of_templates() -> Environment:
+    """Return the templates; each text is escaped for HTML, and made one printable line first."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
+    from markupsafe import Markup  # noqa: PLC0415
+
+    def finalize(value: Any) -> Any:
+        return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    return Environment(
+        loader=PackageLoader("runner.report.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _render(environment: Environment, section: Section) -> str:
+    from markupsafe import Markup  # noqa: PLC0415
+
+    plots = [(plot, Markup(style.inline(plot, plot.name))) for plot in section.plots]  # noqa: S704 - matplotlib escapes
+    return environment.get_template("section.html.j2").render(section=section, plots=plots)
+
+
+def _newest(selection: Selection, place: int) -> str:
+    return max(run.started for row in selection.blocks[place].rows for run in row.runs)

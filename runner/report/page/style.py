@@ -1,0 +1,179 @@
+"""How every plot looks, and how one becomes SVG or PNG: byte for byte the same each time.
+
+Colours are those of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers tell apart; each series
+has a marker and a dash of its own as well. In a page the colours are CSS variables, so that light, dark and print each
+have theirs.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.core.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 4.9, 3.3
+"""Inches of a plot: at 72 points an inch it is as wide as a phone, so that its text is read there without a zoom."""
+INK, MUTED, GRID, PAPER = "#1b1d22", "#646b75", "#dce0e5", "#fffffe"
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1)), (0, (8, 2)))
+MOST_SERIES = len(SERIES)
+LONGEST_NAME = 44
+_VARIABLES = {
+    **{INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)"},
+    **{colour: f"var(--c{number})" for number, colour in enumerate(SERIES)},
+}
+_COLOUR = re.compile("|".join(_VARIABLES))
+_PROLOGUE = re.compile(r"^.*?(?=<svg)", re.DOTALL)
+_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
+_STYLES = re.compile(r"\s*<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
+_TAG = re.compile(r"<[^>]+>")
+_GROUP = re.compile(r'<g id="[\w.-]*">')
+_SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"[^>]*>')
+_FONT = re.compile(r"font-family: [^;\"]*; ?|; ?font-family: [^;\"]*(?=\")")
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_RC = {
+    "svg.fonttype": "none",  # the page's own font, and a third of the size
+    "text.parse_math": False,  # a name with $ in it is no formula
+    "text.usetex": False,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8.5,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "axes.formatter.useoffset": False,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "text.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "lines.markeredgewidth": 1.1,
+    "hatch.linewidth": 0.6,
+    "hatch.color": PAPER,
+    "path.simplify": True,
+    "figure.constrained_layout.use": True,
+}
+
+
+class Plot(NamedTuple):
+    """A plot: its file name, its title, what to conclude from it, and the drawing itself."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw in the style of the kit, whatever the user's matplotlibrc says; a letter that no font has is no warning."""
+    import matplotlib as mpl  # noqa: PLC0415 - an extra, and it takes its time
+
+    with warnings.catch_warnings(), mpl.rc_context():
+        warnings.simplefilter("ignore")
+        mpl.rcdefaults()
+        mpl.rcParams.update(_RC)
+        yield
+
+
+def axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
+    """Make an empty plot of one pair of axes."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(WIDTH, height), facecolor="none")
+    return figure, figure.add_subplot()
+
+
+def series(number: int) -> dict[str, Any]:
+    """Return colour, marker and dash of a series, as `plot` takes them."""
+    place = number % MOST_SERIES
+    return {"color": SERIES[place], "marker": MARKERS[place], "linestyle": DASHES[place], "markeredgecolor": PAPER}
+
+
+def legend(figure: Figure, axes: Axes) -> None:
+    """Name the series above the plot, in as many columns as their names leave room for."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        columns = max(1, min(3, int(72 // (max(map(len, labels)) + 8)), len(labels)))
+        figure.legend(handles, labels, loc="outside upper left", ncols=columns, borderaxespad=0.2, handlelength=2.6)
+
+
+def name(text: object) -> str:
+    """Shorten a name from outside for a legend or a tick."""
+    return one_line(text, LONGEST_NAME)
+
+
+def points(values: list[float | None]) -> list[float]:
+    """Return values to plot: what is missing is a gap."""
+    return [math.nan if value is None else float(value) for value in values]
+
+
+def inline(plot: Plot, prefix: str) -> str:
+    """Return a plot as SVG for a page: its colours are the page's, and its ids are its own."""
+    text = _PROLOGUE.sub("", _METADATA.sub("", _STYLES.sub("", _svg(plot, prefix))))
+    text = _TAG.sub(lambda found: _for_a_page(found[0]), text)
+    text = re.sub(r">\s+<", "><", text)
+    return _SIZE.sub(r'<svg viewBox="0 0 \1 \2" role="img" xmlns:xlink="http://www.w3.org/1999/xlink">', text, count=1)
+
+
+def _for_a_page(tag: str) -> str:
+    """Rewrite one tag: shorter numbers, the page's colours and font. What stands between tags is text, and stays."""
+    tag = _FONT.sub("", _GROUP.sub("<g>", tag))
+    tag = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), tag)
+    return _COLOUR.sub(lambda found: _VARIABLES[found[0]], tag).replace(" \n", " ").replace("\n", "")
+
+
+def as_svg(plot: Plot) -> bytes:
+    """Return a plot as a file of its own, on white."""
+    return _METADATA.sub("", _svg(plot, plot.name, "white")).encode()
+
+
+def as_png(plot: Plot) -> bytes:
+    """Return a plot as PNG, on white, with 200 dots an inch."""
+    data = io.BytesIO()
+    with drawing():
+        plot.figure.savefig(data, format="png", dpi=200, facecolor="white", metadata={"Software": None})
+    return data.getvalue()
+
+
+def as_pdf(plot: Plot) -> bytes:
+    """Return a plot as PDF, for LaTeX."""
+    data = io.BytesIO()
+    nothing = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+    with drawing():
+        plot.figure.savefig(data, format="pdf", facecolor="white", metadata=nothing)
+    return data.getvalue()
+
+
+def _svg(plot: Plot, salt: str, facecolor: str = "none") -> str:
+    import matplotlib as mpl  # noqa: PLC0415
+
+    data = io.StringIO()
+    with drawing():
+        mpl.rcParams["svg.hashsalt"] = salt
+        plot.figure.savefig(data, format="svg", facecolor=facecolor, metadata={"Date": None, "Creator": None})
+    return data.getvalue()
