@@ -124,7 +124,7 @@ def _provenance(record: Record) -> dict[str, str]:
     image = launch.image or {}
     pulled = {one.place["digest"] for one in record.outcome.exits if "digest" in one.place} if record.outcome else set()
     found = {
-        "host": _values((fact.get("host") for fact in facts)) or _word(launch.host.get("name")),
+        "host": _values(fact.get("host") for fact in facts) or _word(launch.host.get("name")),
         "system": _word(launch.host.get("os")),
         "commit": f"{_word(commit)[:12]}{changes}" if commit else _UNKNOWN,
         "image": _word(image.get("digest") or image.get("id")) or _values(pulled),

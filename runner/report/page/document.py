@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 980_000
 """Bytes of a page."""
-MOST_PLOTS = 36
+MOST_PLOTS = 60
 """Plots of a page: each takes a tenth of a second and some ten thousand bytes."""
+FEWEST_PLOTS = 3
+"""Plots of a block, as long as there are any to give."""
 _RESERVED = 60_000
 """Bytes kept for the head of the page and for the list of what is not on it."""
 _MOST_NAMED = 300
@@ -55,13 +57,14 @@ def make_page(selection: Selection, title: str) -> Page:
     shown = _Shown()
     order = sorted(range(len(selection.blocks)), key=lambda place: _newest(selection, place), reverse=True)
     made: dict[int, tuple[Section, str]] = {}
-    for place in order:  # the newest first, in case not all fit
+    for turn, place in enumerate(order):  # the newest first, in case not all fit
+        left = MOST_PLOTS - len(shown.plots)
         subject = Subject(selection.blocks[place], reader, plot_prefix(place, selection.blocks[place].first.experiment))
         section = section_of(subject, place + 1)
-        draw(subject, section, MOST_PLOTS - len(shown.plots))
+        draw(subject, section, min(left, max(FEWEST_PLOTS, left // (len(order) - turn))))
         text = _render(environment, section)
         if shown.bytes + len(text.encode()) > MOST_BYTES - _RESERVED:
-            section.plots = []
+            section.plots, section.more_plots = [], True
             text = _render(environment, section)
         if shown.bytes + len(text.encode()) > MOST_BYTES - _RESERVED:
             shown.left_out.append(section)
@@ -82,7 +85,9 @@ def _whole(environment: Environment, selection: Selection, shown: _Shown, title:
     notes = [*selection.notes]
     if unread:
         notes.append(f"{unread:,} records were not read for their provenance: they are too large, or broken")
-    html = environment.get_template("report.html.j2").render(
+    html = environment.get_template(
+        "report.html.j2"
+    ).render(
         title=title,
         sections=shown.sections,
         bodies=[Markup(text) for text in shown.html],  # noqa: S704 - made by the template above, which escapes

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import RequestError
+from runner.core.text import one_line
 from runner.report.page import style
+from runner.report.page.details import DetailReader
 from runner.report.page.document import make_page
-from runner.report.page.select import select
+from runner.report.page.evidence import as_html, as_tex, make_evidence
+from runner.report.page.select import HERE, select
 from trainkit import files
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runner.report.page.style import Plot
 
 
@@ -42,7 +47,8 @@ def write_plots(plots: list[Plot], folder: Path) -> list[str]:
 
 
 def _title(folders: list[Path], experiment: str | None) -> str:
-    return experiment or f"Results of {', '.join(folder.absolute().name or str(folder) for folder in folders[:4])}"
+    names = [one_line(folder.absolute().name or folder, 60) for folder in folders[:4]]
+    return experiment or ("Results" if names == ["results"] else f"Results: {', '.join(names)}")
 
 
 def _write(path: Path, data: bytes) -> str:
@@ -66,4 +72,21 @@ def _make(folder: Path) -> None:
 
 
 def write_evidence(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> Written:
-    raise NotImplementedError
+    """Write the page for a proposal; beside it the same as LaTeX, and the plot that the LaTeX file shows."""
+    selection = select(folders, experiment)
+    evidence, plot = make_evidence(selection, DetailReader(HERE))
+    name = _plain(output.stem)
+    picture = output.with_name(f"{name}-speed-up.pdf")
+    written = [
+        _write(output, as_html(evidence, style.inline(plot, plot.name)).encode()),
+        _write(output.with_name(f"{name}.tex"), as_tex(evidence, picture.name).encode()),
+        _write(picture, style.as_pdf(plot)),
+    ]
+    if plots is not None:
+        written += write_plots([plot], plots)
+    return Written(selection.notes, written)
+
+
+def _plain(stem: str) -> str:
+    """Return a file's name without what LaTeX would take for a command or an end of the name."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-") or "report"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_PANELS = 4
 MOST_PUBLISHED = 3
+FEWEST_LOOKS = 3
 _WIDE_RANGE = 30
 _SOON = 0.98
 _BUSY = 85
@@ -33,6 +34,8 @@ def curves(subject: Subject) -> list[Plot | Gap]:
     drawn = [(row, details) for row, details in subject.drawn() if details.curves]
     if not drawn:
         return [Gap("Loss and accuracy", "no complete run reports them by epoch")]
+    if all(len(curve) == 1 for _, details in drawn for curve in details.curves.values()):
+        return [Gap("Loss and accuracy", "the runs have one epoch, so there is no curve")]
     found: list[Plot | Gap] = []
     kinds = (("loss", ("training loss", "test loss")), ("accuracy", ("accuracy",)))
     for kind, labels in kinds:
@@ -42,19 +45,22 @@ def curves(subject: Subject) -> list[Plot | Gap]:
 
 
 def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], over: str) -> Plot | Gap:
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - an extra
+
     figure, axes = style.axes()
     values: list[float] = []
     for number, (row, details) in enumerate(drawn):
         for label in labels:
             points = [(epoch if over == "epochs" else at, value) for epoch, at, value in details.curves.get(label, [])]
-            points = [(x, value) for x, value in points if x is not None]
+            x = [at for at, _ in points if at is not None]
+            points = [(at, value) for at, value in points if at is not None]
             if not points:
                 continue
             look = style.series(number) | {"linestyle": (0, (2, 1.4)) if label == "test loss" else "-"}
             what = f" {label.removesuffix(' loss')}" if len(labels) > 1 else ""
             y = [None if value is None else value * (100 if kind == "accuracy" else 1) for _, value in points]
             axes.plot(
-                [x for x, _ in points],
+                x,
                 style.points(y),
                 label=style.name(row.first.cell) + what,
                 markevery=max(1, len(points) // 10),
@@ -70,7 +76,7 @@ def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], o
     axes.set_ylabel("accuracy in %" if kind == "accuracy" else "loss")
     axes.set_xlabel("epochs" if over == "epochs" else "seconds of training, without tests")
     if over == "epochs":
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.legend(figure, axes)
     say = _after_epochs if over == "epochs" else _after_seconds
     caption = f"{say(drawn, kind, labels[-1])} {beside}".strip()
@@ -173,7 +179,12 @@ def bandwidth(subject: Subject) -> list[Plot | Gap]:
         figure, axes = style.axes()
         for place, name in enumerate(chosen):
             sizes = messages[name]
-            axes.plot([size for size, _ in sizes], [rate / 1e9 for _, rate in sizes], label=style.name(name), **style.series(place))
+            axes.plot(
+                [size for size, _ in sizes],
+                [rate / 1e9 for _, rate in sizes],
+                label=style.name(name),
+                **style.series(place),
+            )
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.xaxis.set_major_formatter(lambda size, _: _bytes(size))
@@ -210,6 +221,8 @@ def load(subject: Subject) -> list[Plot | Gap]:
     drawn = [(row, details) for row, details in subject.drawn() if details.load]
     if not drawn:
         return [Gap("Load over time", "no complete run reports its load")] if subject.measured else []
+    if all(len(points) < FEWEST_LOOKS for _, details in drawn for points in details.load.values()):
+        return [Gap("Load over time", "the runs took a few seconds, and the load is looked at once a second")]
     return [_load(subject, drawn, figure) for figure in _LOADS if any(figure in one.load for _, one in drawn)]
 
 
@@ -222,7 +235,13 @@ def _load(subject: Subject, drawn: Drawn, name: str) -> Plot:
             values = [(value or 0.0) * factor for _, value in points]
             highest.append((max(values), row.first.cell))
             every = max(1, len(points) // 10)
-            axes.plot([at for at, _ in points], values, label=style.name(row.first.cell), markevery=every, **style.series(number))
+            axes.plot(
+                [at for at, _ in points],
+                values,
+                label=style.name(row.first.cell),
+                markevery=every,
+                **style.series(number),
+            )
     axes.set_ylim(bottom=0, top=105 if name.endswith("_percent") else None)
     axes.set_xlabel("seconds since the first event of the run")
     axes.set_ylabel(label)

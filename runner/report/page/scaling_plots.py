@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
+from runner.core.layout import Layout
 from runner.report.page import style
 from runner.report.page.style import GRID, INK, MUTED, PAPER, SERIES, Plot
 from runner.report.page.subject import Gap, listing, show_interval, show_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from runner.report.page.subject import Subject
     from runner.report.rows import Row
@@ -25,16 +25,25 @@ _BAR_INCHES = 0.34
 _LARGEST = 1e6
 _FULL = 0.9
 _PHASES: dict[str, tuple[str, str, str]] = {
-    "launch": ("start and end of the processes", MUTED, ""),
-    "init": ("rendezvous", SERIES[1], "\\\\\\"),
+    "launch": ("start and end", MUTED, ""),
+    "init": ("rendezvous", SERIES[1], "\\\\"),
     "setup": ("setup", SERIES[2], ""),
-    "data": ("data", SERIES[3], "xx"),
-    "warmup": ("warm-up", SERIES[4], ".."),
+    "data": ("data", SERIES[3], "||"),
+    "warmup": ("warm-up", SERIES[4], "--"),
     "train": ("training", SERIES[0], ""),
     "eval": ("tests", SERIES[5], "//"),
     "rest": ("rest of the program", GRID, ""),
 }
 """Of each phase its name, colour and hatch."""
+
+
+class Point(NamedTuple):
+    """One cell in a plot over processes: which line it belongs to, and what was estimated."""
+
+    line: str
+    processes: int
+    nodes: int
+    estimate: Estimate
 
 
 def speed_up(subject: Subject) -> Plot | Gap:
@@ -43,47 +52,72 @@ def speed_up(subject: Subject) -> Plot | Gap:
     rows = [row for row in subject.block.rows if row.speedup and row.seconds]
     if not any(row.baseline and row.baseline.first is not row.first for row in rows):
         return Gap(title, _why_no_speedup(subject, rows))
+    name, conclusion = subject.plot("speed-up"), _conclusion(rows)
     if len({row.first.processes for row in rows}) == 1:
-        return Plot(subject.plot("speed-up"), title, _conclusion(subject, rows), _by_cell(rows))
-    figure, axes = style.axes()
-    _over_processes(axes, rows, lambda row: row.speedup, 1.0)
-    most = max(row.first.processes for row in rows)
+        return Plot(name, title, conclusion, _by_cell(rows))
+    points = [point_of(row, row.speedup) for row in rows if row.speedup]
     published = [
         (line["processes"], line.get("computed_speedup") or line["speedup"])
         for line in subject.published
         if line["processes"] and (line.get("computed_speedup") or line.get("speedup"))
     ]
+    return Plot(name, title, conclusion, draw_speed_up(points, 1, published))
+
+
+def draw_speed_up(points: list[Point], base: int, published: list[tuple[int, float]]) -> Figure:
+    """Draw speed-ups over those of `base` processes, the ideal ones, and published ones."""
+    figure, axes = style.axes()
+    _over_processes(axes, points, 1.0)
+    most = max([point.processes for point in points] + [processes for processes, _ in published])
     if published:
-        most = max(most, *(processes for processes, _ in published))
         axes.plot(*zip(*published, strict=True), "D", mfc="none", mec=MUTED, ms=6, label="published", zorder=2)
-    axes.plot([1, most], [1, most], color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="ideal", zorder=1)
-    _scale(axes, rows, most, published)
-    axes.set_ylabel("speed-up over one process")
+    axes.plot([base, most], [1, most / base], color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="ideal", zorder=1)
+    _scale_processes(axes, points, most)
+    values = [_bounded(point.estimate.value) for point in points] + [_bounded(value) for _, value in published]
+    top = max(most / base, *values)
+    highest = max(_bounded(point.estimate.high or 0.0) for point in points)
+    top = max(top, min(highest, 1.6 * top)) * 1.06  # an interval many times as wide is cut, and the caption has it
+    if most > _MANY_PROCESSES:
+        axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_ylim(max(min(1.0, *values) * 0.8, top / 1e5), top)
+    else:
+        axes.set_ylim(0, top)
+    axes.set_ylabel("speed-up over one process" if base == 1 else f"speed-up over {base} processes")
     style.legend(figure, axes)
-    return Plot(subject.plot("speed-up"), title, _conclusion(subject, rows), figure)
+    return figure
 
 
-def efficiency(subject: Subject) -> Plot | Gap | None:
+def efficiency(subject: Subject) -> Plot | None:
     """Draw efficiency over processes; None where there is no more than one number of processes."""
     rows = [row for row in subject.block.rows if row.efficiency and row.seconds]
     if len({row.first.processes for row in rows}) < 2:  # noqa: PLR2004 - a line needs two points
         return None
+    points = [point_of(row, row.efficiency) for row in rows if row.efficiency]
     figure, axes = style.axes()
-    _over_processes(axes, rows, lambda row: row.efficiency, 100.0)
+    _over_processes(axes, points, 100.0)
     axes.axhline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="ideal", zorder=1)
-    most = max(row.first.processes for row in rows)
-    _scale_processes(axes, rows, most)
-    highest = max(min(row.efficiency.high or row.efficiency.value, 2.0) for row in rows if row.efficiency)
+    _scale_processes(axes, points, max(point.processes for point in points))
+    highest = max(min(point.estimate.high or point.estimate.value, 2.0) for point in points)
     axes.set_ylim(0, 100 * max(1.12, highest * 1.05))
     axes.set_ylabel("efficiency in %")
     style.legend(figure, axes)
+    return Plot(subject.plot("efficiency"), "Efficiency", _what_is_lost(rows), figure)
+
+
+def _what_is_lost(rows: list[Row]) -> str:
     worst = min(rows, key=lambda row: row.efficiency.value if row.efficiency else 0.0)
-    value = worst.efficiency.value if worst.efficiency else 0.0
-    verdict = "Nearly all of each process is used" if value >= _FULL else f"{max(0.0, 1 - value):.0%} of it is lost"
-    caption = f"With {worst.first.cell}, a process does {value:.0%} of the work that one alone does. {verdict}"
-    if worst.serial_fraction is not None and 0 < worst.serial_fraction <= 1:
-        caption += f", as if {worst.serial_fraction:.0%} of the work were serial"
-    return Plot(subject.plot("efficiency"), "Efficiency", f"{caption}.", figure)
+    estimate = worst.efficiency
+    if estimate is None:
+        return ""
+    between = f" (95%: {estimate.low:.0%} to {estimate.high:.0%})" if estimate.low and estimate.high else ""
+    verdict = "Nearly all of each process is used" if estimate.value >= _FULL else f"{1 - estimate.value:.0%} is lost"
+    serial = worst.serial_fraction
+    as_if = f", as if {serial:.0%} of the work were serial" if serial is not None and 0 < serial <= 1 else ""
+    return (
+        f"With {worst.first.cell}, a process does {estimate.value:.0%}{between} of the work that one alone does. "
+        f"{verdict}{as_if}."
+    )
 
 
 def phases(subject: Subject) -> Plot | Gap:
@@ -92,7 +126,7 @@ def phases(subject: Subject) -> Plot | Gap:
     bars = [(row, shares) for row in subject.measured[:MOST_BARS] if (shares := _shares(subject, row))]
     if not bars:
         return Gap(title, "no complete run reports phases")
-    figure, axes = style.axes(1.35 + _BAR_INCHES * len(bars))
+    figure, axes = style.axes(0.6 + _BAR_INCHES * len(bars))
     left = [0.0] * len(bars)
     for phase, (label, colour, hatch) in _PHASES.items():
         widths = [shares.get(phase, 0.0) for _, shares in bars]
@@ -139,57 +173,56 @@ def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]])
     return f"{'; '.join(words)}. {what}{more}".strip()
 
 
-def _series(rows: list[Row]) -> dict[str, list[Row]]:
-    """Group rows by their axes; each group is a line."""
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[" ".join(str(value) for value in row.first.axes.values()) or "measured"].append(row)
-    return dict(list(found.items())[: style.MOST_SERIES])
+def point_of(row: Row, estimate: Estimate) -> Point:
+    """Place an estimate of a row in a plot over processes."""
+    return Point(line_of(row), row.first.processes, Layout.parse(row.first.layout).nodes, estimate)
 
 
-def _over_processes(axes: Axes, rows: list[Row], of: Callable[[Row], Estimate | None], factor: float) -> None:
-    """Draw an estimate with its interval over the number of processes, one line for each group of axes."""
-    groups = _series(rows)
-    for number, (label, group) in enumerate(groups.items()):
-        shift = 1 + 0.025 * (number - (len(groups) - 1) / 2)
-        found = [(row, estimate) for row in group if (estimate := of(row))]
-        x = [row.first.processes * shift for row, _ in found]
-        y = [_bounded(estimate.value) * factor for _, estimate in found]
-        low = [value - _bounded(one.low) * factor if one.low else 0.0 for value, (_, one) in zip(y, found, strict=True)]
-        high = [
-            _bounded(one.high) * factor - value if one.high else 0.0 for value, (_, one) in zip(y, found, strict=True)
-        ]
-        look = style.series(number)
-        errors = [[max(0.0, one) for one in low], [max(0.0, one) for one in high]]
-        axes.errorbar(x, y, errors, ecolor=look["color"], elinewidth=1.1, capsize=3, label=style.name(label), **look)
+def line_of(row: Row) -> str:
+    """Name the line that a row belongs to: its axes without the layout."""
+    return " ".join(str(value) for value in row.first.axes.values()) or "measured"
 
 
-def _scale(axes: Axes, rows: list[Row], most: int, published: list[tuple[int, float]]) -> None:
-    """Make room for every point, for the ideal line, and for intervals that are not many times as wide."""
-    _scale_processes(axes, rows, most)
-    values = [_bounded(row.speedup.value) for row in rows if row.speedup] + [_bounded(value) for _, value in published]
-    top = max(most, *values)
-    highest = max(_bounded(row.speedup.high) if row.speedup and row.speedup.high else 0.0 for row in rows)
-    top = max(top, min(highest, 1.6 * top)) * 1.06
-    if most > _MANY_PROCESSES:
-        axes.set_yscale("log", base=2)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set_ylim(max(min(1.0, *values) * 0.8, top / 1e5), top)
-    else:
-        axes.set_ylim(0, top)
+def _over_processes(axes: Axes, points: list[Point], factor: float) -> None:
+    """Draw estimates with their intervals over the number of processes, side by side where they have as many."""
+    drawn = list(_lines(points).items())[: style.MOST_SERIES]
+    for number, (name, own) in enumerate(drawn):
+        shift = 1 + 0.025 * (number - (len(drawn) - 1) / 2)
+        y = [_bounded(point.estimate.value) * factor for point in own]
+        low = [_bounded(point.estimate.low or point.estimate.value) * factor for point in own]
+        high = [_bounded(point.estimate.high or point.estimate.value) * factor for point in own]
+        below = [max(0.0, value - end) for value, end in zip(y, low, strict=True)]
+        above = [max(0.0, end - value) for value, end in zip(y, high, strict=True)]
+        label, look = style.name(name), style.series(number)
+        x = [point.processes * shift for point in own]
+        axes.errorbar(x, y, [below, above], ecolor=look["color"], elinewidth=1.1, capsize=3, label=label, **look)
 
 
-def _scale_processes(axes: Axes, rows: list[Row], most: int) -> None:
-    counts = sorted({row.first.processes for row in rows})
+def _lines(points: list[Point]) -> dict[str, list[Point]]:
+    """Group points; where one line has two layouts of as many processes, each number of nodes is a line."""
+    lines: dict[str, list[Point]] = defaultdict(list)
+    for point in points:
+        lines[point.line].append(point)
+    split: dict[str, list[Point]] = defaultdict(list)
+    for name, own in lines.items():
+        twice = len({point.processes for point in own}) < len(own)
+        for point in own:
+            nodes = f"{point.nodes} node{'' if point.nodes == 1 else 's'}"
+            split[f"{name}, {nodes}" if twice else name].append(point)
+    return split
+
+
+def _scale_processes(axes: Axes, points: list[Point], most: int) -> None:
+    counts = sorted({point.processes for point in points})
     if most > _MANY_PROCESSES:
         axes.set_xscale("log", base=2)
-        counts = [count for count in counts if count & (count - 1) == 0] or counts[:8]
-    axes.set_xticks(counts[:12], [str(count) for count in counts[:12]])
+        counts = [count for count in counts if count & (count - 1) == 0] or counts
+    axes.set_xticks(counts[:MOST_BARS], [str(count) for count in counts[:MOST_BARS]])
     axes.set_xticks([], minor=True)
     axes.set_xlabel("processes")
 
 
-def _by_cell(rows: list[Row]) -> Any:
+def _by_cell(rows: list[Row]) -> Figure:
     """Draw the speed-up of each cell as a point with its interval, one line a cell."""
     shown = rows[: 2 * MOST_BARS]
     figure, axes = style.axes(1.0 + 0.28 * len(shown))
@@ -217,7 +250,7 @@ def _bounded(value: float) -> float:
     return min(max(value, 1 / _LARGEST), _LARGEST)
 
 
-def _conclusion(subject: Subject, rows: list[Row]) -> str:
+def _conclusion(rows: list[Row]) -> str:
     """Say which speed-ups may be claimed, and of the largest other one why not."""
     others = [row for row in rows if row.baseline and row.baseline.first is not row.first and row.speedup]
     claimed = [row for row in others if row.claimed is True]
@@ -245,5 +278,3 @@ def _why_no_speedup(subject: Subject, rows: list[Row]) -> str:
         return f"there is one cell, {subject.block.first.cell}, and nothing to compare it with"
     reasons = sorted({str(row.claimed) for row in subject.measured if row not in rows and row.claimed is not True})
     return listing(reasons[:3]) if reasons else "no cell has a complete baseline"
-
-

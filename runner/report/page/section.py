@@ -77,6 +77,7 @@ class Section:
     gaps: list[Gap] = field(default_factory=list)
     runs: int = 0
     rows_left_out: int = 0
+    more_plots: bool = False
 
 
 def section_of(subject: Subject, number: int) -> Section:
@@ -87,7 +88,16 @@ def section_of(subject: Subject, number: int) -> Section:
     axes = list(block.first.axes)
     names = [f"{anchor}c{place}" for place in range(len(rows))]
     head, lines = _without_empty(
-        ["layout", *axes, "n", f"{subject.measure} [95%]", "speed-up [95%]", "efficiency", "serial", "accuracy"],
+        [
+            "layout",
+            *axes,
+            "n",
+            f"{subject.block.first.measure.replace('_', ' ')} [95%]",
+            "speed-up [95%]",
+            "efficiency",
+            "serial",
+            "accuracy",
+        ],
         [_cells(row, axes) for row in rows],
     )
     shared, differing = _provenance(subject, [run for row in rows for run in row.runs[:MOST_RUNS_OF_A_CELL]])
@@ -114,8 +124,8 @@ def section_of(subject: Subject, number: int) -> Section:
 
 
 def draw(subject: Subject, section: Section, most: int) -> None:
-    """Draw at most so many plots of a block; what cannot be drawn is a gap that says why."""
-    makers: list[Callable[[Subject], Plot | Gap | None | list[Plot | Gap]]] = [
+    """Draw at most so many plots of a block, what matters most first; what cannot be drawn is a gap that says why."""
+    makers: list[Callable[[Subject], Plot | Gap | list[Plot | Gap] | None]] = [
         scaling_plots.speed_up,
         scaling_plots.efficiency,
         scaling_plots.phases,
@@ -126,6 +136,7 @@ def draw(subject: Subject, section: Section, most: int) -> None:
     with drawing():
         for maker in makers:
             if len(section.plots) >= most:
+                section.more_plots = True
                 return
             made = maker(subject)
             for one in made if isinstance(made, list) else [made]:
@@ -133,6 +144,8 @@ def draw(subject: Subject, section: Section, most: int) -> None:
                     section.plots.append(one)
                 elif isinstance(one, Gap):
                     section.gaps.append(one)
+                else:
+                    section.more_plots = section.more_plots or one is not None
 
 
 def _cells(row: Row, axes: list[str]) -> list[str]:
@@ -153,9 +166,9 @@ def _times(seconds: Estimate | None) -> str:
     if seconds is None:
         return "no complete run"
     if seconds.low is None or seconds.high is None:
-        return show_seconds(seconds.value)
-    low, high = (show_seconds(value).removesuffix(" s") for value in (seconds.low, seconds.high))
-    return f"{show_seconds(seconds.value)} [{low}, {high}]"
+        return show_seconds(seconds.value).removesuffix(" s")
+    value, low, high = (show_seconds(one).removesuffix(" s") for one in (seconds.value, seconds.low, seconds.high))
+    return f"{value} [{low}, {high}]"
 
 
 def _kind(row: Row) -> str:
@@ -167,13 +180,11 @@ def _claim(row: Row) -> str:
     if row.speedup is None or row.baseline is None:
         return row.first.cell
     estimate = row.speedup
-    between = f", 95% interval {show_ratio(estimate.low)} to {show_ratio(estimate.high)}" if _has(estimate) else ""
+    between = ""
+    if estimate.low is not None and estimate.high is not None:
+        between = f", 95% interval {show_ratio(estimate.low)} to {show_ratio(estimate.high)}"
     n = f"n = {len(row.complete)} and {len(row.baseline.complete)}"
     return f"{row.first.cell} is {show_ratio(estimate.value)} times as fast as {row.baseline.first.cell}{between} ({n})"
-
-
-def _has(estimate: Estimate) -> bool:
-    return estimate.low is not None and estimate.high is not None
 
 
 def _published(subject: Subject, axes: list[str]) -> dict[str, Any]:
@@ -187,12 +198,26 @@ def _published(subject: Subject, axes: list[str]) -> dict[str, Any]:
             f"{line['computed_speedup']:.2f}" if line.get("computed_speedup") else "",
             f"{line['speedup']:g}" if line.get("speedup") else "",
             next((f"{line[key]:.2%}{best}" for key, best in _ACCURACIES if line.get(key)), ""),
+            _curve(line.get("val_loss")),
         ]
         for line in subject.published
     ]
-    names = ["hardware", "layout", *axes, "seconds", "speed-up by its own times", "speed-up as printed", "accuracy"]
+    names = [
+        "hardware",
+        "layout",
+        *axes,
+        "seconds",
+        "speed-up by its own times",
+        "speed-up as printed",
+        "accuracy",
+        "test loss",
+    ]
     head, lines = _without_empty(names, lines)
     return {"published_head": head, "published": lines}
+
+
+def _curve(values: list[float] | None) -> str:
+    return f"{values[0]:.3g} to {values[-1]:.3g} in {len(values)} epochs" if values else ""
 
 
 _TIMES = ("total_seconds", "train_seconds", "round_trip_seconds")

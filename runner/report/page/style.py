@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.core.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 4.9, 3.3
+WIDTH, HEIGHT = 4.9, 3.0
 """Inches of a plot: at 72 points an inch it is as wide as a phone, so that its text is read there without a zoom."""
 INK, MUTED, GRID, PAPER = "#1b1d22", "#646b75", "#dce0e5", "#fffffe"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -30,8 +30,14 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1)), (0, (8, 2)))
 MOST_SERIES = len(SERIES)
 LONGEST_NAME = 44
+_LETTERS = 70
+"""Letters of a legend side by side, with eight for each line's own look."""
+_LEGEND_INCHES = 0.19
 _VARIABLES = {
-    **{INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)"},
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    GRID: "var(--grid)",
+    PAPER: "var(--paper)",
     **{colour: f"var(--c{number})" for number, colour in enumerate(SERIES)},
 }
 _COLOUR = re.compile("|".join(_VARIABLES))
@@ -43,14 +49,13 @@ _GROUP = re.compile(r'<g id="[\w.-]*">')
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"[^>]*>')
 _FONT = re.compile(r"font-family: [^;\"]*; ?|; ?font-family: [^;\"]*(?=\")")
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
-_RC = {
+_RC: dict[Any, Any] = {
     "svg.fonttype": "none",  # the page's own font, and a third of the size
     "text.parse_math": False,  # a name with $ in it is no formula
     "text.usetex": False,
     "font.family": ["DejaVu Sans"],
-    "font.size": 8.5,
-    "axes.titlesize": 9,
-    "axes.labelsize": 8.5,
+    "font.size": 9.5,
+    "axes.labelsize": 9.5,
     "axes.labelcolor": MUTED,
     "axes.edgecolor": MUTED,
     "axes.linewidth": 0.7,
@@ -68,7 +73,7 @@ _RC = {
     "ytick.labelcolor": INK,
     "text.color": INK,
     "legend.frameon": False,
-    "legend.fontsize": 8,
+    "legend.fontsize": 9,
     "lines.linewidth": 1.6,
     "lines.markersize": 5,
     "lines.markeredgewidth": 1.1,
@@ -109,16 +114,19 @@ def axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
 
 
 def series(number: int) -> dict[str, Any]:
-    """Return colour, marker and dash of a series, as `plot` takes them."""
+    """Return colour, marker and dash of a series, as `plot` takes them; the first is the widest, to be seen below."""
     place = number % MOST_SERIES
-    return {"color": SERIES[place], "marker": MARKERS[place], "linestyle": DASHES[place], "markeredgecolor": PAPER}
+    look = {"color": SERIES[place], "marker": MARKERS[place], "linestyle": DASHES[place], "markeredgecolor": PAPER}
+    return {**look, "linewidth": 2.4 - 0.25 * place, "markersize": 7 - 0.5 * place}
 
 
 def legend(figure: Figure, axes: Axes) -> None:
-    """Name the series above the plot, in as many columns as their names leave room for."""
+    """Name the series above the plot, in as many columns as their names leave room for; the plot grows by it."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
-        columns = max(1, min(3, int(72 // (max(map(len, labels)) + 8)), len(labels)))
+        columns = max(1, min(3, _LETTERS // (max(map(len, labels)) + 8), len(labels)))
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width, height + _LEGEND_INCHES * -(-len(labels) // columns))
         figure.legend(handles, labels, loc="outside upper left", ncols=columns, borderaxespad=0.2, handlelength=2.6)
 
 
@@ -127,7 +135,7 @@ def name(text: object) -> str:
     return one_line(text, LONGEST_NAME)
 
 
-def points(values: list[float | None]) -> list[float]:
+def points(values: Sequence[float | None]) -> list[float]:
     """Return values to plot: what is missing is a gap."""
     return [math.nan if value is None else float(value) for value in values]
 
