@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner import __version__
@@ -18,13 +17,16 @@ if TYPE_CHECKING:
 
     from runner.report.page.select import Selection
     from runner.report.page.style import Plot
+    from runner.report.rows import Block
 
 MOST_BYTES = 980_000
 """Bytes of a page."""
-MOST_PLOTS = 60
+MOST_PLOTS = 48
 """Plots of a page: each takes a tenth of a second and some ten thousand bytes."""
 FEWEST_PLOTS = 3
 """Plots of a block, as long as there are any to give."""
+_BYTES_OF_A_PLOT = 4_000
+"""The fewest that one has."""
 _RESERVED = 60_000
 """Bytes kept for the head of the page and for the list of what is not on it."""
 _MOST_NAMED = 300
@@ -39,68 +41,67 @@ class Page(NamedTuple):
     notes: list[str]
 
 
-@dataclass
-class _Shown:
-    """The sections that fit, each as HTML."""
-
-    sections: list[Section] = field(default_factory=list)
-    html: list[str] = field(default_factory=list)
-    plots: list[Plot] = field(default_factory=list)
-    left_out: list[Section] = field(default_factory=list)
-    bytes: int = 0
-
-
 def make_page(selection: Selection, title: str) -> Page:
     """Lay out a page; the same results give the same bytes."""
     reader = DetailReader(HERE)
     environment = environment_of_templates()
-    shown = _Shown()
-    order = sorted(range(len(selection.blocks)), key=lambda place: _newest(selection, place), reverse=True)
+    blocks = selection.blocks
+    order = sorted(range(len(blocks)), key=lambda place: (_newest(blocks[place]), place), reverse=True)
     made: dict[int, tuple[Section, str]] = {}
+    left_out: list[Section] = []
+    room, plots = MOST_BYTES - _RESERVED, MOST_PLOTS
     for turn, place in enumerate(order):  # the newest first, in case not all fit
-        left = MOST_PLOTS - len(shown.plots)
-        subject = Subject(selection.blocks[place], reader, plot_prefix(place, selection.blocks[place].first.experiment))
+        subject = Subject(blocks[place], reader, plot_prefix(place, blocks[place].first.experiment))
         section = section_of(subject, place + 1)
-        draw(subject, section, min(left, max(FEWEST_PLOTS, left // (len(order) - turn))))
-        text = _render(environment, section)
-        if shown.bytes + len(text.encode()) > MOST_BYTES - _RESERVED:
-            section.plots, section.more_plots = [], True
-            text = _render(environment, section)
-        if shown.bytes + len(text.encode()) > MOST_BYTES - _RESERVED:
-            shown.left_out.append(section)
+        bare = _render(environment, section)
+        if len(bare) > room:
+            left_out.append(section)
             continue
-        shown.bytes += len(text.encode())
-        shown.plots += section.plots
-        made[place] = section, text
-    shown.sections = [made[place][0] for place in sorted(made)]
-    shown.html = [made[place][1] for place in sorted(made)]
-    return _whole(environment, selection, shown, title, reader.left_out)
+        share = max(FEWEST_PLOTS, plots // (len(order) - turn))
+        draw(subject, section, min(plots, share, (room - len(bare)) // _BYTES_OF_A_PLOT))
+        text = _render(environment, section)
+        plots -= len(section.plots)
+        if len(text) > room:
+            section.plots, section.more_plots = [], True
+            text = bare
+        room -= len(text)
+        made[place] = section, text.decode()
+    shown = [made[place] for place in sorted(made)]
+    return _whole(environment, selection, shown, left_out, title, reader.left_out)
 
 
-def _whole(environment: Environment, selection: Selection, shown: _Shown, title: str, unread: int) -> Page:
+def _whole(
+    environment: Environment,
+    selection: Selection,
+    shown: list[tuple[Section, str]],
+    left_out: list[Section],
+    title: str,
+    unread: int,
+) -> Page:
     from markupsafe import Markup  # noqa: PLC0415 - Jinja2's
 
     others = [f"{one.experiment}: {one.blocks:,} tables, {one.runs:,} runs" for one in selection.left_out]
-    others += [f"{section.title}: {section.runs:,} runs" for section in shown.left_out]
+    others += [f"{section.title}: {section.runs:,} runs" for section in left_out]
     notes = [*selection.notes]
     if unread:
         notes.append(f"{unread:,} records were not read for their provenance: they are too large, or broken")
+    sections = [section for section, _ in shown]
     html = environment.get_template(
         "report.html.j2"
     ).render(
         title=title,
-        sections=shown.sections,
-        bodies=[Markup(text) for text in shown.html],  # noqa: S704 - made by the template above, which escapes
+        sections=sections,
+        bodies=[Markup(text) for _, text in shown],  # noqa: S704 - made by the template above, which escapes
         runs=selection.runs,
-        claimed=sum(len(section.claimed) for section in shown.sections),
-        refused=sum(len(section.refused) for section in shown.sections),
+        claimed=sum(len(section.claimed) for section in sections),
+        refused=sum(len(section.refused) for section in sections),
         others=others[:_MOST_NAMED],
         more_others=max(0, len(others) - _MOST_NAMED),
         notes=notes[:_MOST_NOTES],
         more_notes=max(0, len(notes) - _MOST_NOTES),
         version=__version__,
     )
-    return Page(html, shown.plots, selection.notes)
+    return Page(html, [plot for section in sections for plot in section.plots], selection.notes)
 
 
 def plot_prefix(place: int, experiment: str) -> str:
@@ -127,12 +128,12 @@ def environment_of_templates() -> Environment:
     )
 
 
-def _render(environment: Environment, section: Section) -> str:
+def _render(environment: Environment, section: Section) -> bytes:
     from markupsafe import Markup  # noqa: PLC0415
 
     plots = [(plot, Markup(style.inline(plot, plot.name))) for plot in section.plots]  # noqa: S704 - matplotlib escapes
-    return environment.get_template("section.html.j2").render(section=section, plots=plots)
+    return environment.get_template("section.html.j2").render(section=section, plots=plots).encode()
 
 
-def _newest(selection: Selection, place: int) -> str:
-    return max(run.started for row in selection.blocks[place].rows for run in row.runs)
+def _newest(block: Block) -> str:
+    return max(run.started for row in block.rows for run in row.runs)

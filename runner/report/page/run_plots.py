@@ -72,12 +72,12 @@ def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], o
         return Gap(title, f"each {kind} that was reported is no number")
     beside = _published(axes, subject, kind, over)
     if kind == "loss" and min(values) > 0 and max(values) > _WIDE_RANGE * min(values):
-        axes.set_yscale("log")
+        style.logarithmic(axes, "y", 10)
     axes.set_ylabel("accuracy in %" if kind == "accuracy" else "loss")
     axes.set_xlabel("epochs" if over == "epochs" else "seconds of training, without tests")
     if over == "epochs":
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    style.legend(figure, axes)
+    style.finish(figure, axes)
     say = _after_epochs if over == "epochs" else _after_seconds
     caption = f"{say(drawn, kind, labels[-1])} {beside}".strip()
     if over == "epochs" and kind == "loss":
@@ -153,7 +153,7 @@ def _after_seconds(drawn: Drawn, kind: str, label: str) -> str:
 def _value(value: float | None, kind: str) -> str:
     if value is None:
         return "no number"
-    return f"{value:.2%}" if kind == "accuracy" else f"{value:.3g}"
+    return f"{value:.2%}" if kind == "accuracy" else f"{value:#.3g}".rstrip(".")
 
 
 def _has_gap(details: Details, label: str) -> bool:
@@ -185,13 +185,11 @@ def bandwidth(subject: Subject) -> list[Plot | Gap]:
                 label=style.name(name),
                 **style.series(place),
             )
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.xaxis.set_major_formatter(lambda size, _: _bytes(size))
-        axes.yaxis.set_major_formatter(lambda rate, _: f"{rate:g}")
+        style.logarithmic(axes, "x", 2, _bytes)
+        style.logarithmic(axes, "y", 10)
         axes.set_xlabel("size of a message")
         axes.set_ylabel("bus bandwidth in GB/s")
-        style.legend(figure, axes)
+        style.finish(figure, axes)
         found.append(Plot(subject.plot(f"bandwidth-{number + 1}"), title, _fastest(messages, chosen), figure))
     return found
 
@@ -242,10 +240,10 @@ def _load(subject: Subject, drawn: Drawn, name: str) -> Plot:
                 markevery=every,
                 **style.series(number),
             )
-    axes.set_ylim(bottom=0, top=105 if name.endswith("_percent") else None)
+    axes.set_ylim(0, 105 if name.endswith("_percent") else 1.15 * max(highest)[0] or 1.0)
     axes.set_xlabel("seconds since the first event of the run")
     axes.set_ylabel(label)
-    style.legend(figure, axes)
+    style.finish(figure, axes)
     return Plot(subject.plot(name.replace("_", "-")), f"{title} over time", _how_busy(drawn, name, highest), figure)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.layout import Layout
 from runner.report.page import style
-from runner.report.page.style import GRID, INK, MUTED, PAPER, SERIES, Plot
+from runner.report.page.style import GRID, MUTED, PAPER, SERIES, Plot
 from runner.report.page.subject import Gap, listing, show_interval, show_seconds
 
 if TYPE_CHECKING:
@@ -78,13 +78,12 @@ def draw_speed_up(points: list[Point], base: int, published: list[tuple[int, flo
     highest = max(_bounded(point.estimate.high or 0.0) for point in points)
     top = max(top, min(highest, 1.6 * top)) * 1.06  # an interval many times as wide is cut, and the caption has it
     if most > _MANY_PROCESSES:
-        axes.set_yscale("log", base=2)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        style.logarithmic(axes, "y", 2)
         axes.set_ylim(max(min(1.0, *values) * 0.8, top / 1e5), top)
     else:
         axes.set_ylim(0, top)
     axes.set_ylabel("speed-up over one process" if base == 1 else f"speed-up over {base} processes")
-    style.legend(figure, axes)
+    style.finish(figure, axes)
     return figure
 
 
@@ -101,7 +100,7 @@ def efficiency(subject: Subject) -> Plot | None:
     highest = max(min(point.estimate.high or point.estimate.value, 2.0) for point in points)
     axes.set_ylim(0, 100 * max(1.12, highest * 1.05))
     axes.set_ylabel("efficiency in %")
-    style.legend(figure, axes)
+    style.finish(figure, axes)
     return Plot(subject.plot("efficiency"), "Efficiency", _what_is_lost(rows), figure)
 
 
@@ -135,13 +134,14 @@ def phases(subject: Subject) -> Plot | Gap:
                 range(len(bars)), widths, 0.62, left, color=colour, label=label, hatch=hatch, ec=PAPER, linewidth=0.6
             )
             left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.set_yticks(range(len(bars)), [style.name(row.first.cell) for row, _ in bars])
+    names = [style.name(row.first.cell) for row, _ in bars]
+    axes.set_yticks(range(len(bars)), names)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("seconds of a run, mean")
-    style.legend(figure, axes)
+    style.finish(figure, axes, style.room_for(names))
     return Plot(subject.plot("phases"), title, _where_time_goes(subject, bars), figure)
 
 
@@ -237,12 +237,14 @@ def _by_cell(rows: list[Row]) -> Figure:
         error = [[max(0.0, value - low)], [max(0.0, high - value)]]
         axes.errorbar([value], [place], xerr=error, ecolor=look["color"], elinewidth=1.2, capsize=3, **look)
     axes.axvline(1, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-    axes.set_yticks(range(len(shown)), [style.name(row.first.cell) for row in shown], color=INK)
+    names = [style.name(row.first.cell) for row in shown]
+    axes.set_yticks(range(len(shown)), names)
     axes.invert_yaxis()
     values = [_bounded(row.speedup.value) for row in shown if row.speedup]
     highest = max(_bounded(row.speedup.high or row.speedup.value) for row in shown if row.speedup)
     axes.set_xlim(0, max(1.15, min(highest, 2 * max(values))) * 1.05)
     axes.set_xlabel("speed-up over the baseline (circle: claimed, square: not)")
+    style.finish(figure, axes, style.room_for(names))
     return figure
 
 
