@@ -47,7 +47,10 @@ def dialects_schema() -> dict[str, Any]:
         "How the stdout of a program that knows nothing of the kit is read: dialects of the kit, or files of one's own."
     )
     nothing = {"type": "null"}
-    return {"description": about, "anyOf": [nothing, word, {"type": "array", "items": word, "minItems": 1, "maxItems": MOST}]}
+    return {
+        "description": about,
+        "anyOf": [nothing, word, {"type": "array", "items": word, "minItems": 1, "maxItems": MOST}],
+    }
 
 
 def _place(value: object, index: int) -> tuple[str | int, ...]:
