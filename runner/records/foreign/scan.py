@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from runner.records.foreign.digits import MASK
+from runner.records.foreign.kinds import LONGEST as LONGEST_SHAPE
+from runner.records.foreign.kinds import Kind, kind_of, to_read
 from runner.records.foreign.lines import LONGEST, text_of
 from runner.records.foreign.pattern import LINE
 
@@ -29,7 +32,14 @@ _KEY = b'"key": "'
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
 _KEYS |= {b"number_of_nodes"}
 _LONGEST_FRAGMENT = 12
+_SAMPLE = 8_192
+"""Bytes at the beginning of a block that show how many of its lines hold a fragment."""
+_DENSE = 3
+"""Lines with a fragment in the sample, from which on lines are looked at by their shape: that takes longer for others."""
+_MOST_SHAPES = 20_000
 _Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
+_Found = tuple[int, bytes, "Iterable[bytes]", int]
+"""Where a line begins, the line, its fragments, and how many lines it stands for."""
 
 
 class Candidate(NamedTuple):
@@ -42,6 +52,8 @@ class Candidate(NamedTuple):
     patterns: list[Pattern]
     mlperf: bool
     cut: bool
+    lines: int
+    """How many lines it stands for."""
 
 
 class Scanner:
@@ -61,6 +73,8 @@ class Scanner:
         self._waiting: deque[Block] = deque()
         self._seen = 0
         self._last = b""
+        self._known: dict[bool, dict[bytes, Kind | None]] = {False: {}, True: {}}
+        """What lines of a shape are, for both sets of fragments."""
 
     @property
     def fragments(self) -> tuple[list[bytes], list[bytes]]:
@@ -86,32 +100,69 @@ class Scanner:
         data = block.data
         # A carriage return ends a line here, of the same length; lines are counted in what was read.
         text = data.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in data else data
-        hits = _hits(text, fragments)
+        dense = len(_hits(text[:_SAMPLE], fragments)) >= _DENSE
         line, counted = block.line, 0
-        for start in sorted(hits):
-            end, *found = hits[start]
-            raw = text[start:end]
+        for start, raw, found, lines in (self._by_shapes if dense else _by_hits)(text, fragments):
             mlperf = b":::ML" in raw
-            if mlperf:
-                if not _is_event_of_use(raw):
-                    continue
-                patterns = []
-            else:
-                patterns = [one for part in found for literal, one in fragments[part] if literal in raw]
-                if not patterns:
-                    continue
+            if mlperf and not _is_event_of_use(raw):
+                continue
+            patterns = [one for part in found for literal, one in fragments[part] if literal in raw and not mlperf]
+            if not (patterns or mlperf):
+                continue
             line += data.count(b"\n", counted, start)
             counted = start
             before = self._before(data, start) if any(one.after for one in patterns) else ""
-            yield Candidate(line, text_of(raw[:LONGEST]), before, patterns, mlperf, end - start > LONGEST)
+            yield Candidate(line, text_of(raw[:LONGEST]), before, patterns, mlperf, len(raw) > LONGEST, lines)
         self._last = data[-LINE:]
+
+    def _by_shapes(self, text: bytes, fragments: _Fragments) -> Iterator[_Found]:
+        """Yield the lines that have to be read, where many hold a fragment."""
+        known = self._known[fragments is self._all]
+        lines = text.split(b"\n")
+        shapes = text.translate(MASK).split(b"\n")
+        if fresh := set(shapes).difference(known):
+            known |= dict.fromkeys(fresh)
+            known |= _kinds(fresh, fragments)
+        kinds = list(map(known.get, shapes))
+        start = before = 0
+        for index, count in sorted(to_read(kinds, lines).items()):
+            start += sum(map(len, lines[before:index])) + index - before
+            before = index
+            yield start, lines[index], known[shapes[index]].fragments, count
+        if len(known) > _MOST_SHAPES:
+            known.clear()
+        for shape in fresh:
+            if len(shape) > LONGEST_SHAPE:
+                known.pop(shape, None)
 
     def _before(self, data: bytes, start: int) -> str:
         before = data[max(0, start - LINE) : start] or self._last
         return text_of(before.rstrip(b"\r\n").rpartition(b"\n")[2])
 
 
-def _hits(data: bytes, fragments: _Fragments) -> dict[int, list[Any]]:
+def _by_hits(text: bytes, fragments: _Fragments) -> Iterator[_Found]:
+    """Yield the lines that hold a fragment."""
+    hits = _hits(text, fragments)
+    for start in sorted(hits):
+        end, *found = hits[start]
+        yield start, text[start:end], found, 1
+
+
+def _kinds(shapes: Iterable[bytes], fragments: _Fragments) -> Iterator[tuple[bytes, Kind | None]]:
+    """Yield the shapes that hold a fragment, with what lines of that shape are."""
+    text = b"\n".join(shapes)
+    for start, (end, *_) in _hits(text, [one.translate(MASK) for one in fragments]).items():
+        shape = text[start:end]
+        found = tuple(one for one in fragments if one.translate(MASK) in shape)
+        if len(shape) > LONGEST_SHAPE or b":::ML" in shape:
+            yield shape, Kind(found) if b":::ML" not in shape or _is_event_of_use(shape) else None
+        else:
+            pairs = (pair for part in found for pair in fragments[part])
+            patterns = [one for literal, one in pairs if literal.translate(MASK) in shape]
+            yield shape, kind_of(shape, found, patterns)
+
+
+def _hits(data: bytes, fragments: Iterable[bytes]) -> dict[int, list[Any]]:
     """Return, by where a line begins, where it ends and which fragments it holds."""
     find, rfind, size = data.find, data.rfind, len(data)
     hits: dict[int, list[Any]] = {}
