@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.records.foreign import origin
 from runner.records.foreign.digits import for_any_digits
@@ -42,8 +42,10 @@ _Signature = tuple[Any, Any]
 class Kind:
     """What all lines of a shape are."""
 
-    fragments: tuple[bytes, ...]
-    """The texts by which such a line was found."""
+    patterns: tuple[tuple[bytes, Pattern], ...] = ()
+    """What may match them, each with a text that the line has to hold."""
+    mlperf: bool = False
+    """Whether they are MLPerf events."""
     family: str = ""
     """Equal for shapes with the same fields, whatever the lengths of their numbers."""
     fixed: Callable[[bytes], Any] = lambda _: object()
@@ -56,16 +58,16 @@ class Kind:
     """Whether each line is read."""
 
 
-def kind_of(shape: bytes, fragments: tuple[bytes, ...], patterns: Sequence[Pattern]) -> Kind | None:
-    """Say what lines of a shape are that patterns may match; None if none does, whatever the digits are."""
-    every = Kind(fragments)
+def kind_of(shape: bytes, patterns: tuple[tuple[bytes, Pattern], ...]) -> Kind | None:
+    """Say what lines of a shape are that some patterns may match; None if none does, whatever the digits are."""
+    every = Kind(patterns)
     try:
         line = shape.decode()
     except UnicodeDecodeError:
         return every
     who, text = origin.split(line)
     found: list[tuple[Pattern, re.Match[str]]] = []
-    for pattern in patterns:
+    for _, pattern in patterns:
         wide = for_any_digits(pattern.regex)
         if wide is pattern.regex and not pattern.after:
             found += [(pattern, one) for one in pattern.matches(text)]
@@ -87,7 +89,8 @@ def kind_of(shape: bytes, fragments: tuple[bytes, ...], patterns: Sequence[Patte
     fixed = [places[name] for name in sorted(names & _FIRST_COUNTS)]
     fixed += [slice(*(len(line[:at].encode()) for at in span)) for span in origin.writer_spans(line)]
     return Kind(
-        fragments,
+        patterns,
+        False,
         sys.intern(repr(([id(pattern) for pattern, _ in found], who.kinds, sorted(names)))),
         itemgetter(*fixed) if fixed else lambda _: None,
         places.get("epoch"),
@@ -98,107 +101,134 @@ def kind_of(shape: bytes, fragments: tuple[bytes, ...], patterns: Sequence[Patte
     )
 
 
-@dataclass
-class _Run:
-    """Lines of one signature with no other candidate between them."""
+class _Place(NamedTuple):
+    """What the order of lines of different groups can matter for."""
 
-    signature: _Signature
+    epoch: bytes | None
+    trains: bool
+    steps: bool
+    """Whether they say how far the epoch is."""
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Lines with one signature."""
+
+    kind: Kind
+    place: _Place
     first: int
+    last: int = 0
+    lines: int = 0
+    chosen: set[int] = field(default_factory=set)
+
+
+class _Move(NamedTuple):
+    """Where a line follows on one with another place."""
+
+    before: _Group | None
     last: int
-    lines: int = 1
+    group: _Group
+    index: int
 
 
 def to_read(kinds: Sequence[Kind | None], lines: Sequence[bytes]) -> dict[int, int]:
     """Return, by their index, the lines that have to be read, and how many lines each stands for."""
-    runs = _runs(kinds, lines)
-    chosen: dict[_Signature, set[int]] = {}
-    count: dict[_Signature, int] = {}
-    for run in runs:
-        chosen.setdefault(run.signature, {run.first})
-        count[run.signature] = count.get(run.signature, 0) + run.lines
-    last = {run.signature: run.last for run in runs}
-    for signature, index in last.items():
-        chosen[signature].add(index)
-    for signature, index in (*_changes(runs, kinds, lines), *_last_step(runs, kinds, lines)):
-        chosen[signature].add(index)
-    for signature in [one for one, index in last.items() if _has_no_time(chosen[one], kinds[index], lines)]:
-        chosen[signature].update(_all_of(signature, runs, kinds))
+    groups, moves = _groups(kinds, lines)
+    for group in groups.values():
+        group.chosen |= {group.first, group.last}
+    _choose_changes(moves)
+    if any(group.place.steps for group in groups.values()):
+        _choose_last_step(groups, kinds, lines)
+    for signature, group in groups.items():
+        if group.kind.stamped and _has_no_time(lines[group.first], lines[group.last]):
+            group.chosen.update(_all_of(signature, kinds, lines))
     found = {}
-    for signature, indexes in chosen.items():
-        found |= dict.fromkeys(indexes, 1)
-        found[min(indexes)] += count[signature] - len(indexes)
+    for group in groups.values():
+        found |= dict.fromkeys(group.chosen, 1)
+        found[group.first] += group.lines - len(group.chosen)
     return found
 
 
-def _runs(kinds: Sequence[Kind | None], lines: Sequence[bytes]) -> list[_Run]:
-    """This loop sees every line."""
-    runs: list[_Run] = []
+def _groups(kinds: Sequence[Kind | None], lines: Sequence[bytes]) -> tuple[dict[_Signature, _Group], list[_Move]]:
+    """Group the lines; this loop sees all of them."""
+    groups: dict[_Signature, _Group] = {}
+    moves: list[_Move] = []
+    places: dict[_Place, _Place] = {}
     signature: Any = None
+    group: Any = None
+    last = 0
     for index, kind in enumerate(kinds):
         if kind is None:
             continue
         new = (kind.family, kind.fixed(lines[index]))
         if new != signature:
-            runs.append(run := _Run(new, index, index))
-            signature = new
-        else:
-            run.last = index
-            run.lines += 1
-    return runs
+            signature, before = new, group
+            if before:
+                before.last = last
+            group = groups.get(new)
+            if group is None:
+                epoch = lines[index][kind.epoch] if kind.epoch else None
+                place = _Place(epoch, kind.trains, kind.done is not None)
+                group = groups[new] = _Group(kind, places.setdefault(place, place), index)
+            if before is None or group.place is not before.place or kind.every:
+                moves.append(_Move(before, last, group, index))
+        group.lines += 1
+        last = index
+    if group:
+        group.last = last
+    return groups, moves
 
 
-def _changes(runs: list[_Run], kinds: Sequence[Any], lines: Sequence[bytes]) -> list[tuple[_Signature, int]]:
-    """Return where the epoch changes: the line itself, and the lines of the training on both sides."""
-    found: list[tuple[_Signature, int]] = []
+def _choose_changes(moves: list[_Move]) -> None:
+    """Choose the lines where the epoch changes, and the lines of the training on both sides."""
     epoch: object = None
-    trained: tuple[_Run, object] | None = None
-    for run in runs:
-        kind: Kind = kinds[run.first]
-        if kind.every:
+    trained: tuple[_Group, int] | None = None
+    trained_at: object = None
+    for before, last, group, index in moves:
+        every = group.kind.every
+        if before and (before.place.trains or before.kind.every):
+            trained = (before, last)
+        if every:
             epoch = object()  # it may say one
-        elif kind.epoch:
-            before, epoch = epoch, lines[run.first][kind.epoch]
-            if before != epoch:
-                found.append((run.signature, run.first))
-        if kind.trains or kind.every:
-            place: object = object() if kind.every else (epoch, kind.done is None)
-            if trained and trained[1] != place:
-                found += [(trained[0].signature, trained[0].last), (run.signature, run.first)]
-            trained = (run, place)
-    return found
+        elif group.place.epoch is not None:
+            if epoch != group.place.epoch:
+                group.chosen.add(index)
+            epoch = group.place.epoch
+        if group.place.trains or every:
+            at: object = object() if every else (epoch, group.place.steps)
+            if trained and at != trained_at:
+                trained[0].chosen.add(trained[1])
+                group.chosen.add(index)
+            trained_at = at
 
 
-def _last_step(runs: list[_Run], kinds: Sequence[Any], lines: Sequence[bytes]) -> list[tuple[_Signature, int]]:
-    """Return the last two lines one after the other of which the second one is farther in the epoch."""
-    later: tuple[_Signature, int, int] | None = None
-    for run in reversed(runs):
-        if not (kinds[run.first].trains or kinds[run.first].every):
+def _choose_last_step(
+    groups: dict[_Signature, _Group], kinds: Sequence[Kind | None], lines: Sequence[bytes]
+) -> None:
+    """Choose the last two lines of the training, one after the other, of which the second is farther in the epoch."""
+    later: tuple[_Group, int, int] | None = None
+    for index in range(len(kinds) - 1, -1, -1):
+        kind = kinds[index]
+        if kind is None or not (kind.trains or kind.every):
             continue
-        for index in range(run.last, run.first - 1, -1):
-            kind: Kind | None = kinds[index]
-            if kind is None:
-                continue
-            if kind.done is None:
-                later = None
-                continue
-            done = int(lines[index][kind.done].replace(b",", b""))
-            if later and later[2] > done:
-                return [(run.signature, index), later[:2]]
-            later = (run.signature, index, done)
-    return []
+        if kind.done is None:
+            later = None
+            continue
+        group = groups[kind.family, kind.fixed(lines[index])]
+        done = int(lines[index][kind.done].replace(b",", b""))
+        if later and later[2] > done:
+            group.chosen.add(index)
+            later[0].chosen.add(later[1])
+            return
+        later = (group, index, done)
 
 
-def _has_no_time(indexes: set[int], kind: Kind | None, lines: Sequence[bytes]) -> bool:
-    """Whether a first or a last line has a time stamp that is none, as 25:00:00."""
-    if not (kind and kind.stamped):
-        return False
-    ends = (min(indexes), max(indexes))
-    return any(origin.split(lines[index].decode())[0].time is None for index in ends)
+def _has_no_time(*lines: bytes) -> bool:
+    """Whether one of some lines has a time stamp that is none, as 25:00:00."""
+    return any(origin.split(line.decode())[0].time is None for line in lines)
 
 
-def _all_of(signature: _Signature, runs: list[_Run], kinds: Sequence[Kind | None]) -> list[int]:
-    found: list[int] = []
-    for run in runs:
-        if run.signature == signature:
-            found += [index for index in range(run.first, run.last + 1) if kinds[index]]
-    return found
+def _all_of(signature: _Signature, kinds: Sequence[Kind | None], lines: Sequence[bytes]) -> list[int]:
+    return [
+        index for index, kind in enumerate(kinds) if kind and (kind.family, kind.fixed(lines[index])) == signature
+    ]

@@ -81,7 +81,7 @@ def read_stream(
 def _read_candidate(candidate: Candidate, facts: Facts) -> None:
     """Try the patterns that may match a line."""
     who, text = origin.split(candidate.text)
-    if candidate.mlperf:
+    if not candidate.patterns:
         for event in mlperf.events(candidate.text):
             facts.add_event(event, candidate.line, who)
     records: dict[str, Record] = {}

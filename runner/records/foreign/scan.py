@@ -31,15 +31,13 @@ _COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st", b"Loss")
 _KEY = b'"key": "'
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
 _KEYS |= {b"number_of_nodes"}
-_LONGEST_FRAGMENT = 12
+_LONGEST_FRAGMENT = 40
 _SAMPLE = 8_192
 """Bytes at the beginning of a block that show how many of its lines hold a fragment."""
-_DENSE = 3
-"""Lines with a fragment in the sample, from which on lines are looked at by their shape: that takes longer for others."""
+_DENSE = 20
+"""Lines with a fragment in the sample, from which on it takes less time to look at the shape of every line."""
 _MOST_SHAPES = 20_000
 _Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
-_Found = tuple[int, bytes, "Iterable[bytes]", int]
-"""Where a line begins, the line, its fragments, and how many lines it stands for."""
 
 
 class Candidate(NamedTuple):
@@ -50,7 +48,7 @@ class Candidate(NamedTuple):
     before: str
     """The line before it."""
     patterns: list[Pattern]
-    mlperf: bool
+    """None in a line with an MLPerf event."""
     cut: bool
     lines: int
     """How many lines it stands for."""
@@ -100,35 +98,38 @@ class Scanner:
         data = block.data
         # A carriage return ends a line here, of the same length; lines are counted in what was read.
         text = data.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in data else data
-        dense = len(_hits(text[:_SAMPLE], fragments)) >= _DENSE
-        line, counted = block.line, 0
-        for start, raw, found, lines in (self._by_shapes if dense else _by_hits)(text, fragments):
-            mlperf = b":::ML" in raw
-            if mlperf and not _is_event_of_use(raw):
-                continue
-            patterns = [one for part in found for literal, one in fragments[part] if literal in raw and not mlperf]
-            if not (patterns or mlperf):
-                continue
-            line += data.count(b"\n", counted, start)
+        number, counted = block.line, 0
+        for start, line, patterns, lines in self._lines(text, fragments):
+            number += data.count(b"\n", counted, start)
             counted = start
             before = self._before(data, start) if any(one.after for one in patterns) else ""
-            yield Candidate(line, text_of(raw[:LONGEST]), before, patterns, mlperf, len(raw) > LONGEST, lines)
+            yield Candidate(number, text_of(line[:LONGEST]), before, patterns, len(line) > LONGEST, lines)
         self._last = data[-LINE:]
 
-    def _by_shapes(self, text: bytes, fragments: _Fragments) -> Iterator[_Found]:
-        """Yield the lines that have to be read, where many hold a fragment."""
+    def _lines(self, text: bytes, fragments: _Fragments) -> Iterator[tuple[int, bytes, list[Pattern], int]]:
+        """Yield the lines that have to be read: where each begins, what may match it, how many it stands for."""
+        starts: list[int] | None = None
+        if len(_hits(text[:_SAMPLE], fragments)) < _DENSE:
+            hits = _hits(text, fragments)
+            starts = sorted(hits)
+            lines = [text[start : hits[start]] for start in starts]
+            shapes = [line.translate(MASK) for line in lines]
+        else:
+            lines = text.split(b"\n")
+            shapes = text.translate(MASK).split(b"\n")
         known = self._known[fragments is self._all]
-        lines = text.split(b"\n")
-        shapes = text.translate(MASK).split(b"\n")
         if fresh := set(shapes).difference(known):
             known |= dict.fromkeys(fresh)
             known |= _kinds(fresh, fragments)
-        kinds = list(map(known.get, shapes))
-        start = before = 0
-        for index, count in sorted(to_read(kinds, lines).items()):
-            start += sum(map(len, lines[before:index])) + index - before
-            before = index
-            yield start, lines[index], known[shapes[index]].fragments, count
+        start = last = 0
+        for index, count in sorted(to_read(list(map(known.get, shapes)), lines).items()):
+            start += sum(map(len, lines[last:index])) + index - last
+            last = index
+            line = lines[index]
+            kind = known[shapes[index]]
+            patterns = [pattern for literal, pattern in kind.patterns if literal in line]
+            if patterns or kind.mlperf:
+                yield starts[index] if starts else start, line, patterns, count
         if len(known) > _MOST_SHAPES:
             known.clear()
         for shape in fresh:
@@ -140,45 +141,35 @@ class Scanner:
         return text_of(before.rstrip(b"\r\n").rpartition(b"\n")[2])
 
 
-def _by_hits(text: bytes, fragments: _Fragments) -> Iterator[_Found]:
-    """Yield the lines that hold a fragment."""
-    hits = _hits(text, fragments)
-    for start in sorted(hits):
-        end, *found = hits[start]
-        yield start, text[start:end], found, 1
-
-
 def _kinds(shapes: Iterable[bytes], fragments: _Fragments) -> Iterator[tuple[bytes, Kind | None]]:
     """Yield the shapes that hold a fragment, with what lines of that shape are."""
     text = b"\n".join(shapes)
-    for start, (end, *_) in _hits(text, [one.translate(MASK) for one in fragments]).items():
+    for start, end in _hits(text, [one.translate(MASK) for one in fragments]).items():
         shape = text[start:end]
-        found = tuple(one for one in fragments if one.translate(MASK) in shape)
-        if len(shape) > LONGEST_SHAPE or b":::ML" in shape:
-            yield shape, Kind(found) if b":::ML" not in shape or _is_event_of_use(shape) else None
-        else:
-            pairs = (pair for part in found for pair in fragments[part])
-            patterns = [one for literal, one in pairs if literal.translate(MASK) in shape]
-            yield shape, kind_of(shape, found, patterns)
+        if b":::ML" in shape:
+            yield shape, Kind(mlperf=True) if _is_event_of_use(shape) else None
+            continue
+        found = (pair for fragment, pairs in fragments.items() if fragment.translate(MASK) in shape for pair in pairs)
+        patterns = tuple(pair for pair in found if pair[0].translate(MASK) in shape)
+        if len(shape) > LONGEST_SHAPE:
+            yield shape, Kind(patterns)
+        elif patterns:
+            yield shape, kind_of(shape, patterns)
 
 
-def _hits(data: bytes, fragments: Iterable[bytes]) -> dict[int, list[Any]]:
-    """Return, by where a line begins, where it ends and which fragments it holds."""
-    find, rfind, size = data.find, data.rfind, len(data)
-    hits: dict[int, list[Any]] = {}
+def _hits(text: bytes, fragments: Iterable[bytes]) -> dict[int, int]:
+    """Return, by where a line with a fragment begins, where it ends."""
+    find, rfind, size = text.find, text.rfind, len(text)
+    hits: dict[int, int] = {}
     for fragment in fragments:
-        end = 0
         at = find(fragment)
+        end = 0
         while at >= 0:
             start = rfind(b"\n", end, at) + 1 or end
-            known = hits.get(start)
-            if known:
-                known.append(fragment)
-                end = known[0]
-            else:
+            end = hits.get(start, -1)
+            if end < 0:
                 end = find(b"\n", at)
-                end = size if end < 0 else end
-                hits[start] = [end, fragment]
+                end = hits[start] = size if end < 0 else end
             at = find(fragment, end)
     return hits
 
