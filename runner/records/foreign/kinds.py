@@ -56,6 +56,16 @@ class Kind:
     stamped: bool = False
     every: bool = True
     """Whether each line is read."""
+    unless: tuple[re.Pattern[str], ...] = ()
+    """Patterns that look at the digits themselves: lines that none of them matches are of the other kind."""
+    other: Kind | None = None
+    begins: int = 0
+    """Where lines begin after the prefixes of launchers."""
+
+    def of(self, line: bytes) -> Kind | None:
+        """Return the kind of a line of this shape."""
+        text = line[self.begins :].decode()
+        return self if any(one.search(text) for one in self.unless) else self.other
 
 
 def kind_of(shape: bytes, patterns: tuple[tuple[bytes, Pattern], ...]) -> Kind | None:
@@ -65,16 +75,26 @@ def kind_of(shape: bytes, patterns: tuple[tuple[bytes, Pattern], ...]) -> Kind |
         line = shape.decode()
     except UnicodeDecodeError:
         return every
-    who, text = origin.split(line)
+    text = origin.split(line)[1]
     found: list[tuple[Pattern, re.Match[str]]] = []
+    unless: list[re.Pattern[str]] = []
     for _, pattern in patterns:
         wide = for_any_digits(pattern.regex)
-        if wide is pattern.regex and not pattern.after:
+        if pattern.after and (wide is None or wide.search(text)):
+            return every
+        if wide is pattern.regex:
             found += [(pattern, one) for one in pattern.matches(text)]
         elif wide is None or wide.search(text):
-            return every
-    if not found:
-        return None
+            unless.append(pattern.regex)
+    kind = _kind(every, line, found) if found else None
+    if unless and kind is not every:
+        return Kind(patterns, unless=tuple(unless), other=kind, begins=len(line[: len(line) - len(text)].encode()))
+    return kind
+
+
+def _kind(every: Kind, line: str, found: list[tuple[Pattern, re.Match[str]]]) -> Kind:
+    """Say what lines are that match as this one does."""
+    who, text = origin.split(line)
     spans: dict[str, tuple[int, int]] = {}
     for pattern, one in found:
         for name, (start, end) in ((name, one.span(name)) for name in one.groupdict() if one[name] is not None):
@@ -89,7 +109,7 @@ def kind_of(shape: bytes, patterns: tuple[tuple[bytes, Pattern], ...]) -> Kind |
     fixed = [places[name] for name in sorted(names & _FIRST_COUNTS)]
     fixed += [slice(*(len(line[:at].encode()) for at in span)) for span in origin.writer_spans(line)]
     return Kind(
-        patterns,
+        every.patterns,
         False,
         sys.intern(repr(([id(pattern) for pattern, _ in found], who.kinds, sorted(names)))),
         itemgetter(*fixed) if fixed else lambda _: None,

@@ -19,7 +19,7 @@ from runner.records.foreign.lines import LONGEST, text_of
 from runner.records.foreign.pattern import LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from runner.records.foreign.dialect import Pattern
     from runner.records.foreign.lines import Block
@@ -37,7 +37,7 @@ _SAMPLE = 8_192
 _DENSE = 20
 """Lines with a fragment in the sample, from which on it takes less time to look at the shape of every line."""
 _MOST_SHAPES = 20_000
-_Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
+Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
 
 
 class Candidate(NamedTuple):
@@ -58,8 +58,8 @@ class Scanner:
     """Finds candidates in blocks, which are given in their order."""
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
-        self._everywhere: _Fragments = {fragment: [] for fragment in _COMMON}
-        self._ends: _Fragments = {b"submission_benchmark": [], b"number_of_": []}
+        self._everywhere: Fragments = {fragment: [] for fragment in _COMMON}
+        self._ends: Fragments = {b"submission_benchmark": [], b"number_of_": []}
         ordered = sorted(patterns, key=lambda one: (not one.everywhere, len(one.literals[0])))
         for pattern in ordered:
             texts = [text.encode() for text in pattern.literals]
@@ -94,60 +94,69 @@ class Scanner:
         while self._waiting:
             yield from self._search(self._waiting.popleft(), self._all)
 
-    def _search(self, block: Block, fragments: _Fragments) -> Iterator[Candidate]:
+    def _search(self, block: Block, fragments: Fragments) -> Iterator[Candidate]:
         data = block.data
         # A carriage return ends a line here, of the same length; lines are counted in what was read.
         text = data.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in data else data
         number, counted = block.line, 0
-        for start, line, patterns, lines in self._lines(text, fragments):
+        for start, line, patterns, lines in self.lines(text, fragments):
             number += data.count(b"\n", counted, start)
             counted = start
             before = self._before(data, start) if any(one.after for one in patterns) else ""
             yield Candidate(number, text_of(line[:LONGEST]), before, patterns, len(line) > LONGEST, lines)
         self._last = data[-LINE:]
 
-    def _lines(self, text: bytes, fragments: _Fragments) -> Iterator[tuple[int, bytes, list[Pattern], int]]:
+    def lines(self, text: bytes, fragments: Fragments) -> Iterator[tuple[int, bytes, list[Pattern], int]]:
         """Yield the lines that have to be read: where each begins, what may match it, how many it stands for."""
-        starts: list[int] | None = None
-        if len(_hits(text[:_SAMPLE], fragments)) < _DENSE:
-            hits = _hits(text, fragments)
-            starts = sorted(hits)
-            lines = [text[start : hits[start]] for start in starts]
-            shapes = [line.translate(MASK) for line in lines]
-        else:
-            lines = text.split(b"\n")
-            shapes = text.translate(MASK).split(b"\n")
+        lines, shapes, starts = _split(text, fragments)
         known = self._known[fragments is self._all]
         if fresh := set(shapes).difference(known):
             known |= dict.fromkeys(fresh)
             known |= _kinds(fresh, fragments)
-        start = last = 0
-        for index, count in sorted(to_read(list(map(known.get, shapes)), lines).items()):
-            start += sum(map(len, lines[last:index])) + index - last
-            last = index
-            line = lines[index]
+        kinds = list(map(known.get, shapes))
+        if any(kind and kind.unless for kind in set(kinds)):
+            kinds = [kind.of(line) if kind and kind.unless else kind for kind, line in zip(kinds, lines, strict=True)]
+        for index, count in sorted(to_read(kinds, lines).items()):
             kind = known[shapes[index]]
-            patterns = [pattern for literal, pattern in kind.patterns if literal in line]
-            if patterns or kind.mlperf:
-                yield starts[index] if starts else start, line, patterns, count
+            patterns = [pattern for literal, pattern in kind.patterns if literal in lines[index]] if kind else []
+            if patterns or (kind and kind.mlperf):
+                yield starts(index), lines[index], patterns, count
+        for shape in [one for one in fresh if len(one) > LONGEST_SHAPE]:
+            del known[shape]
         if len(known) > _MOST_SHAPES:
             known.clear()
-        for shape in fresh:
-            if len(shape) > LONGEST_SHAPE:
-                known.pop(shape, None)
 
     def _before(self, data: bytes, start: int) -> str:
         before = data[max(0, start - LINE) : start] or self._last
         return text_of(before.rstrip(b"\r\n").rpartition(b"\n")[2])
 
 
-def _kinds(shapes: Iterable[bytes], fragments: _Fragments) -> Iterator[tuple[bytes, Kind | None]]:
+def _split(text: bytes, fragments: Fragments) -> tuple[list[bytes], list[bytes], Callable[[int], int]]:
+    """Return the lines that hold a fragment, or all if those are many; their shapes; and where each begins."""
+    if len(_hits(text[:_SAMPLE], fragments)) < _DENSE:
+        hits = _hits(text, fragments)
+        starts = sorted(hits)
+        lines = [text[start : hits[start]] for start in starts]
+        return lines, [line.translate(MASK) for line in lines], starts.__getitem__
+    lines = text.split(b"\n")
+    begun = start = 0
+
+    def starts_at(index: int) -> int:
+        nonlocal begun, start
+        start += sum(map(len, lines[begun:index])) + index - begun
+        begun = index
+        return start
+
+    return lines, text.translate(MASK).split(b"\n"), starts_at
+
+
+def _kinds(shapes: Iterable[bytes], fragments: Fragments) -> Iterator[tuple[bytes, Kind | None]]:
     """Yield the shapes that hold a fragment, with what lines of that shape are."""
     text = b"\n".join(shapes)
     for start, end in _hits(text, [one.translate(MASK) for one in fragments]).items():
         shape = text[start:end]
         if b":::ML" in shape:
-            yield shape, Kind(mlperf=True) if _is_event_of_use(shape) else None
+            yield shape, Kind(mlperf=True) if is_event_of_use(shape) else None
             continue
         found = (pair for fragment, pairs in fragments.items() if fragment.translate(MASK) in shape for pair in pairs)
         patterns = tuple(pair for pair in found if pair[0].translate(MASK) in shape)
@@ -174,7 +183,7 @@ def _hits(text: bytes, fragments: Iterable[bytes]) -> dict[int, int]:
     return hits
 
 
-def _is_event_of_use(line: bytes) -> bool:
+def is_event_of_use(line: bytes) -> bool:
     """Whether an MLPerf line is worth to be decoded: most are not."""
     if line.count(_KEY) == 1:
         at = line.find(_KEY) + len(_KEY)
