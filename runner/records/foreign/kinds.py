@@ -34,7 +34,7 @@ _LAST_COUNTS = {"train_loss", "run_loss", "step", "steps", "done", "total", "wal
 _FIRST_COUNTS = {"epoch", "epochs", "rank", "backend", "speedup", "nnodes"}
 """Fields of which each different value counts, and where it was said first."""
 _HUGE = re.compile(r"[eE][-+]?0{3}")
-"""An exponent that may make a number infinite, which is no value of most fields."""
+"""An exponent that can make a number infinite, which is no value of most fields."""
 _Signature = tuple[Any, Any]
 
 
@@ -96,11 +96,15 @@ def _kind(every: Kind, line: str, found: list[tuple[Pattern, re.Match[str]]]) ->
     """Say what lines are that match as this one does."""
     who, text = origin.split(line)
     spans: dict[str, tuple[int, int]] = {}
+    begins = len(line) - len(text)
     for pattern, one in found:
-        for name, (start, end) in ((name, one.span(name)) for name in one.groupdict() if one[name] is not None):
-            if name in spans or _HUGE.search(one[name]):
-                return every
-            spans[name] = (start + len(line) - len(text), end + len(line) - len(text))
+        values = pattern.fields(one)
+        for name, word in one.groupdict().items():
+            if word is None:
+                continue
+            if name in spans or name not in values or _HUGE.search(word):
+                return every  # read twice in one line, or perhaps no value
+            spans[name] = (one.start(name) + begins, one.end(name) + begins)
     names = spans.keys()
     dialects = {pattern.dialect.name for pattern, _ in found}
     if len(dialects) > 1 or names - _LAST_COUNTS - _FIRST_COUNTS or any(one.sets for one, _ in found):
