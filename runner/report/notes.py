@@ -18,7 +18,7 @@ def notes(block: Block) -> list[str]:
     found = [note for row in block.rows for note in _of_row(row)]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
-    return [*found, *_bytes_moved(block), *_load(block), *_skipped(block), *_published(block)]
+    return [*found, *_sources(block), *_bytes_moved(block), *_load(block), *_skipped(block), *_published(block)]
 
 
 def _of_row(row: Row) -> list[str]:
@@ -36,6 +36,22 @@ def _of_row(row: Row) -> list[str]:
         found.append(f"{name}: started by hand, so no runner supervised it: {by_hand} of {len(row.runs)} runs")
     if row.first.device == "cpu" and 0 < row.first.cores < row.first.processes:
         found.append(f"{name}: {row.first.processes} processes share {row.first.cores} cores")
+    return found
+
+
+def _sources(block: Block) -> list[str]:
+    """Say where the figures of a program are from that knows nothing of the kit, and what it does not count."""
+    told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
+    if not told:
+        return []
+    found = []
+    for figure in (block.first.measure, "final_accuracy"):
+        places = dict.fromkeys(f"{sources[figure]} ({name})" for name, sources in told if figure in sources)
+        everywhere = {sources.get(figure) for _, sources in told}
+        if places:
+            found.append(f"{figure} from {everywhere.pop() if len(everywhere) == 1 else ', '.join(places)}")
+    scaling = block.first.scaling
+    found.append(f"the program's output does not count its work: {scaling} scaling is what the definition declares")
     return found
 
 
