@@ -8,7 +8,7 @@ from runner import __version__
 from runner.core.text import one_line
 from runner.report.page import style
 from runner.report.page.details import DetailReader
-from runner.report.page.section import Section, draw, section_of
+from runner.report.page.section import Section, Size, draw, section_of
 from runner.report.page.select import HERE
 from runner.report.page.subject import Subject
 
@@ -29,6 +29,7 @@ _BYTES_OF_A_PLOT = 4_000
 """The fewest that one has."""
 _RESERVED = 60_000
 """Bytes kept for the head of the page and for the list of what is not on it."""
+_SIZES = (Size(200, 20), Size(60, 8), Size(20, 3))
 _MOST_NAMED = 300
 _MOST_NOTES = 50
 
@@ -52,8 +53,7 @@ def make_page(selection: Selection, title: str) -> Page:
     room, plots = MOST_BYTES - _RESERVED, MOST_PLOTS
     for turn, place in enumerate(order):  # the newest first, in case not all fit
         subject = Subject(blocks[place], reader, plot_prefix(place, blocks[place].first.experiment))
-        section = section_of(subject, place + 1)
-        bare = _render(environment, section)
+        section, bare = _fitting(environment, subject, place + 1, room)
         if len(bare) > room:
             left_out.append(section)
             continue
@@ -68,6 +68,16 @@ def make_page(selection: Selection, title: str) -> Page:
         made[place] = section, text.decode()
     shown = [made[place] for place in sorted(made)]
     return _whole(environment, selection, shown, left_out, title, reader.left_out)
+
+
+def _fitting(environment: Environment, subject: Subject, number: int, room: int) -> tuple[Section, bytes]:
+    """Lay a block out without plots, with fewer rows and runs if it does not fit."""
+    for size in _SIZES:
+        section = section_of(subject, number, size)
+        bare = _render(environment, section)
+        if len(bare) <= room:
+            break
+    return section, bare
 
 
 def _whole(

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from runner.report.run_summary import RunSummary
     from runner.report.statistics import Estimate
 
-MOST_ROWS = 200
-MOST_RUNS_OF_A_CELL = 20
-
 
 class Line(NamedTuple):
     """One line of the table: the texts of its cells, where its runs are listed, and the last cell's kind."""
@@ -80,11 +77,18 @@ class Section:
     more_plots: bool = False
 
 
-def section_of(subject: Subject, number: int) -> Section:
+class Size(NamedTuple):
+    """How many rows of a block are shown, and how many runs of each cell are listed."""
+
+    rows: int
+    runs: int
+
+
+def section_of(subject: Subject, number: int, size: Size) -> Section:
     """Lay out a block, without its plots."""
     block, table = subject.block, to_table(subject.block)
     anchor = f"b{number}"
-    rows = block.rows[:MOST_ROWS]
+    rows = block.rows[: size.rows]
     axes = list(block.first.axes)
     names = [f"{anchor}c{place}" for place in range(len(rows))]
     head, lines = _without_empty(
@@ -100,7 +104,7 @@ def section_of(subject: Subject, number: int) -> Section:
         ],
         [_cells(row, axes) for row in rows],
     )
-    shared, differing = _provenance(subject, [run for row in rows for run in row.runs[:MOST_RUNS_OF_A_CELL]])
+    shared, differing = _provenance(subject, [run for row in rows for run in row.runs[: size.runs]])
     compared = [row for row in rows if row.claimed != "the baseline"]
     return Section(
         anchor=anchor,
@@ -117,7 +121,7 @@ def section_of(subject: Subject, number: int) -> Section:
         notes=table.notes,
         shared=shared,
         differing=differing,
-        cells=[_cell(subject, row, name, differing) for row, name in zip(rows, names, strict=True)],
+        cells=[_cell(subject, row, name, differing, size.runs) for row, name in zip(rows, names, strict=True)],
         runs=sum(len(row.runs) for row in block.rows),
         rows_left_out=len(block.rows) - len(rows),
     )
@@ -233,8 +237,8 @@ def _provenance(subject: Subject, runs: list[RunSummary]) -> tuple[list[tuple[st
     return [(name, value) for name, value in shared if value], [name for name in names if len(values[name]) > 1]
 
 
-def _cell(subject: Subject, row: Row, anchor: str, differing: list[str]) -> Cell:
-    runs = row.runs[:MOST_RUNS_OF_A_CELL]
+def _cell(subject: Subject, row: Row, anchor: str, differing: list[str], most: int) -> Cell:
+    runs = row.runs[:most]
     read = [subject.reader(run) for run in runs]
     listed = [
         ListedRun(

@@ -135,7 +135,8 @@ def test_a_block_of_very_many_cells_and_runs_stays_below_a_megabyte(results: Pat
         make.run(results, 10.0 + variant, axes={"a_long_name_of_an_axis": f"{variant} " + "x" * 150})
     page = page_of(results)
     assert len(page.encode()) <= MOST_BYTES
-    assert "100 more rows are in" in page
+    assert re.search(r"(100|240|280) more rows are in", page)
+    assert len(re.findall(r'<tr id="b1c\d+r0">', page)) in (200, 60, 20)
 
 
 def test_no_runs_are_a_page_that_says_so(results: Path) -> None:
