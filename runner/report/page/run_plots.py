@@ -254,5 +254,5 @@ def _how_busy(drawn: Drawn, name: str, highest: list[tuple[float, str]]) -> str:
     means = {row.first.cell: row.load[name] for row, _ in drawn if name in row.load}
     said = ", ".join(f"{cell} {mean:.0f}%" for cell, mean in means.items())
     full = [cell for cell, mean in means.items() if mean >= _BUSY]
-    end = f" {listing(full)} leaves nothing free: more processes would share what there is." if full else ""
+    end = f" With {listing(full)} nothing of it is free: more processes would share what there is." if full else ""
     return f"Mean while training: {said}.{end}" if said else f"At most {most:.0f}%, with {cell}."

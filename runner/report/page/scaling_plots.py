@@ -169,7 +169,8 @@ def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]])
         )
     left_out = len(subject.measured) - len(bars)
     more = f" {left_out} more cells are in the table." if left_out else ""
-    what = "Only training is compared; the rest does not shrink with more processes." if timed == "train" else ""
+    compared = subject.block.first.measure == "train_seconds" and timed == "train"
+    what = "Only training is compared; the rest does not shrink with more processes." if compared else ""
     return f"{'; '.join(words)}. {what}{more}".strip()
 
 

@@ -120,7 +120,7 @@ def series(number: int) -> dict[str, Any]:
     """Return colour, marker and dash of a series, as `plot` takes them; the first is the widest, to be seen below."""
     place = number % MOST_SERIES
     look = {"color": SERIES[place], "marker": MARKERS[place], "linestyle": DASHES[place], "markeredgecolor": PAPER}
-    return {**look, "linewidth": 3.2 - 0.36 * place, "markersize": 8.5 - 0.7 * place}
+    return {**look, "linewidth": 2.6 - 0.28 * place, "markersize": 7.5 - 0.6 * place}
 
 
 def finish(figure: Figure, axes: Axes, left: float = _LEFT) -> None:
