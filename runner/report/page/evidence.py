@@ -256,16 +256,7 @@ def _line(step: Step) -> list[str]:
 
 def _findings(block: Block, steps: list[Step], reader: DetailReader) -> list[str]:
     """Say what the table comes to: how far it scales, what may be claimed, and what was spent."""
-    far = [step for step in steps if step.efficiency.value >= ENOUGH]
-    widest = max(far, key=lambda step: step.row.first.processes, default=None)
-    found = []
-    if widest and widest.row is not widest.base:
-        found.append(
-            f"The efficiency is {ENOUGH:.0%} or more up to {widest.row.first.cell} "
-            f"({widest.efficiency.value:.0%}, {show_ratio(widest.speedup.value)} times as fast as the baseline)."
-        )
-    elif len(steps) > 1:
-        found.append(f"No larger layout than the baseline reaches an efficiency of {ENOUGH:.0%}.")
+    found = _how_far([step for step in steps if step.row is not step.base])
     others = [step for step in steps if step.row is not step.base]
     claimed = [step.row.first.cell for step in others if step.row.claimed is True]
     if claimed:
@@ -279,6 +270,24 @@ def _findings(block: Block, steps: list[Step], reader: DetailReader) -> list[str
     if known:
         found.append(f"These {len(known)} runs took {sum(known):.3g} node-hours.")
     return found
+
+
+def _how_far(others: list[Step]) -> list[str]:
+    """Say up to which cell the efficiency is enough, by the low end of its interval; without one nothing is shown."""
+    enough = [step for step in others if (step.efficiency.low or 0.0) >= ENOUGH]
+    if enough:
+        widest = max(enough, key=lambda step: step.row.first.processes)
+        efficiency, faster = widest.efficiency, show_ratio(widest.speedup.value)
+        reached = f"{efficiency.value:.0%}, 95% interval from {efficiency.low:.0%}; {faster} times as fast"
+        return [f"The efficiency is {ENOUGH:.0%} or more up to {widest.row.first.cell} ({reached} as the baseline)."]
+    perhaps = max(others, key=lambda step: step.efficiency.value, default=None)
+    if perhaps is None:
+        return []
+    efficiency, cell = perhaps.efficiency, perhaps.row.first.cell
+    if efficiency.value < ENOUGH:
+        return [f"No larger layout than the baseline reaches an efficiency of {ENOUGH:.0%}; {cell} is nearest to it."]
+    why = "there is no interval" if efficiency.low is None else f"its interval begins at {efficiency.low:.0%}"
+    return [f"The efficiency of {cell} is {efficiency.value:.0%}, but {why}: {ENOUGH:.0%} is not shown."]
 
 
 def _left_out(steps: int, blocks: list[Block]) -> str:

@@ -48,6 +48,7 @@ def test_it_states_scaling_baseline_node_hours_and_what_may_be_claimed(results: 
         assert "Strong scaling" in text
         assert "1x1, one process, 10.00 s" in text
         assert "1x2 (83" in text
+        assert "95" in text.partition("1x2 (83")[2][:20], "by the low end of the interval"
         assert "Claimed, with three runs or more on both sides" in text
     assert r"\includegraphics[width=0.68\linewidth]{a-page_1-speed-up.pdf}" in latex
     assert (results.parent / "a-page_1-speed-up.pdf").read_bytes().startswith(b"%PDF")
@@ -72,6 +73,13 @@ def test_weak_scaling_compares_samples_per_second(results: Path, make: Make) -> 
     page, latex, _ = evidence_of(results)
     assert "<b>Weak scaling</b>: the batch of a process is the same" in page
     assert "Weak scaling: the batch of a process is the same" in latex
+
+
+def test_an_efficiency_that_its_interval_does_not_show_is_not_said_to_be_reached(results: Path, make: Make) -> None:
+    make_scaling(results, make, {"1x1": [10.0, 14.0, 8.0], "1x2": [6.0, 4.0, 9.0]})
+    page, _, _ = evidence_of(results)
+    assert re.search(r"The efficiency of 1x2 is 8\d%, but its interval begins at \d+%: 70% is not shown", page)
+    assert "or more up to" not in page
 
 
 def test_it_is_about_one_experiment_and_needs_a_complete_run(results: Path, make: Make) -> None:
