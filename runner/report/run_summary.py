@@ -12,6 +12,7 @@ from runner.core.text import listed, one_line
 from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
+from runner.report.disturbance import disturbances
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,6 +62,7 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     runner: dict[str, Any]
     by_hand: bool = False
     load: dict[str, float] = {}
+    disturbed: list[str] = []
 
     @property
     def cell(self) -> str:
@@ -113,6 +115,7 @@ def summary_of(record: Record) -> RunSummary:
         global_batch_size=count("global_batch_size", record.facts.get("global_batch_size")),
         bytes_moved=metrics.get("bytes_moved_per_step"),
         load=_load(record),
+        disturbed=disturbances(record),
         torch=one_line(first.get("torch", ""), _LONGEST_NAME),
         same={
             "image": _image(record),
