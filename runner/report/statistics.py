@@ -8,6 +8,7 @@ side its simulated coverage is that which it names; a bootstrap or mean +- sigma
 from __future__ import annotations
 
 import math
+import os
 import statistics
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -170,9 +171,18 @@ def noncentral_t_quantile(freedom: float, shift: float, share: float) -> float:
 
 @cache
 def _special() -> Any:
-    """Import SciPy's functions when the first interval is needed: that takes longer than most commands."""
-    import scipy.special  # noqa: PLC0415
+    """Import SciPy's functions when the first interval is needed: that takes longer than most commands.
 
+    Without the threads that NumPy's OpenBLAS starts at its import, and that nothing here uses, it takes a third less.
+    """
+    threads = os.environ.get("OPENBLAS_NUM_THREADS")
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    try:
+        import scipy.special  # noqa: PLC0415
+    finally:
+        del os.environ["OPENBLAS_NUM_THREADS"]
+        if threads is not None:
+            os.environ["OPENBLAS_NUM_THREADS"] = threads
     return scipy.special
 
 
