@@ -69,7 +69,17 @@ class Screen:
 
     def event(self, event: Event) -> None:
         """Take in an event of the run in progress."""
-        if self._progress is None or not self._progress.take(event) or self._console.is_terminal:
+        if self._progress is not None and self._progress.take(event):
+            self._show_progress()
+
+    def printed(self, line: bytes) -> None:
+        """Take in a line of the run in progress that is no event."""
+        if self._progress is not None and self._progress.take_printed(line):
+            self._show_progress()
+
+    def _show_progress(self) -> None:
+        """Say it into a pipe or a log file now and then; a terminal is drawn again by itself."""
+        if self._console.is_terminal or self._progress is None:
             return
         if time.monotonic() - self._said >= _PLAIN_SECONDS:
             self._said = time.monotonic()

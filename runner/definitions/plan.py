@@ -32,7 +32,7 @@ class Cell:
 
     def command(self) -> str:
         """Write the command of every node, in the form that a shell takes."""
-        return shlex.join(["torchrun", "-m", self.program.module, *self.program.argv(self.args)])
+        return shlex.join(["torchrun", *self.program.words, *self.program.argv(self.args)])
 
     @property
     def threads_per_process(self) -> int:

@@ -54,6 +54,7 @@ def describe_launch(
         argv=[node.argv for node in nodes],
         started=utc_now(),
         options=chosen,
+        dialects=experiment.dialects,
         **surroundings,
     )
 

@@ -78,9 +78,9 @@ def _surroundings(
             image = target.image(spec, observer.note)
             root, diff = plan.runs[0].experiment.root, ""
             of_programs = {}
-            for program in {run.cell.program.name for run in plan.runs}:
-                code, diff = provenance.describe_code(root, program)
-                of_programs[program] = {**describe_surroundings(code), "image": image}
+            for program in {run.cell.program.name: run.cell.program for run in plan.runs}.values():
+                code, diff = provenance.describe_code(root, program.sources(root))
+                of_programs[program.name] = {**describe_surroundings(code), "image": image}
             return of_programs, diff
     except KeyboardInterrupt:
         raise Interrupted from None

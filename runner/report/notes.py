@@ -23,7 +23,7 @@ def notes(block: Block) -> list[str]:
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
     found += [*_together(block), *_more_repeats(block)]
-    return [*found, *_bytes_moved(block), *_load(block), *_skipped(block), *_published(block)]
+    return [*found, *_sources(block), *_bytes_moved(block), *_load(block), *_skipped(block), *_published(block)]
 
 
 def _of_row(row: Row) -> list[str]:
@@ -74,6 +74,22 @@ def _more_repeats(block: Block) -> list[str]:
 
 def _count(repeats: int | None) -> str:
     return f"over {MOST:,}" if repeats is None else f"{repeats:,}"
+
+
+def _sources(block: Block) -> list[str]:
+    """Say where the figures of a program are from that knows nothing of the kit, and what it does not count."""
+    told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
+    if not told:
+        return []
+    found = []
+    for figure in (block.first.measure, "final_accuracy"):
+        places = dict.fromkeys(f"{sources[figure]} ({name})" for name, sources in told if figure in sources)
+        everywhere = {sources.get(figure) for _, sources in told}
+        if places:
+            found.append(f"{figure} from {everywhere.pop() if len(everywhere) == 1 else ', '.join(places)}")
+    scaling = block.first.scaling
+    found.append(f"the program's output does not count its work: {scaling} scaling is what the definition declares")
+    return found
 
 
 def _bytes_moved(block: Block) -> list[str]:

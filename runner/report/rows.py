@@ -37,6 +37,12 @@ class CellRuns:
         names = {name: None for one in told for name in one}
         return {name: sum(one.get(name, 0.0) for one in told) / len(told) for name in names}
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """Where the figures of the newest run are from, if they are not from the kit's own events."""
+        run = (self.complete or self.runs)[-1]
+        return {name: f"{run.path}/{place}" if ":" in place else place for name, place in run.sources.items()}
+
 
 @dataclass(frozen=True)
 class Row(CellRuns):

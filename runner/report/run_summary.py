@@ -63,6 +63,7 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     by_hand: bool = False
     load: dict[str, float] = {}
     disturbed: list[str] = []
+    sources: dict[str, str] = {}
 
     @property
     def cell(self) -> str:
@@ -83,7 +84,7 @@ def summary_of(record: Record) -> RunSummary:
     axes, args = _mapping(launch.axes, "axes", doubts), _mapping(launch.args, "args", doubts)
     facts = [rank.facts for rank in record.ranks if rank.facts]
     first = facts[0] if facts else {}
-    models = _models(facts) or [_from_outside(launch)]
+    models = _models(facts) or [_from_outside(record)]
     count = _Counts(doubts)
     cores = count("cores", launch.host.get("cores"), most=MOST_CORES)
     layout = Layout.parse(launch.layout)
@@ -116,6 +117,7 @@ def summary_of(record: Record) -> RunSummary:
         bytes_moved=metrics.get("bytes_moved_per_step"),
         load=_load(record),
         disturbed=disturbances(record),
+        sources={_name(name): _name(place) for name, place in record.sources.items()},
         torch=one_line(first.get("torch", ""), _LONGEST_NAME),
         same={
             "image": _image(record),
@@ -180,8 +182,16 @@ def _models(facts: list[dict[str, Any]]) -> list[str]:
     return sorted({_name(fact["device_name"]) for fact in facts if fact.get("device_name")})
 
 
-def _from_outside(launch: Launch) -> str:
-    """Name the device of a run that died before it could: as the runner saw it."""
+def _from_outside(record: Record) -> str:
+    """Name the device of a run that did not: as the runner saw it, or by the machines that its pods were on."""
+    launch = record.launch
+    machines = (
+        {place["machine"] for one in record.outcome.exits if (place := one.place).get("machine")}
+        if record.outcome
+        else ()
+    )
+    if machines:
+        return f"machine {listed(sorted(_name(one) for one in machines))}"
     gpus = launch.host.get("gpus")
     known = isinstance(gpus, list) and bool(gpus) and launch.device == "cuda"
     return _name(gpus[0] if known and isinstance(gpus, list) else launch.host.get("cpu", "unknown"))
