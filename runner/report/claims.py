@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
+from runner.report.repeats import FEWEST
 from runner.report.statistics import SIGNIFICANT, accuracies_agree
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from runner.report.run_summary import RunSummary
     from runner.report.statistics import Estimate
 
-REPEATS_NEEDED = 3
 _LONGEST_VALUE = 24
 
 
@@ -73,7 +73,7 @@ def not_complete(*sides: CellRuns) -> str | None:
 
 def _too_few(cell: CellRuns, base: CellRuns) -> str | None:
     fewest = min(len(cell.complete), len(base.complete))
-    return f"n = {fewest}, needs {REPEATS_NEEDED} on both sides" if fewest < REPEATS_NEEDED else None
+    return f"n = {fewest}, needs {FEWEST} on both sides" if fewest < FEWEST else None
 
 
 def disturbed(runs: Iterable[RunSummary]) -> str | None:
@@ -91,7 +91,7 @@ def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str |
         return None
     ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
     names = [name for name in first if name not in ignored]
-    found = [_two(name, [run.same.get(name, "") for run in runs]) for name in names]
+    found = [two_values(name, [run.same.get(name, "") for run in runs]) for name in names]
     return "; ".join(one for one in found if one) or None
 
 
@@ -101,21 +101,21 @@ def _work_differs(runs: list[RunSummary]) -> str | None:
     Weak runs of a fixed data set train on the same samples in all; their batch per process is what has to be equal.
     """
     if runs[0].scaling != "strong":
-        return _two("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs])
+        return two_values("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs])
     return total_work_differs(runs)
 
 
 def total_work_differs(runs: list[RunSummary]) -> str | None:
     """Compare what was trained: samples, steps, and the batch."""
     return (
-        _two("trained samples", [f"{run.trained_samples:,}" for run in runs])
-        or _two("steps", [f"{run.steps:,}" for run in runs])
-        or _two("global batch", [f"{run.global_batch_size:,}" for run in runs])
+        two_values("trained samples", [f"{run.trained_samples:,}" for run in runs])
+        or two_values("steps", [f"{run.steps:,}" for run in runs])
+        or two_values("global batch", [f"{run.global_batch_size:,}" for run in runs])
     )
 
 
-def _two(name: str, values: list[str]) -> str | None:
-    """Name a field and its first two values, if it has more than one."""
+def two_values(name: str, values: list[str]) -> str | None:
+    """Name a field and two of its values, if it has more than one."""
     other = next((value for value in values if value != values[0]), None)
     return None if other is None else f"{name} differs: {' and '.join(_apart(values[0], other))}"
 

@@ -34,14 +34,14 @@ def compare(
     """
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
-        groups[block_key(run)][_key([run.layout, run.axes])].append(run)
+        groups[block_key(run)][key_of([run.layout, run.axes])].append(run)
     return [_block([cell_runs(own) for own in cells.values()], definition_of) for _, cells in sorted(groups.items())]
 
 
 def block_key(run: RunSummary) -> BlockKey:
     """Return what a run shares with those of its block, and with no other run; blocks are sorted by it."""
     place = (run.experiment, run.target, run.hardware)
-    return (*place, run.scaling, run.measure, _key(run.args), _common_program(run))
+    return (*place, run.scaling, run.measure, key_of(run.args), _common_program(run), run.side or ())
 
 
 def _block(cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str, Any]]) -> Block:
@@ -123,9 +123,9 @@ def _nodes(layout: str) -> int:
 
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
-    return _key({**run.axes, "layout": run.layout, **changes})
+    return key_of({**run.axes, "layout": run.layout, **changes})
 
 
-def _key(value: object) -> bytes:
+def key_of(value: object) -> bytes:
     """Encode a value so that equal means equal."""
     return _encoder.encode(value)

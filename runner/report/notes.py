@@ -23,6 +23,9 @@ def notes(block: Block) -> list[str]:
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
     found += [*_together(block), *_more_repeats(block)]
+    if block.first.side:
+        comparison, name, label = block.first.side
+        found.append(f"runs of side {name} of the comparison {comparison}: {label}")
     return [*found, *_sources(block), *_bytes_moved(block), *_load(block), *_skipped(block), *_published(block)]
 
 

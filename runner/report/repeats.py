@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from runner.report.statistics import Difference
 
 POWER = 0.9
+FEWEST = 3
+"""Fewer repeats show nothing, whatever their spread."""
 MOST = 10_000
 """Repeats beyond which nobody is asked for more: another machine, or a longer run, is the way out."""
 
@@ -45,14 +47,14 @@ def repeats_to_find(difference: Difference, effect: float, power: float = POWER)
         return None
     freedom = difference.freedom
     if freedom is None:
-        return 2
+        return FEWEST
 
     def found(repeats: int) -> bool:
         planned = difference.with_repeats([repeats] * len(difference.samples))
         width, error = planned.half_width, planned.error
         return not width or not error or effect / error >= noncentral_t_quantile(freedom, width / error, power)
 
-    return _fewest(found, 2)
+    return _fewest(found, FEWEST)
 
 
 def _fewest(enough: Callable[[int], bool], first: int) -> int | None:
