@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LARGEST_SOURCE = 1_000_000
-MOST_SOURCES = 2_000
+MOST_SOURCES, MOST_BYTES = 2_000, 10_000_000
+"""How much of a project is followed from one program by its imports."""
 _FLAGS = ("store_true", "store_false")
 _SWITCH = "BooleanOptionalAction"
 _NUMBERS = ("int", "float")
@@ -86,12 +87,13 @@ def read_options(root: Path, path: Path) -> dict[str, Option]:
 def own_sources(root: Path, path: Path) -> list[Path]:
     """List a source file of a project and the project's files that it imports, the library left out."""
     seen: dict[Path, None] = {}
-    pending = [path]
-    while pending:
+    pending, left = [path], MOST_BYTES
+    while pending and left > 0 and len(seen) < MOST_SOURCES:
         source = pending.pop()
-        if source in seen or len(seen) == MOST_SOURCES:
+        if source in seen:
             continue
         seen[source] = None
+        left -= len(_text(source))
         pending += [file for file in _imported(root, path, source, _read(source)) if file.parent.name != LIBRARY]
     return list(seen)
 
@@ -103,13 +105,18 @@ def _imported(root: Path, program: Path, source: Path, read: _Source) -> list[Pa
 
 def _read(source: Path) -> _Source:
     try:
-        return _look(read_file(source, LARGEST_SOURCE), str(source))
+        return _look(_text(source), str(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         msg = f"{source}:{line}: the program cannot be read as Python: {str(error) or 'nested too deep'}"
         raise RequestError(msg) from None
-    except OSError as error:
-        msg = f"{source}: cannot be read: {error.strerror}"
+
+
+def _text(source: Path) -> bytes:
+    try:
+        return read_file(source, LARGEST_SOURCE)
+    except (OSError, ValueError) as error:
+        msg = f"{source}: cannot be read: {getattr(error, 'strerror', None) or error}"
         raise RequestError(msg) from None
 
 

@@ -105,7 +105,9 @@ def find(root: Path, name: str) -> Program:
     """
     if name.endswith(_SCRIPT):
         if ".." in name.split("/") or not (root / name).is_file():
-            msg = f"program '{one_line(name)}' does not exist ({one_line(root / name)})"
+            beside = [str(path.relative_to(root)) for path in (root / PACKAGE).rglob(name.rpartition("/")[2])]
+            hint = f"; a path is from the project's folder: {beside[0]}" if beside else ""
+            msg = f"program '{one_line(name)}' does not exist ({one_line(root / name)}){hint}"
             raise RequestError(msg)
         return _elsewhere(root, name, root / name)
     own = root.joinpath(PACKAGE, *name.split(".")).with_suffix(".py")
