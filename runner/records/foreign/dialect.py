@@ -24,12 +24,16 @@ from runner.records.foreign.pattern import LINE, PatternError, compile_checked
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 FOLDER = Path(__file__).parent / "dialects"
 SAYS = ("completed", "failed", "trouble", "elided")
 """What a line may say about the whole run. `trouble` is a failure unless the training goes on after it."""
 MOST_PATTERNS = 60
+LAUNCHERS = "launchers"
+MLPERF = "mlperf"
+"""The name of MLPerf's own events, which are no YAML file."""
+LARGEST_BYTES = yaml_reader.LARGEST_BYTES
 _OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
 _BEST = ("computed", "stated")
 
@@ -89,7 +93,27 @@ class Dialect:
 
 def load(path: Path) -> Dialect:
     """Read a dialect; RequestError with file and line for whatever is wrong with it."""
-    document = yaml_reader.read(path)
+    return _dialect(yaml_reader.read(path), is_own=path.parent == FOLDER)
+
+
+def parse(text: str, name: str) -> Dialect:
+    """Read the text of a dialect; `name` is only for the messages."""
+    return _dialect(yaml_reader.parse(text, name), is_own=False)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the dialects that come with the kit."""
+    return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), MLPERF)
+
+
+def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
+    """Return dialects by name, or by their text if there is one, and what launchers say; MLPerf's events are in all."""
+    own = {one.name: one for one in built_in()}
+    named = (parse(text, name) if text else own[name] for name, text in texts.items() if text or name in own)
+    return (*named, own[LAUNCHERS])
+
+
+def _dialect(document: yaml_reader.Document, *, is_own: bool) -> Dialect:
     values = document.values
     if not isinstance(values, dict):
         document.fail("a dialect has the keys name, about and lines")
@@ -103,7 +127,7 @@ def load(path: Path) -> Dialect:
     lines = values.get("lines")
     if not isinstance(lines, list) or not 0 < len(lines) <= MOST_PATTERNS:
         document.fail(f"'lines' has to be a list of 1 to {MOST_PATTERNS} patterns", "lines")
-    dialect = Dialect(values["name"], values["about"], best, path.parent == FOLDER)
+    dialect = Dialect(values["name"], values["about"], best, is_own)
     dialect.patterns.extend(_pattern(document, dialect, number) for number in range(len(lines)))
     return dialect
 
