@@ -1,4 +1,4 @@
-"""Time and memory stay bounded, whatever is read: a long log, one long line, a progress bar without an end."""
+"""Time and memory stay bounded, whatever is read: a long log, a progress bar without an end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ kind, size = sys.argv[1], int(sys.argv[2])
 LINE = b"[rank%d]: Train Epoch: %d [%d/60000 (%d%%)]\\tLoss: 0.%d\\n"
 lines = (LINE % (n % 8, n // 938, n % 938 * 64, n % 938 * 100 // 938, n) for n in range(100_000))
 data = b"".join(lines)
-if kind == "one line":
-    data = b"loss: 0.5 " * 600_000
-elif kind == "progress":
+if kind == "progress":
     data = data.replace(b"\\n", b"\\r")
 sent = 0
 
@@ -43,7 +41,7 @@ def read(kind: str, megabytes: int) -> dict[str, object]:
     return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout))
 
 
-@pytest.mark.parametrize(("kind", "megabytes"), [("lines", 300), ("progress", 60), ("one line", 2_000)])
+@pytest.mark.parametrize(("kind", "megabytes"), [("lines", 300), ("progress", 60)])
 def test_memory_does_not_grow_with_the_log(kind: str, megabytes: int) -> None:
     short, long = read(kind, 10), read(kind, megabytes)
     assert long["bytes"] > (megabytes - 1) * 1_000_000  # type: ignore[operator]
