@@ -60,11 +60,12 @@ def check_prose(page: Page) -> Audit:
 
 
 def _sentences(page: Page) -> Iterator[_Said]:
-    """Cut the text into sentences; each knows the hardware that was named last before it."""
-    hardware, processes, section = frozenset[str](), 0, 0
+    """Cut the text into sentences; each knows the hardware that its heading names, or that was named last before it."""
+    hardware, titled, processes, section = frozenset[str](), frozenset[str](), 0, 0
     for passages in _paragraphs(page):
         if passages[0].heading:
             section += 1
+            hardware, titled = frozenset(), frozenset(_HARDWARE.findall(plain(passages[0].text)))
         text = "\n".join(one.text for one in passages)[:_MOST]
         start = 0
         for piece in _SENTENCE.split(text):
@@ -72,7 +73,7 @@ def _sentences(page: Page) -> Iterator[_Said]:
             start = at + len(piece)
             words = plain(piece)
             named = frozenset(_HARDWARE.findall(words))
-            hardware = named or hardware
+            hardware = hardware | named if titled else named or hardware
             counts = _PROCESSES.findall(words)
             processes = int(counts[-1]) if counts else processes
             times = tuple(_times(words))
@@ -85,7 +86,7 @@ def _sentences(page: Page) -> Iterator[_Said]:
                 place = piece.find((factor or accuracy or _TIME.search(words) or re.match("", ""))[0]) if words else 0  # type: ignore[index]
                 line = passages[min(text[: at + max(0, place)].count("\n"), len(passages) - 1)].line
                 share = read(accuracy[1] + "%") if accuracy else None
-                yield _Said(line, times, value, share, hardware, processes, section, words)
+                yield _Said(line, times, value, share, hardware | titled, processes, section, words)
 
 
 def _paragraphs(page: Page) -> Iterator[list[Passage]]:

@@ -79,7 +79,7 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
         for base in bases:
             yield from _over(column, base, way, context, sure=sure)
     yield from _in_rows(column, [*bases, *unknown])
-    if column.role in (Role.SPEEDUP, Role.SLOWDOWN):
+    if column.role in (Role.SPEEDUP, Role.SLOWDOWN) and not any(ones_of(column)):
         for base in bases:
             yield from _one_baseline(column, base, context)
 
@@ -109,7 +109,7 @@ def _over(column: Column, base: Column, way: Comparison, context: Context, *, su
             tuple(values),
             _Formula(base, way.bases, formula),
             way.rank + rank,
-            certain=sure and way.anchored and rank == 0,
+            certain=sure and way.anchored,
             same=same,
             bases=way.bases,
             note=words,
@@ -201,8 +201,8 @@ def _from_speedups(column: Column, context: Context) -> Iterator[Reading]:
         if source.percent:
             continue
         spans = [span(value) if value else None for value in source.values]
+        bases = [row for row, one in enumerate(ones_of(source)) if one]
         for place, counts in enumerate(context.counts):
-            bases = [row for row, one in enumerate(ones_of(source)) if one]
             firsts = {1.0, *(counts[row] or 1.0 for row in bases[:3])}
             for first in sorted(firsts):
                 factors = [first * unit / count if count else None for count in counts]
@@ -214,7 +214,8 @@ def _from_speedups(column: Column, context: Context) -> Iterator[Reading]:
                 values = _scaled(spans, factors)
                 rank = place + (1 if first != 1 else 0)
                 certain = column.explicit and len(context.of(Role.SPEEDUP)) == 1 and len(context.counts) == 1 and len(firsts) == 1
-                yield Reading(tuple(values), formula, rank, certain=certain and not context.of(Role.TIME, Role.RATE))
+                certain = certain and not context.of(Role.TIME, Role.RATE)
+                yield Reading(tuple(values), formula, rank, certain=certain, same=frozenset(bases))
 
 
 def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:

@@ -60,16 +60,22 @@ def judge(reading: Reading, printed: Sequence[Quantity | None]) -> Verdict:
 
 
 def choose(readings: Iterable[Reading], printed: Sequence[Quantity | None]) -> Verdict | None:
-    """Return the reading that makes most numbers consistent, of equal ones the plainest."""
+    """Return the reading that makes most numbers consistent, of equal ones the plainest.
+
+    If that is not sure enough to call the others wrong, a reading that is certain without them takes its place.
+    """
     best: Verdict | None = None
+    sure: Verdict | None = None
     wanted = sum(value is not None for value in printed)
     for reading in readings:
         verdict = judge(reading, printed)
         if best is None or (verdict.score, -reading.rank) > (best.score, -best.reading.rank):
             best = verdict
+        if reading.certain and (sure is None or (verdict.score, -reading.rank) > (sure.score, -sure.reading.rank)):
+            sure = verdict
         if not verdict.misses and verdict.fits + len(reading.same) >= wanted and not reading.free and verdict.fits:
             break
-    return best
+    return best if best is None or holds(best) or sure is None else sure
 
 
 def holds(verdict: Verdict) -> bool:

@@ -47,7 +47,7 @@ _RULES: tuple[tuple[Role, str], ...] = (
 )  # fmt: skip
 _COMPILED = tuple((role, re.compile(pattern, re.IGNORECASE)) for role, pattern in _RULES)
 _EXPLICIT = re.compile(
-    r"speed[- _]?up|加速比|加速倍|scal\w+ eff|parallel eff|效率|efficiency|beschleunigung|acc[ée]l[ée]ration", re.IGNORECASE
+    r"speed[- _]?up|relative speed|加速比|加速倍|scal\w+ eff|parallel eff|\beff\b|效率|efficiency|beschleunigung|acc[ée]l[ée]ration", re.IGNORECASE
 )
 _SYMBOLS = {
     Role.TIME: {"T", "T(p)", "T(n)", "T(N)", "T_p", "Tp", "t", "s", "ms", "us", "h", "min", "sec", "h:mm:ss", "hh:mm:ss", "mm:ss"},

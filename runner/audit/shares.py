@@ -10,6 +10,8 @@ from runner.audit.quantities import Quantity, plain, read
 from runner.audit.spans import CONSISTENT, INCONSISTENT, Span, grade
 
 LARGEST = 100_000_000
+_SHARP = 1.1e-5
+"""The rounding of an accuracy that may show its number of samples: three decimals of a percentage."""
 _PAIR = r"(?P<k>\d[\d,]*)\s*(?:/|of|out of|中|／)\s*(?P<n>\d[\d,]*)"
 _SHARE = r"(?P<share>\d{1,3}(?:[.,]\d+)?)\s*%"
 _IN_CELL = (
@@ -98,12 +100,12 @@ def smallest_total(printed: Quantity, unit: float, most: int) -> int | None:
 def padded(first: Quantity, second: Quantity, unit: float, processes: int) -> tuple[int, int] | None:
     """Return N and N' if the second share counts samples twice: N' is N made divisible by the processes.
 
-    That needs digits enough: among all smaller N such a pair is found by chance in less than 1 of 100 cases.
+    That needs digits enough: two accuracies without such a bond make a pair by chance in about 1 of 1,000 cases.
     """
     width = [(one.high - one.low) / unit for one in (first, second)]
-    if width[0] <= 0 or width[1] <= 0 or processes < 2:  # noqa: PLR2004
+    if min(width) <= 0 or max(width) > _SHARP or processes < 2:  # noqa: PLR2004
         return None
-    most = int(min(20_000, (0.03 / (width[0] * width[1])) ** (1 / 3)))
+    most = int(min(20_000, (0.003 / (width[0] * width[1])) ** (1 / 3)))
     for total in range(2, most + 1):
         if fits(first, total, unit) is None:
             continue
