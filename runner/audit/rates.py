@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from runner.audit.groups import groupings
 from runner.audit.quantities import plain
-from runner.audit.readings import Reading, stab
+from runner.audit.readings import LOOSE, Reading, stab
 from runner.audit.roles import Role
 from runner.audit.spans import Span, ratio, span
 
@@ -27,11 +28,14 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
     works = list(_works(column, context))
     for time in context.of(Role.TIME):
         spans = [span(value) if value else None for value in time.values]
+        averaged = _averaged(column) or _averaged(time)
         units = all(value.kind == "time" for value in time.values if value)
         for rank, (work, words) in enumerate(works):
             values = [ratio(one, here) for one, here in zip(work, spans, strict=True)]
             if units and words:
-                yield Reading(tuple(values), _formula(words, time), rank)
+                yield Reading(tuple(values), _formula(words, time), rank + (LOOSE if averaged else 0))
+        if averaged:
+            continue
         for rank, (work, words) in enumerate([([Span(1, 1, 1)] * len(spans), ""), *works]):
             yield from _fitted(column, time, work, words, context, 10 + rank)
     for other in context.of(Role.RATE):
@@ -110,6 +114,12 @@ class _formula_per:  # noqa: N801 - as above
 
     def __call__(self, row: int) -> str:
         return f"{plain(self._other.cells[row].text)[:40]} {self._sign} {self._counts[row] or 0:g}"
+
+
+def _averaged(column: Column) -> bool:
+    """Whether a column holds means or percentiles: samples by a mean time are not the mean of samples by time."""
+    words = plain(column.heading).lower()
+    return bool(re.search(r"\bavg|average|mean|median|平均|\bp\d\d|percentile|\d\d\s*%", words))
 
 
 def _per_device(column: Column) -> bool:

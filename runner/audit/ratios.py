@@ -203,7 +203,8 @@ def _from_speedups(column: Column, context: Context) -> Iterator[Reading]:
         spans = [span(value) if value else None for value in source.values]
         bases = [row for row, one in enumerate(ones_of(source)) if one]
         for place, counts in enumerate(context.counts):
-            firsts = {1.0, *(counts[row] or 1.0 for row in bases[:3])}
+            known = [count for count in counts if count]
+            firsts = {1.0, *(counts[row] or 1.0 for row in bases[:3])} | ({min(known)} if known and not bases else set())
             for first in sorted(firsts):
                 factors = [first * unit / count if count else None for count in counts]
 

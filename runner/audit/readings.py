@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from runner.audit.quantities import Quantity
 
 
+LOOSE = 50
+"""From this rank on, a reading may confirm numbers but accuses none, for example one by mean times."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """One way to compute the numbers of a column.
@@ -69,13 +73,17 @@ def choose(readings: Iterable[Reading], printed: Sequence[Quantity | None]) -> V
     wanted = sum(value is not None for value in printed)
     for reading in readings:
         verdict = judge(reading, printed)
-        if best is None or (verdict.score, -reading.rank) > (best.score, -best.reading.rank):
+        if best is None or _order(verdict) > _order(best):
             best = verdict
-        if reading.certain and (sure is None or (verdict.score, -reading.rank) > (sure.score, -sure.reading.rank)):
+        if reading.certain and (sure is None or _order(verdict) > _order(sure)):
             sure = verdict
         if not verdict.misses and verdict.fits + len(reading.same) >= wanted and not reading.free and verdict.fits:
             break
     return best if best is None or holds(best) or sure is None else sure
+
+
+def _order(verdict: Verdict) -> tuple[float, bool, int]:
+    return verdict.score, verdict.fits > 0 and not verdict.misses, -verdict.reading.rank
 
 
 def holds(verdict: Verdict) -> bool:
@@ -85,6 +93,8 @@ def holds(verdict: Verdict) -> bool:
         return verdict.score > 0
     if reading.certain:
         return True
+    if reading.rank >= LOOSE:
+        return False
     fits = verdict.fits - reading.free
     return fits >= 1 and verdict.fits >= verdict.misses and (fits > 1 or (reading.rank == 0 and verdict.misses <= fits))
 

@@ -57,6 +57,7 @@ _SYMBOLS = {
 }  # fmt: skip
 _INTERVAL = re.compile(r"\[\s*\d+\s*%[^\]]*\]|\(\s*\d+\s*%\s*(?:ci|conf)[^)]*\)|±\s*\w*", re.IGNORECASE)
 _UNIT = re.compile(r"[(\[]\s*([^()\[\]]{1,24})\s*[)\]]|[,:]\s*([a-zµ%/]{1,12})$|_([a-z]{1,7})$|\bin ([a-z/]+)$", re.IGNORECASE)
+_WITHOUT_UNIT = re.compile(r"(?:,\s*|\s+in\s+|\s*\[|\s+\()[\w%:µ/]+[\])]?$")
 _WORDS = re.compile(r"毫秒|分钟|小时|秒|[a-zµ]+\s*(?:/|\bper\b)\s*[a-z]+|[a-zµ]{2,}", re.IGNORECASE)
 
 
@@ -64,7 +65,7 @@ def role_of(heading: str) -> Role:
     """Return the role that a heading names; `UNKNOWN` if it names none."""
     words = _INTERVAL.sub("", plain(heading)).strip()
     for role, symbols in _SYMBOLS.items():
-        if words in symbols or words.partition(" (")[0] in symbols:
+        if words in symbols or _WITHOUT_UNIT.sub("", words) in symbols:
             return role
     words = words.lower()
     both = (words, words.replace("_", " "), words.replace("_", " _"))
