@@ -50,7 +50,16 @@ def _in_cells(table: Table, file: str) -> list[Finding]:
 
 
 def _finding(
-    file: str, line: int, name: str, row: int, text: str, printed: Quantity, value: float, got: str, formula: str, note: str = ""
+    file: str,
+    line: int,
+    name: str,
+    row: int,
+    text: str,
+    printed: Quantity,
+    value: float,
+    got: str,
+    formula: str,
+    note: str = "",
 ) -> Finding:
     value = float(f"{value:.8g}")
     return Finding(file, line, name, row, text, printed.number, value, (value, value), got, formula, note)
@@ -58,7 +67,11 @@ def _finding(
 
 def _column(column: Column, context: Context, table: Table, file: str) -> list[Finding]:
     unit = 100.0 if column.percent else 1.0
-    rows = [(row, value) for row, value in enumerate(column.values) if value and not value.spread and 0 <= value.number <= unit]
+    rows = [
+        (row, value)
+        for row, value in enumerate(column.values)
+        if value and not value.spread and 0 <= value.number <= unit
+    ]
     if not rows:
         return []
     corrects, totals = context.of(Role.CORRECT), context.of(Role.TOTAL)
@@ -75,12 +88,16 @@ def _column(column: Column, context: Context, table: Table, file: str) -> list[F
                 result.append(_at(file, column, row, value, share, got, f"{count.number:g} / {total:g}"))
         return result
     if totals:
-        return _whole(column, rows, [value.number if value else None for value in totals[0].values], unit, file, sure=True)
+        return _whole(
+            column, rows, [value.number if value else None for value in totals[0].values], unit, file, sure=True
+        )
     for words, sure in ((column.heading, True), (table.near, False)):
         best: list[Finding] = []
         for total in shares.said_totals(words)[:4]:
             found = _whole(column, rows, [float(total)] * len(column.values), unit, file, sure=sure)
-            if len(found) and sum(one.wrong for one in found) < (sum(one.wrong for one in best) if best else len(found) + 1):
+            if len(found) and sum(one.wrong for one in found) < (
+                sum(one.wrong for one in best) if best else len(found) + 1
+            ):
                 best = found
         if best:
             return best
@@ -88,7 +105,13 @@ def _column(column: Column, context: Context, table: Table, file: str) -> list[F
 
 
 def _whole(
-    column: Column, rows: list[tuple[int, Quantity]], totals: Sequence[float | None], unit: float, file: str, *, sure: bool
+    column: Column,
+    rows: list[tuple[int, Quantity]],
+    totals: Sequence[float | None],
+    unit: float,
+    file: str,
+    *,
+    sure: bool,
 ) -> list[Finding]:
     """Check that every accuracy is a whole number of its samples."""
     result = []
@@ -139,4 +162,5 @@ def _padded(
 def padding_note(value: Quantity, total: int, larger: int, processes: int, unit: float) -> str:
     """Say what an accuracy with a padded shard is."""
     k = shares.fits(value, larger, unit)
-    return f"no k / {total} gives it; it is {k} / {larger}: {larger - total} of {total} samples counted twice by {processes} processes"
+    twice = f"{larger - total} of {total} samples counted twice by {processes} processes"
+    return f"no k / {total} gives it; it is {k} / {larger}: {twice}"

@@ -12,11 +12,12 @@ from runner.audit.quantities import plain
 from runner.audit.readings import Verdict, choose, holds
 from runner.audit.roles import Role
 from runner.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span
-from runner.audit.tables import Page, Table
+from runner.audit.tables import MOST_ROWS
 from runner.core.text import one_line
 
 if TYPE_CHECKING:
     from runner.audit.quantities import Quantity
+    from runner.audit.tables import Page, Table
 
 _LONGEST = 80
 
@@ -25,7 +26,11 @@ def check_tables(page: Page) -> Audit:
     """Check all tables of a page."""
     audit = Audit(page.file, len(page.tables))
     before: Table | None = None
-    for table in page.tables:
+    for whole in page.tables:
+        table = replace(whole, rows=whole.rows[:MOST_ROWS])
+        if len(whole.rows) > MOST_ROWS:
+            place = f"{page.file}:{whole.rows[MOST_ROWS][0].line}"
+            audit.unchecked.append(f"{place}: rows after the first {MOST_ROWS:,} of a table")
         found = _check(table, before, page.file)
         audit.findings += found.findings
         audit.unchecked += found.unchecked
@@ -98,11 +103,12 @@ def _report(audit: Audit, column: Column, verdict: Verdict | None, context: rati
         if found is None or value is None:
             audit.unchecked.append(f"{place}: {name}: row {row + 1} has nothing that it follows from")
             continue
-        if found == INCONSISTENT and not shift and _flips(column, row, verdict, context):
-            found = FLIPS
-        elif found == INCONSISTENT and shift and _other_side(quantity, value, 1.0):
-            found = FLIPS
-        audit.findings.append(make(audit.file, column, row, quantity, value, found, reading.formula(row + shift), reading.note))
+        if found == INCONSISTENT:
+            turns = _other_side(quantity, value, 1.0) if shift else _flips(column, row, verdict, context)
+            found = FLIPS if turns else INCONSISTENT
+        audit.findings.append(
+            make(audit.file, column, row, quantity, value, found, reading.formula(row + shift), reading.note)
+        )
 
 
 def make(

@@ -82,7 +82,7 @@ def _column(index: int, heading: str, cells: tuple[Cell, ...], values: list[Quan
     scaled = tuple(_with_unit(value, kind, scale, role) for value in values)
     percent = usual == "percent"
     if role in (Role.EFFICIENCY, Role.ACCURACY) and not percent:
-        percent = max(value.number for value in values if value) > (2.5 if role is Role.EFFICIENCY else 1)  # noqa: PLR2004
+        percent = max(value.number for value in values if value) > (2.5 if role is Role.EFFICIENCY else 1)
     if role in (Role.TIME, Role.RATE):
         scaled = _coarse(scaled)
     return Column(index, heading, role, cells, scaled, percent, is_explicit(heading))
@@ -162,5 +162,7 @@ def turned(table: Table) -> Table | None:
     if any(role_of(heading.text) in DERIVED for heading in table.headings[1:]):
         return None
     headings = (table.headings[0], *(row[0] for row in table.rows))
-    rows = tuple((table.headings[column], *(row[column] for row in table.rows)) for column in range(1, len(table.headings)))
+    rows = tuple(
+        (table.headings[column], *(row[column] for row in table.rows)) for column in range(1, len(table.headings))
+    )
     return Table(headings, rows, table.near, table.comma)

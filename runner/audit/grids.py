@@ -8,7 +8,7 @@ from runner.audit.tables import Cell, Table, make_table
 
 _WORD = re.compile(r"\S+(?: \S+)*")
 _DRAWN = re.compile(r"[|│┃║]")
-_RULE = re.compile(r"[\s+|:=_\-─━┄┈═│┃┌┐└┘├┤┬┴┼╞╪╡╭╮╰╯┏┓┗┛┡┩╇╋┳┻]*")  # noqa: RUF001
+_RULE = re.compile(r"[\s+|:=_\-─━┄┈═│┃┌┐└┘├┤┬┴┼╞╪╡╭╮╰╯┏┓┗┛┡┩╇╋┳┻]*")
 
 
 def tabbed(lines: list[tuple[int, str]]) -> Table | None:

@@ -21,7 +21,11 @@ Bases = tuple["int | None", ...]
 _KEYS = 6
 _MOST_VALUES = 12
 _MOST_MAPS = 600
-_COUNT = re.compile(r"(?<![\w.])\d{1,5}\s?[x×*]\s?(?=[a-z])|\s?[x×*]\s?\d{1,5}$|\d+\s*(?:gpus?|cards?|卡|张|nodes?|节点|台|机)", re.IGNORECASE)  # noqa: RUF001, E501
+_MANY_ROWS = 100
+_COUNT = re.compile(
+    r"(?<![\w.])\d{1,5}\s?[x×*]\s?(?=[a-z])|\s?[x×*]\s?\d{1,5}$|\d+\s*(?:gpus?|cards?|卡|张|nodes?|节点|台|机)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,14 @@ def groupings(columns: Sequence[Column], rows: int) -> list[Groups]:
     names: list[tuple[str, ...]] = []
     plain_keys: list[tuple[str, ...]] = []
     for column in columns:
-        if column.inner or column.role not in (Role.LABEL, Role.COUNT, Role.BATCH, Role.OTHER, Role.UNKNOWN, Role.SAMPLES):
+        if column.inner or column.role not in (
+            Role.LABEL,
+            Role.COUNT,
+            Role.BATCH,
+            Role.OTHER,
+            Role.UNKNOWN,
+            Role.SAMPLES,
+        ):
             continue
         for label in _labels(column):
             if 1 < len(set(label)) < rows and label not in names:
@@ -94,7 +105,8 @@ def comparisons(columns: Sequence[Column], derived: Column, ones: Sequence[bool]
     missing = [is_missing(cell.text) for cell in derived.cells]
     count = next((column for column in columns if column.role is Role.COUNT), None)
     found: dict[Bases, Comparison] = {}
-    for depth, groups in enumerate(groupings(columns, rows)):
+    parts = groupings(columns, rows)
+    for depth, groups in enumerate(parts):
         members = [[row for row in range(rows) if groups[row] == group] for group in range(max(groups) + 1)]
         for rank, (chosen, anchored) in enumerate(_chosen(members, marks, missing, count, derived)):
             bases = tuple(chosen[group] for group in groups)
@@ -103,7 +115,9 @@ def comparisons(columns: Sequence[Column], derived: Column, ones: Sequence[bool]
                 found[bases] = Comparison(bases, rank_here, anchored)
         if len(found) > _MOST_MAPS:
             break
-    for extra in (*_nearest(marks), tuple(row - 1 if row else None for row in range(rows)), *_named(columns, groupings(columns, rows), rows)):
+    before = tuple(row - 1 if row else None for row in range(rows))
+    named = _named(columns, parts, rows) if rows <= _MANY_ROWS else ()
+    for extra in (*_nearest(marks), before, *named):
         if len(found) <= 2 * _MOST_MAPS:
             found.setdefault(extra, Comparison(extra, 30))
     return sorted(found.values(), key=lambda one: one.rank)
@@ -125,7 +139,10 @@ def _chosen(
     yield absent, gaps
     yield [rows[-1] for rows in members], False
     order = derived.values
-    yield [min(rows, key=lambda row: value.number if (value := order[row]) else float("inf")) for rows in members], False
+    yield (
+        [min(rows, key=lambda row: value.number if (value := order[row]) else float("inf")) for rows in members],
+        False,
+    )
     if len({len(rows) for rows in members}) == 1:
         for place in range(1, min(len(members[0]), 5) - 1):
             yield [rows[place] for rows in members], False

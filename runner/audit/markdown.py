@@ -21,7 +21,7 @@ _HEADS = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
 
 def read_markdown(text: str, file: str) -> Page:
     """Read a document. Blocks of code are no text; tables drawn in them are read."""
-    from markdown_it import MarkdownIt  # noqa: PLC0415 - only for this format
+    from markdown_it import MarkdownIt
 
     lines = [line[:_LONGEST_LINE] for line in text.splitlines()]
     page = Page(file)
@@ -56,13 +56,15 @@ def visible(text: str, inline: MarkdownIt) -> str:
     if not re.search(r"[*_`\[<&\\~$]", text):
         return " ".join(text.split())
     text = re.sub(r"<br\s*/?>", " ", text)
-    text = re.sub(r"\$\s*(?:\\(?:times|approx|sim|pm)\s*)?|\\(?:times|text\w*|mathbf)\b|~~", lambda one: _tex(one[0]), text)
+    text = re.sub(
+        r"\$\s*(?:\\(?:times|approx|sim|pm)\s*)?|\\(?:times|text\w*|mathbf)\b|~~", lambda one: _tex(one[0]), text
+    )
     words = "".join(_words(inline.parseInline(text)[0].children or []))
     return " ".join(words.split())
 
 
 def _tex(mark: str) -> str:
-    return {"times": "×", "approx": "≈", "sim": "~", "pm": "±"}.get(mark.strip("$\\ "), "")  # noqa: RUF001
+    return {"times": "×", "approx": "≈", "sim": "~", "pm": "±"}.get(mark.strip("$\\ "), "")
 
 
 def _words(tokens: list[Token]) -> Iterator[str]:

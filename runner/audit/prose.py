@@ -30,7 +30,9 @@ _FACTORS = (
 )
 _ACCURACY = re.compile(r"(?:\bacc(?:uracy)?\b|准确率|正确率|精度)[^\d%。.;]{0,16}(\d{1,3}\.\d+)\s*%", re.IGNORECASE)
 _HARDWARE = re.compile(r"(?<![A-Za-z0-9])(?:[AVHPLTK]\d{1,3}0?|RTX ?\d{4}|MI\d{3}|TPU ?v\d|GB?\d{3})(?![A-Za-z0-9])")
-_PROCESSES = re.compile(r"(\d{1,4})\s*(?:张|块|卡|个\s*(?:GPU|进程)|-?\s*(?:gpus?|processes|ranks|workers)\b)", re.IGNORECASE)
+_PROCESSES = re.compile(
+    r"(\d{1,4})\s*(?:张|块|卡|个\s*(?:GPU|进程)|-?\s*(?:gpus?|processes|ranks|workers)\b)", re.IGNORECASE
+)
 _SENTENCE = re.compile(r"(?<=[。！？!?；;])\s*|(?<=[.])\s+(?=[A-Z\u4e00-\u9fff])")
 _MOST = 20_000
 
@@ -116,7 +118,9 @@ def _counts(page: Page) -> list[Finding]:
             got = grade(share.printed, Span(value, value, value))
             formula = f"{share.correct} / {share.total}"
             text, number = one_line(passage.text, 80), share.printed.number
-            result.append(Finding(page.file, passage.line, "share", 0, text, number, value, (value, value), got, formula))
+            result.append(
+                Finding(page.file, passage.line, "share", 0, text, number, value, (value, value), got, formula)
+            )
     return result
 
 
@@ -143,7 +147,7 @@ def _speedups(said: list[_Said], audit: Audit) -> list[Finding]:
         elif len(one.times) == 1:
             fitting = [claim for base in pool if (claim := _against(one, base)) and claim.grade != INCONSISTENT]
             if fitting:
-                claims.append(min(fitting, key=lambda claim: _distance(claim)))
+                claims.append(min(fitting, key=_distance))
             else:
                 open_.append(one)
     bases = [claim.base for claim in claims if claim.base]
@@ -212,7 +216,13 @@ def _other_hardware(claim: _Claim, claims: list[_Claim]) -> str:
         return f"the baseline is of other hardware: {', '.join(sorted(base.hardware))}, not {', '.join(sorted(mine))}"
     for other in claims:
         others = other.said.hardware
-        if other.base is base and other.said.line < claim.said.line and not base.hardware and others and not others & mine:
+        if (
+            other.base is base
+            and other.said.line < claim.said.line
+            and not base.hardware
+            and others
+            and not others & mine
+        ):
             names = f"{', '.join(sorted(others))} in line {other.said.line}"
             return f"the same baseline as for {names}: one of the two is on other hardware"
     return ""

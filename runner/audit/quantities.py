@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from dataclasses import dataclass, replace
@@ -40,11 +39,34 @@ _QUANTITY = {
     )
     for comma, number in _NUMBER.items()
 }
-_CLOCK = re.compile(r"(?:(?P<d>\d{1,3})\s?(?:d|days?),?\s?)?(?:(?P<h>\d{1,4}):)?(?P<m>\d{1,3}):(?P<s>\d{2}(?:\.\d{1,6})?)")
+_CLOCK = re.compile(
+    r"(?:(?P<d>\d{1,3})\s?(?:d|days?),?\s?)?(?:(?P<h>\d{1,4}):)?(?P<m>\d{1,3}):(?P<s>\d{2}(?:\.\d{1,6})?)"
+)
 _PIECES = re.compile(r"(\d+(?:[.,]\d+)?)\s*([a-zµμ]+|小时|分钟|秒钟|时|分|秒|毫秒|天)(?![a-z])[\s,]*", re.IGNORECASE)
-_MISSING = {"", "-", "--", "---", "–", "—", "/", "n/a", "na", "n.a.", "none", "null", "nan", "oom", "tbd", "x", "✗", "无"}
+_MISSING = {
+    "",
+    "-",
+    "--",
+    "---",
+    "–",
+    "—",
+    "/",
+    "n/a",
+    "na",
+    "n.a.",
+    "none",
+    "null",
+    "nan",
+    "oom",
+    "tbd",
+    "x",
+    "✗",
+    "无",
+}
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹ᵃ-ᶻ]+|\\[\\^[^\\]]{1,20}\\]")
 _FOOTNOTE = re.compile(r"\s*(?:\[\d{1,2}\]|\(\d\)|[*†‡§¶#↑↓↗↘⬆⬇★☆✅✓✔]|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])+$")
+_LARGEST_EXPONENT = 30
+_MOST_DIGITS = 30
 _BASE = re.compile(r"\(?\b(baseline|base|ref(erence)?\.?|基准|基线)\)?", re.IGNORECASE)
 
 
@@ -87,7 +109,7 @@ class Quantity:
 
 def plain(text: str) -> str:
     """Make one form of text: no superscripts, no full-width or typographic variants, single spaces."""
-    text = unicodedata.normalize("NFKC", _SUPERSCRIPTS.sub("", text)).replace("\u2212", "-").replace("–", "-")  # noqa: RUF001
+    text = unicodedata.normalize("NFKC", _SUPERSCRIPTS.sub("", text)).replace("\u2212", "-").replace("–", "-")
     return " ".join(text.split())
 
 
@@ -146,9 +168,9 @@ def _simple(text: str, *, comma: bool) -> Quantity | None:
     if found["times"]:
         kind = "factor"
     exponent = int(found["e"] or found["ten"] or 0)
-    number = float(digits) * 10.0**exponent * (-1 if found["sign"] == "-" else 1)
-    if not math.isfinite(number) or len(digits) > 40:  # noqa: PLR2004
+    if abs(exponent) > _LARGEST_EXPONENT or len(digits) > _MOST_DIGITS:
         return None
+    number = float(digits) * 10.0**exponent * (-1 if found["sign"] == "-" else 1)
     step = 10.0 ** (exponent - len(digits.partition(".")[2])) * scale
     figures = len(digits.replace(".", "").lstrip("0"))
     about = bool(found["about"]) or bool(found["after"])
@@ -178,13 +200,15 @@ def _pieces(text: str) -> Quantity | None:
     return Quantity(seconds, 1.0, 10.0**-decimals * known[-1], "time", digits=len(text))
 
 
-def unit_of(words: str) -> tuple[str, float]:
+def unit_of(words: str) -> tuple[str, float]:  # noqa: PLR0911 - one for each kind of unit
     """Return the kind and the scale of a unit; a unit that is not known is `other`."""
     unit = words.strip().strip(".,;:").strip()
     small = unit.lower()
     if not unit:
         return "", 1.0
-    if small in ("%", "percent", "per cent", "pct") or re.fullmatch(r"%\s*(faster|fast|eff\w*|acc\w*|less|more)?", small):
+    if small in ("%", "percent", "per cent", "pct") or re.fullmatch(
+        r"%\s*(faster|fast|eff\w*|acc\w*|less|more)?", small
+    ):
         return "percent", 1.0
     if small in _FACTORS:
         return "factor", 1.0
@@ -217,6 +241,10 @@ def has_decimal_comma(texts: list[str]) -> bool | None:
     commas = points = 0
     for text in texts:
         one = plain(text)
-        commas += bool(re.search(r"(?<![\d.,])\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?![\d,])|(?<!\d)0,\d|\d\.\d{3},\d", one))
-        points += bool(re.search(r"(?<![\d.,])\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})(?![\d.])|(?<!\d)0\.\d|\d,\d{3}\.\d", one))
+        commas += bool(
+            re.search(r"(?<![\d.,])\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?![\d,])|(?<!\d)0,\d|\d\.\d{3},\d", one)
+        )
+        points += bool(
+            re.search(r"(?<![\d.,])\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})(?![\d.])|(?<!\d)0\.\d|\d,\d{3}\.\d", one)
+        )
     return None if commas == points else commas > points

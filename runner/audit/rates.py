@@ -36,7 +36,8 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
                 yield Reading(tuple(values), _formula(words, time), rank + (LOOSE if averaged else 0))
         if averaged:
             continue
-        for rank, (work, words) in enumerate([([Span(1, 1, 1)] * len(spans), ""), *works]):
+        alike: list[Span | None] = [Span(1, 1, 1)] * len(spans)
+        for rank, (work, words) in enumerate([(alike, ""), *works]):
             yield from _fitted(column, time, work, words, context, 10 + rank)
     for other in context.of(Role.RATE):
         if other is not column and _per_device(other) != _per_device(column):
@@ -51,7 +52,10 @@ def _works(column: Column, context: Context) -> Iterator[tuple[list[Span | None]
             pairs = list(zip(spans, counts, strict=True))
             yield [one.times(count) if one and count else None for one, count in pairs], f"{source.heading} * processes"
             if _per_device(column):
-                yield [one.times(1 / count) if one and count else None for one, count in pairs], f"{source.heading} / processes"
+                yield (
+                    [one.times(1 / count) if one and count else None for one, count in pairs],
+                    f"{source.heading} / processes",
+                )
     for counts in context.counts:
         yield [Span(count, count, count) if count else None for count in counts], ""
         if _per_device(column):
@@ -85,7 +89,9 @@ def _fitted(
                     values[row] = ratio(common, share)
         if free:
             note = "one amount of work, which fits most rows"
-            yield Reading(tuple(values), _formula(words or "work", time), rank + depth, free=free, certain=True, note=note)
+            yield Reading(
+                tuple(values), _formula(words or "work", time), rank + depth, free=free, certain=True, note=note
+            )
 
 
 def _per(column: Column, other: Column, context: Context) -> Iterator[Reading]:
@@ -124,4 +130,7 @@ def _averaged(column: Column) -> bool:
 
 def _per_device(column: Column) -> bool:
     words = plain(column.heading).lower()
-    return any(one in words for one in ("/gpu", "per gpu", "per-gpu", "/device", "per device", "单卡", "每卡", "/卡", "per_gpu"))
+    return any(
+        one in words
+        for one in ("/gpu", "per gpu", "per-gpu", "/device", "per device", "单卡", "每卡", "/卡", "per_gpu")
+    )

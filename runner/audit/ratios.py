@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.audit.columns import Column
 from runner.audit.groups import Comparison, comparisons, groupings
 from runner.audit.quantities import plain
 from runner.audit.readings import Reading, stab
@@ -15,6 +14,8 @@ from runner.audit.spans import Span, ratio, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from runner.audit.columns import Column
 
 _MOST_STEPS = 60_000
 _MOST_BASES = 8
@@ -54,7 +55,11 @@ def process_counts(columns: Sequence[Column]) -> tuple[tuple[float | None, ...],
         for second in range(first + 1, min(len(ones), 4)):
             pairs = zip(ones[first], ones[second], strict=True)
             product = tuple(one * other if one and other else None for one, other in pairs)
-            per = any(word in plain(named[place].heading).lower() for place in (first, second) for word in ("per", "单机", "每", "/"))
+            per = any(
+                word in plain(named[place].heading).lower()
+                for place in (first, second)
+                for word in ("per", "单机", "每", "/")
+            )
             result.insert(0 if per else len(result), product)
     return tuple(dict.fromkeys(one for one in result if len(one) == rows))[:6]
 
@@ -95,14 +100,16 @@ def _is_certain(column: Column, bases: Sequence[Column], unknown: Sequence[Colum
 def _over(column: Column, base: Column, way: Comparison, context: Context, *, sure: bool) -> Iterator[Reading]:
     """Compare rows with their baselines, in one column."""
     spans = [span(value) if value else None for value in base.values]
-    ratios = []
+    ratios: list[Span | None] = []
     for row, other in enumerate(way.bases):
         if other is None or spans[other] is None or spans[row] is None:
             ratios.append(None)
         elif other == row:
             ratios.append(_EXACT)
         else:
-            ratios.append(ratio(spans[other], spans[row]) if base.role is Role.TIME else ratio(spans[row], spans[other]))
+            ratios.append(
+                ratio(spans[other], spans[row]) if base.role is Role.TIME else ratio(spans[row], spans[other])
+            )
     same = frozenset(row for row, other in enumerate(way.bases) if other == row)
     for values, rank, words, formula in _shapes(column, base, ratios, way.bases, context):
         yield Reading(
@@ -147,11 +154,11 @@ def _shapes(
     """Yield the numbers that may be meant by a ratio: as it is, of scaled work, per process, or as a change."""
     rows = range(len(ratios))
     for place, counts in enumerate(context.counts or (tuple([None] * len(ratios)),)):
-        over = [counts[row] / own if (other := bases[row]) is not None and counts[row] and (own := counts[other]) else None for row in rows]
+        over = [_times_more(counts, row, bases[row]) for row in rows]
         own_counts = [counts[other] if (other := bases[row]) is not None else None for row in rows]
         if column.role is Role.EFFICIENCY:
             unit, sign = (100.0, "100 * ") if column.percent else (1.0, "")
-            shared = [1 / one * unit if one else None for one in over]
+            shared = [unit / one if one is not None else None for one in over]
             per_device = base.role is Role.RATE and any(word in plain(base.heading).lower() for word in _PER_DEVICE)
             yield _scaled(ratios, shared), place + 4 * per_device, "strong scaling", f"{sign}{{r}} / (p / p0)"
             yield _scaled(ratios, [unit] * len(ratios)), place + 5 - 4 * per_device, "weak scaling", f"{sign}{{r}}"
@@ -172,6 +179,12 @@ def _shapes(
         yield _scaled(ratios, own_counts), 7 + place, "the baseline counts as its number of processes", "{r} * p0"
 
 
+def _times_more(counts: Sequence[float | None], row: int, base: int | None) -> float | None:
+    """Return how many times the processes of its baseline a row has."""
+    mine, own = counts[row], counts[base] if base is not None else None
+    return mine / own if mine and own else None
+
+
 def _scaled(ratios: Sequence[Span | None], factors: Sequence[float | None]) -> list[Span | None]:
     return [one.times(factor) if one and factor else None for one, factor in zip(ratios, factors, strict=True)]
 
@@ -184,7 +197,9 @@ def _changes(column: Column, ratios: list[Span | None], unit: float = 100.0) -> 
     more = [one.inverse().plus(-1).times(unit) if one else None for one in ratios]
     whole = [one.times(unit) if one else None for one in ratios]
     words = plain(column.heading).lower()
-    time = any(word in words for word in ("time", "latency", "时间", "耗时", "reduc", "降低", "减少", "缩短", "节省", "saving"))
+    time = any(
+        word in words for word in ("time", "latency", "时间", "耗时", "reduc", "降低", "减少", "缩短", "节省", "saving")
+    )
     gain = (speed, 0 if not time else 2, "faster by throughput", f"{sign}({{r}} - 1)")
     loss = (less, 1 if not time else 0, "less time, not more throughput", f"{sign}(1 - {{i}})")
     yield from (loss, gain) if time else (gain, loss)
@@ -204,17 +219,26 @@ def _from_speedups(column: Column, context: Context) -> Iterator[Reading]:
         bases = [row for row, one in enumerate(ones_of(source)) if one]
         for place, counts in enumerate(context.counts):
             known = [count for count in counts if count]
-            firsts = {1.0, *(counts[row] or 1.0 for row in bases[:3])} | ({min(known)} if known and not bases else set())
+            firsts = {1.0, *(counts[row] or 1.0 for row in bases[:3])} | (
+                {min(known)} if known and not bases else set()
+            )
             for first in sorted(firsts):
                 factors = [first * unit / count if count else None for count in counts]
 
-                def formula(row: int, source: Column = source, counts: Sequence[float | None] = counts, first: float = first) -> str:
+                def formula(
+                    row: int, source: Column = source, counts: Sequence[float | None] = counts, first: float = first
+                ) -> str:
                     share = "" if first == 1 else f" / {first:g}"
                     return f"{sign}{_word(source, row)} / {counts[row]:g}{share}"
 
                 values = _scaled(spans, factors)
                 rank = place + (1 if first != 1 else 0)
-                certain = column.explicit and len(context.of(Role.SPEEDUP)) == 1 and len(context.counts) == 1 and len(firsts) == 1
+                certain = (
+                    column.explicit
+                    and len(context.of(Role.SPEEDUP)) == 1
+                    and len(context.counts) == 1
+                    and len(firsts) == 1
+                )
                 certain = certain and not context.of(Role.TIME, Role.RATE)
                 yield Reading(tuple(values), formula, rank, certain=certain, same=frozenset(bases))
 
@@ -281,7 +305,9 @@ def _one_baseline(column: Column, base: Column, context: Context) -> Iterator[Re
             mine = _word(base, row)
             return f"{known} / {mine}" if base.role is Role.TIME else f"{mine} / {known}"
 
-        yield Reading(tuple(values), formula, 20 + rank, free=len(fitted), note="a baseline outside the table that fits most rows")
+        yield Reading(
+            tuple(values), formula, 20 + rank, free=len(fitted), note="a baseline outside the table that fits most rows"
+        )
 
 
 def _scale(column: Column, row: int) -> float:
@@ -295,4 +321,3 @@ def _implied(speed: Span | None, here: Span | None, role: Role) -> Span | None:
     if role is Role.RATE:
         return ratio(here, speed)
     return Span(speed.low * here.low, speed.middle * here.middle, speed.high * here.high)
-

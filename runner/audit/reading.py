@@ -7,7 +7,7 @@ import io
 import re
 from typing import TYPE_CHECKING, BinaryIO
 
-from runner.audit.tables import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, Cell, Page, Table, make_table
+from runner.audit.tables import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_LINES, Cell, Page, Table, make_table
 from runner.core.errors import RequestError
 from runner.core.text import one_line, shown
 from trainkit import files
@@ -40,6 +40,10 @@ def read_page(path: Path, stdin: BinaryIO, format_: str = "") -> Page:
         msg = f"{name}: more than {MOST_BYTES:,} bytes; give the part with the tables"
         raise RequestError(msg)
     text = _decode(raw, name)
+    lines = text.count("\n")
+    if lines > MOST_LINES:
+        msg = f"{name}: {lines:,} lines; {MOST_LINES:,} are the most: give the part with the tables"
+        raise RequestError(msg)
     page = read_text(text, name, format_ or _SUFFIXES.get(path.suffix.lower(), "") or guess(text))
     cells = sum(len(table.headings) * (len(table.rows) + 1) for table in page.tables)
     if cells > MOST_CELLS:
@@ -51,17 +55,17 @@ def read_page(path: Path, stdin: BinaryIO, format_: str = "") -> Page:
 def read_text(text: str, name: str, format_: str) -> Page:
     """Read text of a format; RequestError for a format that is not known."""
     if format_ == "markdown":
-        from runner.audit.markdown import read_markdown  # noqa: PLC0415 - each format imports its own library
+        from runner.audit.markdown import read_markdown
 
         return read_markdown(text, name)
     if format_ == "html":
-        from runner.audit.html import read_html  # noqa: PLC0415 - as above
+        from runner.audit.html import read_html
 
         return read_html(text, name)
     if format_ == "csv":
         return read_csv(text, name)
     if format_ == "yaml":
-        from runner.audit.published import read_published  # noqa: PLC0415 - as above
+        from runner.audit.published import read_published
 
         return read_published(text, name)
     msg = f"format {shown(format_)}: there is {', '.join(FORMATS)}"

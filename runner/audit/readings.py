@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.audit.spans import INCONSISTENT, Span, grade
@@ -44,7 +44,9 @@ class Verdict:
     grades: tuple[str | None, ...]
     fits: int
     misses: int
-    score: float = field(default=0.0)
+    score: float = 0.0
+    covered: int = 0
+    """Rows that are graded or print nothing."""
 
 
 def judge(reading: Reading, printed: Sequence[Quantity | None]) -> Verdict:
@@ -60,7 +62,8 @@ def judge(reading: Reading, printed: Sequence[Quantity | None]) -> Verdict:
         misses += found == INCONSISTENT
         own += found != INCONSISTENT and row in reading.same
         fits += found != INCONSISTENT and row not in reading.same
-    return Verdict(reading, tuple(grades), fits, misses, fits - reading.free + own / 2)
+    covered = sum(found is not None or value is None for found, value in zip(grades, printed, strict=True))
+    return Verdict(reading, tuple(grades), fits, misses, fits - reading.free + own / 2, covered)
 
 
 def choose(readings: Iterable[Reading], printed: Sequence[Quantity | None]) -> Verdict | None:
@@ -83,7 +86,8 @@ def choose(readings: Iterable[Reading], printed: Sequence[Quantity | None]) -> V
 
 
 def _order(verdict: Verdict) -> tuple[float, bool, int]:
-    return verdict.score, verdict.fits > 0 and not verdict.misses, -verdict.reading.rank
+    whole = verdict.fits > 0 and not verdict.misses and len(verdict.grades) == verdict.covered
+    return verdict.score, whole, -verdict.reading.rank
 
 
 def holds(verdict: Verdict) -> bool:

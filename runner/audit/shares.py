@@ -20,13 +20,22 @@ _IN_CELL = (
 )
 _COUNTED = re.compile(rf"^{_SHARE}\s*\(\s*(?P<k>\d[\d,]*)\s*\)$")
 _THING = r"(?:samples?|images?|sentences?|examples?|instances?|reviews?|questions?|documents?|pictures?|条|张|个|份|例)"
-_SAID = (
-    re.compile(rf"(\d[\d,]*)\s*(?:个|条|张)?\s*(?:held[- ]out |unseen )?(?:test|validation|eval(?:uation)?|dev|测试|验证)\w*[- ]?{_THING}", re.IGNORECASE),
-    re.compile(rf"(?:test|validation|evaluation|dev)[- ]?(?:set|split|data)?\w*\s*(?:\(|:|=|of|has|with|contains|size|is)+\s*(?:=|of|:|is)?\s*(\d[\d,]*)\s*(?={_THING}|\)|,|\.|;|$)", re.IGNORECASE),
-    re.compile(rf"(?:测试集|验证集|测试样本|测试数据)\D{{0,8}}?(\d[\d,]*)\s*(?={_THING}|，|。|）|\)|,|$)"),
-    re.compile(r"(?<![A-Za-z])[Nn]\s*=\s*(\d[\d,]*)"),
-    re.compile(rf"\bof (?:the )?(\d[\d,]*) (?:\w+ )?{_THING}", re.IGNORECASE),
-)  # fmt: skip
+_SAID = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        (
+            r"(\d[\d,]*)\s*(?:个|条|张)?\s*(?:held[- ]out |unseen )?"
+            rf"(?:test|validation|eval(?:uation)?|dev|测试|验证)\w*[- ]?{_THING}"
+        ),
+        (
+            r"(?:test|validation|evaluation|dev)[- ]?(?:set|split|data)?\w*\s*(?:\(|:|=|of|has|with|contains|size|is)+\s*"
+            rf"(?:=|of|:|is)?\s*(\d[\d,]*)\s*(?={_THING}|\)|,|\.|;|$)"
+        ),
+        rf"(?:测试集|验证集|测试样本|测试数据)\D{{0,8}}?(\d[\d,]*)\s*(?={_THING}|，|。|）|\)|,|$)",
+        r"(?<![A-Za-z])n\s*=\s*(\d[\d,]*)",
+        rf"\bof (?:the )?(\d[\d,]*) (?:\w+ )?{_THING}",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class Share:
 
 
 def shares_in(text: str, total: int | None = None) -> list[Share]:
-    """Find percentages with their counts, `98.7% (1053 of 1067)` or `1053/1067 (98.7%)`; `total` where it is left out."""
+    """Find percentages with their counts, `98.7% (1053 of 1067)`; `total` is that of a cell without one."""
     text = plain(text)
     result = []
     for pattern in _IN_CELL:
@@ -77,7 +86,9 @@ def of_total(printed: Quantity, total: int, unit: float) -> tuple[str, Span, int
         if 0 <= count <= total:
             value = count / total * unit
             found = grade(printed, Span(value, value, value))
-            results.append(((CONSISTENT, "truncated", INCONSISTENT).index(found), abs(value - printed.number), found, value, count))
+            results.append(
+                ((CONSISTENT, "truncated", INCONSISTENT).index(found), abs(value - printed.number), found, value, count)
+            )
     if not results:
         value = unit * (near > 0)
         return INCONSISTENT, Span(value, value, value), total

@@ -55,7 +55,7 @@ def ratio(above: Span | None, below: Span | None) -> Span | None:
 
 
 def grade(printed: Quantity, computed: Span) -> str:
-    """Grade a printed number: does an interval of its rounding, or of its truncation, meet the computed one?"""
+    """Grade a printed number by whether the interval of its rounding, or of its truncation, meets the computed one."""
     slack = (_FLOAT32 if printed.digits >= _LONG else _EXACT) * max(abs(computed.low), abs(computed.high), 1e-300)
     low, high = computed.low - slack, computed.high + slack
     if printed.low <= high and low <= printed.high:

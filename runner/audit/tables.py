@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-MOST_BYTES = 4_000_000
+MOST_BYTES = 2_000_000
+MOST_LINES = 50_000
 MOST_CELLS = 60_000
 """Cells of all tables of one file; merged cells count as often as they are repeated."""
 MOST_COLUMNS = 200
+MOST_ROWS = 500
+"""Rows of one table that are checked; to find out what follows from what takes more than linear time."""
 LONGEST_CELL = 400
 """Characters of a cell; a longer one is text and no number."""
 

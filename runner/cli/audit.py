@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runner.cli.lines import show
+from runner.cli.lines import show, show_document
 from runner.core.errors import RequestError
 
 if TYPE_CHECKING:
@@ -52,13 +52,9 @@ def audit(
 
 
 def show_json(audits: list[Audit]) -> None:
-    """Print a list of objects, one in a line."""
+    """Print a list of objects, each on a line; all in ASCII, so that nothing is cut or escaped."""
     rows = [json.dumps(_values(finding)) for one in audits for finding in one.findings]
-    show("[" + ("" if rows else "]"))
-    for number, row in enumerate(rows, 1):
-        show(f"  {row}" + ("," if number < len(rows) else ""))
-    if rows:
-        show("]")
+    show_document("[\n  " + ",\n  ".join(rows) + "\n]\n" if rows else "[]\n")
 
 
 def _values(finding: Finding) -> dict[str, Any]:
@@ -90,7 +86,8 @@ def show_summary(one: Audit) -> None:
 
     counts = ", ".join(f"{count} {grade}" for grade in GRADES if (count := one.count(grade)))
     tables = f"{one.tables} table{'' if one.tables == 1 else 's'}"
-    show(f"{one.file}: {tables}, {len(one.findings)} numbers checked{': ' if counts else ''}{counts}; {len(one.unchecked)} not")
+    checked = f"{len(one.findings)} numbers checked{': ' if counts else ''}{counts}"
+    show(f"{one.file}: {tables}, {checked}; {len(one.unchecked)} not")
     reasons = list(dict.fromkeys(one.unchecked))
     for reason in reasons[:_MOST_REASONS]:
         show(f"  not checked: {reason}")

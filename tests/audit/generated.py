@@ -6,17 +6,74 @@ from dataclasses import dataclass, field
 from random import Random
 
 HEADINGS = {
-    "count": ["GPUs", "#GPUs", "GPU 数量", "卡数", "Processes", "World size", "进程数", "Number of GPUs", "num_gpus", "Devices", "p", "Workers"],
-    "time": ["Time", "耗时", "训练时间", "Training time", "Wall time", "Elapsed", "Runtime", "Epoch time", "Duration", "Total time", "T(p)"],
-    "speedup": ["Speedup", "Speed-up", "加速比", "speed up", "SpeedUp (x)", "Speedup vs. 1 GPU", "Relative speed", "S(p)"],
+    "count": [
+        "GPUs",
+        "#GPUs",
+        "GPU 数量",
+        "卡数",
+        "Processes",
+        "World size",
+        "进程数",
+        "Number of GPUs",
+        "num_gpus",
+        "Devices",
+        "p",
+        "Workers",
+    ],
+    "time": [
+        "Time",
+        "耗时",
+        "训练时间",
+        "Training time",
+        "Wall time",
+        "Elapsed",
+        "Runtime",
+        "Epoch time",
+        "Duration",
+        "Total time",
+        "T(p)",
+    ],
+    "speedup": [
+        "Speedup",
+        "Speed-up",
+        "加速比",
+        "speed up",
+        "SpeedUp (x)",
+        "Speedup vs. 1 GPU",
+        "Relative speed",
+        "S(p)",
+    ],
     "efficiency": ["Efficiency", "效率", "扩展效率", "Scaling efficiency", "Parallel efficiency", "Eff.", "并行效率"],
-    "rate": ["Throughput", "img/s", "samples/s", "吞吐量", "Images/sec", "tokens/s", "Throughput (samples/s)", "图片/秒 (img/s)"],
+    "rate": [
+        "Throughput",
+        "img/s",
+        "samples/s",
+        "吞吐量",
+        "Images/sec",
+        "tokens/s",
+        "Throughput (samples/s)",
+        "图片/秒 (img/s)",
+    ],
     "accuracy": ["Accuracy", "准确率", "Test accuracy", "Top-1", "测试准确率", "acc"],
     "label": ["Backend", "Model", "GPU", "硬件", "Framework", "模型", "Hardware", "Precision", "Strategy"],
     "extra": ["Memory (GB)", "Loss", "Batch size", "显存", "Power (W)", "Params (M)", "Notes", "Learning rate"],
-}  # fmt: skip
-LABELS = [["NCCL", "Gloo", "MPI"], ["ResNet-50", "VGG16", "BERT-base"], ["A100", "V100", "RTX 3090"], ["fp32", "bf16", "amp"]]
-COUNTS = [[1, 2, 4, 8], [1, 2, 4], [1, 2], [2, 4, 8, 16], [8, 16, 32, 64, 128], [1, 2, 3, 4, 5, 6], [1, 4, 16, 64], [1, 8]]
+}
+LABELS = [
+    ["NCCL", "Gloo", "MPI"],
+    ["ResNet-50", "VGG16", "BERT-base"],
+    ["A100", "V100", "RTX 3090"],
+    ["fp32", "bf16", "amp"],
+]
+COUNTS = [
+    [1, 2, 4, 8],
+    [1, 2, 4],
+    [1, 2],
+    [2, 4, 8, 16],
+    [8, 16, 32, 64, 128],
+    [1, 2, 3, 4, 5, 6],
+    [1, 4, 16, 64],
+    [1, 8],
+]
 
 
 @dataclass
@@ -33,12 +90,19 @@ class Made:
     comma: bool = False
 
 
-def spell(value: float, decimals: int, unit: str = "", *, comma: bool = False, grouped: bool = False, mark: str = "") -> str:
+def spell(
+    value: float, decimals: int, unit: str = "", *, comma: bool = False, grouped: bool = False, mark: str = ""
+) -> str:
     text = f"{value:,.{decimals}f}" if grouped else f"{value:.{decimals}f}"
     if comma:
         text = text.replace(",", " ").replace(".", ",").replace(" ", ".")
     text += unit
-    return {"bold": f"**{text}**", "code": f"`{text}`", "link": f"[{text}](https://x.test/a)", "note": f"{text}[^1]"}.get(mark, text)
+    return {
+        "bold": f"**{text}**",
+        "code": f"`{text}`",
+        "link": f"[{text}](https://x.test/a)",
+        "note": f"{text}[^1]",
+    }.get(mark, text)
 
 
 def clock(seconds: float) -> str:
@@ -72,12 +136,16 @@ def make(seed: int) -> Made:
             chance.shuffle(block)
         cells.append(block)
     if groups > 1 and chance.random() < 0.3:  # rows of one count side by side
-        cells = [[block[place] for block in cells for place in (row,)] for row in range(len(counts))] if order == "up" else cells
+        cells = (
+            [[block[place] for block in cells for place in (row,)] for row in range(len(counts))]
+            if order == "up"
+            else cells
+        )
     rows = [row for block in cells for row in block]
-    return _print(chance, rows, counts, groups, weak=weak)
+    return _print(chance, rows, groups, weak=weak)
 
 
-def _print(chance: Random, rows: list[dict], counts: list[int], groups: int, *, weak: bool) -> Made:  # type: ignore[type-arg]
+def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made:
     comma = chance.random() < 0.15
     has_rate, has_time = chance.choice([(False, True), (False, True), (True, True), (True, False)])
     has_efficiency = chance.random() < 0.55
@@ -93,7 +161,11 @@ def _print(chance: Random, rows: list[dict], counts: list[int], groups: int, *, 
         row["rate"] = work / row["time"]
         row["speedup"] = row["rate"] / samples * base["time"]
         row["efficiency"] = row["speedup"] / relative
-    decimals = {"time": chance.choice([1, 2, 2, 3]) if rows[0]["time"] < 1000 else chance.choice([0, 1, 2]), "speedup": chance.choice([1, 2, 2, 3]), "rate": chance.choice([0, 1, 2])}
+    decimals = {
+        "time": chance.choice([1, 2, 2, 3]) if rows[0]["time"] < 1000 else chance.choice([0, 1, 2]),
+        "speedup": chance.choice([1, 2, 2, 3]),
+        "rate": chance.choice([0, 1, 2]),
+    }
     unit = chance.choice(["cell", "heading", "none"])
     clocked = min(row["time"] for row in rows) > 600 and chance.random() < 0.4
     milli = max(row["time"] for row in rows) < 2
@@ -111,19 +183,27 @@ def _print(chance: Random, rows: list[dict], counts: list[int], groups: int, *, 
     if chance.random() < 0.4:
         chance.shuffle(names)
     headings = {name: chance.choice(HEADINGS[name]) for name in names}
-    time_unit = ("ms" if milli else "s")
+    time_unit = "ms" if milli else "s"
     if "time" in headings and unit == "heading" and not clocked:
         headings["time"] += chance.choice([f" ({time_unit})", f" [{time_unit}]", f", {time_unit}"])
     if with_accuracy:
-        headings["accuracy"] += chance.choice([f" (N={total})", f" ({total} test images)", "", f" on {total} test samples"])
-    made = Made([headings[name] for name in names], [], {name: names.index(name) for name in names}, {}, {}, [], total, comma)
+        headings["accuracy"] += chance.choice(
+            [f" (N={total})", f" ({total} test images)", "", f" on {total} test samples"]
+        )
+    made = Made(
+        [headings[name] for name in names], [], {name: names.index(name) for name in names}, {}, {}, [], total, comma
+    )
     for row in rows:
         printed = []
         for name in names:
             if name == "time":
                 value = row["time"] * (1000 if milli else 1)
                 ending = f"{chance.choice(['', ' '])}{time_unit}" if unit == "cell" else ""
-                printed.append(clock(value) if clocked else spell(value, decimals["time"], ending, comma=comma, grouped=value >= 1000))
+                printed.append(
+                    clock(value)
+                    if clocked
+                    else spell(value, decimals["time"], ending, comma=comma, grouped=value >= 1000)
+                )
             elif name == "rate":
                 printed.append(spell(row["rate"], decimals["rate"], comma=comma, grouped=True))
             elif name == "speedup":
@@ -131,7 +211,11 @@ def _print(chance: Random, rows: list[dict], counts: list[int], groups: int, *, 
                 printed.append("-" if gap and row["first"] else text)
             elif name == "efficiency":
                 value = row["efficiency"]
-                text = {"percent": spell(100 * value, 1, "%", comma=comma), "share": spell(value, 2, comma=comma), "bare": spell(100 * value, 1, comma=comma)}[eff_style]
+                text = {
+                    "percent": spell(100 * value, 1, "%", comma=comma),
+                    "share": spell(value, 2, comma=comma),
+                    "bare": spell(100 * value, 1, comma=comma),
+                }[eff_style]
                 printed.append(text)
             elif name == "accuracy":
                 right = round(total * chance.uniform(0.8, 0.99))
@@ -150,14 +234,12 @@ def markdown(made: Made) -> str:
     return "# Results\n\n" + "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in made.rows)]) + "\n"
 
 
-def first_line(made: Made) -> int:
-    """The line of the first row in `markdown`."""
-    return 5
-
-
 def html(made: Made) -> str:
     head = "".join(f"<th>{one}</th>" for one in made.headings)
-    body = "\n".join("<tr>" + "".join(f"<td>{one.strip('*`').replace('[^1]', '<sup>1</sup>')}</td>" for one in row) + "</tr>" for row in made.rows)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{one.strip('*`').replace('[^1]', '<sup>1</sup>')}</td>" for one in row) + "</tr>"
+        for row in made.rows
+    )
     return f"<!DOCTYPE html><html><body>\n<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></body></html>"
 
 
@@ -168,7 +250,9 @@ def csv(made: Made) -> str:
 
 
 def _number(text: str, comma: bool) -> float:  # noqa: FBT001
-    digits = "".join(one for one in text.partition("]")[0].partition("(")[0].replace("[^1", "") if one.isdigit() or one in ".,")
+    digits = "".join(
+        one for one in text.partition("]")[0].partition("(")[0].replace("[^1", "") if one.isdigit() or one in ".,"
+    )
     return float(digits.replace(".", "").replace(",", ".") if comma else digits.replace(",", ""))
 
 
@@ -179,7 +263,9 @@ def spoil(made: Made, seed: int) -> tuple[int, int] | None:
     """
     chance = Random(seed)
     kinds = [kind for kind in ("speedup", "efficiency", "accuracy") if kind in made.derived]
-    if "accuracy" in kinds and (made.total not in (360, 872, 1067) or not any(str(made.total) in one for one in made.headings)):
+    if "accuracy" in kinds and (
+        made.total not in (360, 872, 1067) or not any(str(made.total) in one for one in made.headings)
+    ):
         kinds.remove("accuracy")
     if not kinds:
         return None
@@ -190,7 +276,11 @@ def spoil(made: Made, seed: int) -> tuple[int, int] | None:
     text = made.rows[row][column]
     if kind == "accuracy":
         return _impossible(made, row, column)
-    others = [other for other in rows if abs(_number(made.rows[other][column], made.comma) / _number(text, made.comma) - 1) > 0.15]
+    others = [
+        other
+        for other in rows
+        if abs(_number(made.rows[other][column], made.comma) / _number(text, made.comma) - 1) > 0.15
+    ]
     if others and chance.random() < 0.4:
         other = chance.choice(others)
         made.rows[row][column], made.rows[other][column] = made.rows[other][column], text
