@@ -59,7 +59,7 @@ def _check_as(table: Table, before: Table | None, file: str, *, comma: bool) -> 
         if not column.known():
             continue
         if column.role in DERIVED:
-            verdict = choose(ratios.readings(column, context), column.values)
+            verdict = choose(ratios.readings(column, context), column.values, ratios.ones_of(column))
             shift = 0
             if (verdict is None or not verdict.fits) and before and not any(ratios.ones_of(column)):
                 verdict, shift = _continued(table, before, column, comma=comma) or (verdict, 0)
@@ -83,7 +83,7 @@ def _continued(table: Table, before: Table, column: Column, *, comma: bool) -> t
     if mine is None or mine.role is not column.role:
         return None
     context = ratios.Context(columns, ratios.process_counts(columns))
-    verdict = choose(ratios.readings(mine, context), mine.values)
+    verdict = choose(ratios.readings(mine, context), mine.values, ratios.ones_of(mine))
     return (verdict, len(before.rows)) if verdict and holds(verdict) else None
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from runner.audit.tables import Page
 
 
-def audit_file(path: Path, stdin: BinaryIO, format_: str = "") -> Audit:
+def audit_file(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> Audit:
     """Read and check a file; RequestError if it cannot be read."""
     return audit_page(read_page(path, stdin, format_))
 

@@ -24,7 +24,7 @@ _SUFFIXES = {
 }
 
 
-def read_page(path: Path, stdin: BinaryIO, format_: str = "") -> Page:
+def read_page(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> Page:
     """Read a file, or standard input for `-`.
 
     Raises:
@@ -32,7 +32,7 @@ def read_page(path: Path, stdin: BinaryIO, format_: str = "") -> Page:
     """
     name = one_line(path)
     try:
-        raw = stdin.read(MOST_BYTES + 1) if str(path) == "-" else files.read_file(path, MOST_BYTES)
+        raw = stdin.read(MOST_BYTES + 1) if stdin and str(path) == "-" else files.read_file(path, MOST_BYTES)
     except (OSError, ValueError) as error:
         msg = f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}"
         raise RequestError(msg) from None
@@ -142,6 +142,6 @@ def _separator(lines: list[str]) -> str:
     scores = {}
     for mark in "\t;,|":
         counts = [line.count(mark) for line in bare]
-        usual = max(set(counts), key=counts.count)
-        scores[mark] = (counts.count(usual) / len(counts) if usual else 0.0, "\t;,|".index(mark) * -0.1)
+        usual = max(set(counts) - {0}, key=counts.count, default=0)
+        scores[mark] = counts.count(usual) / len(counts) if usual else 0.0
     return max(scores, key=lambda mark: scores[mark])

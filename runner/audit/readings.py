@@ -49,10 +49,13 @@ class Verdict:
     """Rows that are graded or print nothing."""
 
 
-def judge(reading: Reading, printed: Sequence[Quantity | None]) -> Verdict:
-    """Grade every printed number by a reading; a baseline that prints that it is one counts half."""
+def judge(reading: Reading, printed: Sequence[Quantity | None], ones: Sequence[bool] = ()) -> Verdict:
+    """Grade every printed number by a reading.
+
+    A baseline that prints that it is one counts half, and one that is compared with another row counts against it.
+    """
     grades: list[str | None] = []
-    fits = own = misses = 0
+    fits = own = misses = denied = 0
     for row, (value, quantity) in enumerate(zip(reading.values, printed, strict=True)):
         if value is None or quantity is None:
             grades.append(None)
@@ -60,13 +63,16 @@ def judge(reading: Reading, printed: Sequence[Quantity | None]) -> Verdict:
         found = grade(quantity, value)
         grades.append(found)
         misses += found == INCONSISTENT
+        denied += found == INCONSISTENT and bool(ones) and ones[row]
         own += found != INCONSISTENT and row in reading.same
         fits += found != INCONSISTENT and row not in reading.same
     covered = sum(found is not None or value is None for found, value in zip(grades, printed, strict=True))
-    return Verdict(reading, tuple(grades), fits, misses, fits - reading.free + own / 2, covered)
+    return Verdict(reading, tuple(grades), fits, misses, fits - reading.free + own / 2 - denied, covered)
 
 
-def choose(readings: Iterable[Reading], printed: Sequence[Quantity | None]) -> Verdict | None:
+def choose(
+    readings: Iterable[Reading], printed: Sequence[Quantity | None], ones: Sequence[bool] = ()
+) -> Verdict | None:
     """Return the reading that makes most numbers consistent, of equal ones the plainest.
 
     If that is not sure enough to call the others wrong, a reading that is certain without them takes its place.
@@ -75,7 +81,7 @@ def choose(readings: Iterable[Reading], printed: Sequence[Quantity | None]) -> V
     sure: Verdict | None = None
     wanted = sum(value is not None for value in printed)
     for reading in readings:
-        verdict = judge(reading, printed)
+        verdict = judge(reading, printed, ones)
         if best is None or _order(verdict) > _order(best):
             best = verdict
         if reading.certain and (sure is None or _order(verdict) > _order(sure)):

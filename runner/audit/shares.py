@@ -28,8 +28,8 @@ _SAID = tuple(
             rf"(?:test|validation|eval(?:uation)?|dev|测试|验证)\w*[- ]?{_THING}"
         ),
         (
-            r"(?:test|validation|evaluation|dev)[- ]?(?:set|split|data)?\w*\s*(?:\(|:|=|of|has|with|contains|size|is)+\s*"
-            rf"(?:=|of|:|is)?\s*(\d[\d,]*)\s*(?={_THING}|\)|,|\.|;|$)"
+            r"(?:test|validation|evaluation|dev)[- ]?(?:set|split|data)?\w*\s*(?:\(|:|=|of|has|with|contains|size|is)+"
+            rf"\s*(?:=|of|:|is)?\s*(\d[\d,]*)\s*(?={_THING}|\)|,|\.|;|$)"
         ),
         rf"(?:测试集|验证集|测试样本|测试数据)\D{{0,8}}?(\d[\d,]*)\s*(?={_THING}|，|。|）|\)|,|$)",
         r"(?<![A-Za-z])n\s*=\s*(\d[\d,]*)",

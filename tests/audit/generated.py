@@ -74,6 +74,7 @@ COUNTS = [
     [1, 4, 16, 64],
     [1, 8],
 ]
+_DIFFERENT = 0.15
 
 
 @dataclass
@@ -145,7 +146,7 @@ def make(seed: int) -> Made:
     return _print(chance, rows, groups, weak=weak)
 
 
-def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made:
+def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made:  # noqa: C901, PLR0912, PLR0915
     comma = chance.random() < 0.15
     has_rate, has_time = chance.choice([(False, True), (False, True), (True, True), (True, False)])
     has_efficiency = chance.random() < 0.55
@@ -240,7 +241,8 @@ def html(made: Made) -> str:
         "<tr>" + "".join(f"<td>{one.strip('*`').replace('[^1]', '<sup>1</sup>')}</td>" for one in row) + "</tr>"
         for row in made.rows
     )
-    return f"<!DOCTYPE html><html><body>\n<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></body></html>"
+    table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    return f"<!DOCTYPE html><html><body>\n{table}</body></html>"
 
 
 def csv(made: Made) -> str:
@@ -276,11 +278,8 @@ def spoil(made: Made, seed: int) -> tuple[int, int] | None:
     text = made.rows[row][column]
     if kind == "accuracy":
         return _impossible(made, row, column)
-    others = [
-        other
-        for other in rows
-        if abs(_number(made.rows[other][column], made.comma) / _number(text, made.comma) - 1) > 0.15
-    ]
+    own = _number(text, made.comma)
+    others = [other for other in rows if abs(_number(made.rows[other][column], made.comma) / own - 1) > _DIFFERENT]
     if others and chance.random() < 0.4:
         other = chance.choice(others)
         made.rows[row][column], made.rows[other][column] = made.rows[other][column], text
