@@ -75,8 +75,9 @@ class Quantity:
     """One printed number.
 
     `kind` is `time` (seconds), `rate` (per second), `percent`, `factor` (1.65x), `other` (another unit) or nothing.
-    `low` and `high` are the ends of its rounding and `step` is one of its last digit, all in the unit of `value`.
-    `number` is what is printed, and `scale` the unit: value = number * scale. `spread` is a relative deviation.
+    A time may be `per` something, for example a step. `low` and `high` are the ends of its rounding and `step` is one
+    of its last digit, all in the unit of `value`. `number` is what is printed, and `scale` the unit: value = number *
+    scale. `spread` is a relative deviation.
     """
 
     number: float
@@ -86,6 +87,7 @@ class Quantity:
     about: bool = False
     spread: float = 0.0
     digits: int = 1
+    per: str = ""
 
     @property
     def value(self) -> float:
@@ -174,7 +176,8 @@ def _simple(text: str, *, comma: bool) -> Quantity | None:
     step = 10.0 ** (exponent - len(digits.partition(".")[2])) * scale
     figures = len(digits.replace(".", "").lstrip("0"))
     about = bool(found["about"]) or bool(found["after"])
-    return Quantity(number, scale, step, kind, about, 0.0, figures)
+    per = re.sub(r"\bper\b", "/", found["unit"]).partition("/")[2].strip().lower() if kind == "time" else ""
+    return Quantity(number, scale, step, kind, about, 0.0, figures, per)
 
 
 def _clock(text: str) -> Quantity | None:

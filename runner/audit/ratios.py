@@ -102,7 +102,7 @@ def _over(column: Column, base: Column, way: Comparison, context: Context, *, su
     spans = [span(value) if value else None for value in base.values]
     ratios: list[Span | None] = []
     for row, other in enumerate(way.bases):
-        if other is None or spans[other] is None or spans[row] is None:
+        if other is None or spans[other] is None or spans[row] is None or not _alike(base, row, other):
             ratios.append(None)
         elif other == row:
             ratios.append(_EXACT)
@@ -121,6 +121,12 @@ def _over(column: Column, base: Column, way: Comparison, context: Context, *, su
             bases=way.bases,
             note=words,
         )
+
+
+def _alike(base: Column, row: int, other: int) -> bool:
+    """Whether two times are of the same thing: one per step and one per epoch have no ratio that means anything."""
+    mine, its = base.values[row], base.values[other]
+    return mine is not None and its is not None and mine.per == its.per
 
 
 @dataclass(frozen=True)

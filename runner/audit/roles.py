@@ -32,7 +32,7 @@ class Role(str, Enum):
 _THING = (
     r"(?:im(?:a)?ge?s?|samples?|tok(?:en)?s?|seq(?:uence)?s?|sentences?|examples?|ex|frames?|req(?:uest)?s?"
     r"|quer(?:y|ies)|steps?|iter(?:ation)?s?|it|batch(?:es)?|words?|items?|records?|rows?|epochs?|[kmgt]?b(?:ytes?)?"
-    r"|tuples?|pairs?|clips?|videos?)"
+    r"|tuples?|pairs?|clips?|videos?|ops?)"
 )
 _MOST_DEVICES = 10_000_000
 _CLOCK = r"(?:s|sec|secs|second|seconds|ms|min|mins|minute|minutes|h|hr|hour|hours|秒|分钟|小时)"
@@ -111,7 +111,7 @@ _RULES: tuple[tuple[Role, str], ...] = (
             r"|卡数|显卡数|devices?\b|设备(?:数|数量|个数)|process(?:es)?\b|\bprocs?\b|进程|\branks?\b|world[_ -]?size"
             r"|workers?\b|\bnodes?\b|节点|机器数|\bnp\b|nproc|\bcores?\b|threads?\b|核数|核心数|线程|\bcards?\b"
             r"|\btpus?\b|accelerators?\b|chips?\b|layout|并行数|并行度|parallelism|\bdp\b|machines?\b"
-            r"|hosts?\b|npus?\b|^\W*[pn]\W*$|hardware|硬件|配置|config|setup|环境|实验|显卡"
+            r"|hosts?\b|npus?\b|^\W*(?:[pn]|count|number|数量)\W*$|hardware|硬件|配置|config|setup|环境|实验|显卡"
         ),
     ),
 )

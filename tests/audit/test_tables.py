@@ -180,3 +180,8 @@ def test_a_claim_between_two_times_of_a_sentence_is_checked() -> None:
 )
 def test_the_format_of_standard_input_is_guessed(text: str, format_: str) -> None:
     assert guess(text) == format_
+
+
+def test_times_of_different_things_are_not_compared() -> None:
+    rows = ["a | 45.8 ms | 1.0x", "b | 29.2 ms | 1.57x", "c | 22.1 ms/step | 2.43x"]
+    assert graded(table("Method | Latency | Speedup", *rows)) == [(1.0, "consistent"), (1.57, "consistent")]
