@@ -86,7 +86,7 @@ class Progress:
     @property
     def name(self) -> str:
         """Say which run it is."""
-        return f"{self._number}/{self._total}  {self._run.cell}  repeat {self._run.repeat}"
+        return f"{self._number}/{self._total}  {self._run.name}  repeat {self._run.repeat}"
 
     @property
     def elapsed(self) -> float:

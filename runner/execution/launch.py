@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.records import provenance
 from runner.records.folder import new_id
-from runner.records.schema import SCHEMA, Launch
+from runner.records.schema import SCHEMA, Launch, Side
 
 if TYPE_CHECKING:
     from runner.definitions.plan import Run
@@ -55,6 +55,7 @@ def describe_launch(
         started=utc_now(),
         options=chosen,
         dialects=experiment.dialects,
+        side=Side(**asdict(run.side)) if run.side else None,
         **surroundings,
     )
 

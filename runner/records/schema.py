@@ -20,6 +20,14 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Code = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32)]
 
 
+class Side(msgspec.Struct):
+    """The side of a comparison that a run was made for: the comparison's id, `A` or `B`, and what the side is."""
+
+    comparison: str
+    name: str
+    label: str
+
+
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was known before the run was started; it is written once, before the launch, and never changes.
 
@@ -53,6 +61,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     image: dict[str, Any] | None = None
     by_hand: bool = False
     dialects: dict[str, str] = {}
+    side: Side | None = None
 
     def __post_init__(self) -> None:
         """Spell the floats that JSON lacks, so that runs with different values stay apart."""

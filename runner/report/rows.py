@@ -9,7 +9,7 @@ from runner.report.statistics import karp_flatt, typical
 
 if TYPE_CHECKING:
     from runner.report.run_summary import RunSummary
-    from runner.report.statistics import Estimate
+    from runner.report.statistics import Difference, Estimate
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,16 @@ class CellRuns:
 class Row(CellRuns):
     """One line of the summary: the runs of one cell against the baseline of their block.
 
-    `claimed` is True, or the reason why the speed-up may not be claimed.
+    `claimed` is True, or the reason why the speed-up may not be claimed. `difference` is what the speed-up and its
+    interval come from, `adjusted_p` its p-value after Holm's correction, where the claim depends on that alone.
     """
 
     baseline: CellRuns | None = None
     speedup: Estimate | None = None
     claimed: bool | str = "no complete run"
     published: tuple[dict[str, Any], ...] = ()
+    difference: Difference | None = None
+    adjusted_p: float | None = None
 
     @property
     def efficiency(self) -> Estimate | None:

@@ -12,6 +12,7 @@ from runner.core.text import listed, one_line
 from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
+from runner.report.disturbance import disturbances
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +27,10 @@ _LARGEST_COUNT = 10**15
 
 
 class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=False):
-    """One run, as compared; `same` is what has to be the same in all runs of a claim, by name."""
+    """One run, as compared; `same` is what has to be the same in all runs of a claim, by name.
+
+    `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
+    """
 
     path: str = ""
     experiment: str
@@ -61,6 +65,8 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     runner: dict[str, Any]
     by_hand: bool = False
     load: dict[str, float] = {}
+    disturbed: list[str] = []
+    side: tuple[str, str, str] | None = None
     sources: dict[str, str] = {}
 
     @property
@@ -114,6 +120,10 @@ def summary_of(record: Record) -> RunSummary:
         global_batch_size=count("global_batch_size", record.facts.get("global_batch_size")),
         bytes_moved=metrics.get("bytes_moved_per_step"),
         load=_load(record),
+        disturbed=disturbances(record),
+        side=(_name(launch.side.comparison), _name(launch.side.name), _name(launch.side.label))
+        if launch.side
+        else None,
         sources={_name(name): _name(place) for name, place in record.sources.items()},
         torch=one_line(first.get("torch", ""), _LONGEST_NAME),
         same={
