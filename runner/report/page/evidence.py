@@ -33,6 +33,7 @@ MOST_STEPS = 12
 ENOUGH = 0.7
 """The efficiency that computing centres commonly ask for."""
 _HOUR = 3600.0
+_LONGEST_FACT, _LONGEST_WHY, _LONGEST_NAME = 200, 60, 24
 _SCALING = {
     "strong": "Strong scaling: the work is the same in every row, so the ideal speed-up is the ratio of processes.",
     "weak": "Weak scaling: the batch of a process is the same in every row, so the global batch grows with them; the"
@@ -212,7 +213,7 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
         ("code", origin.get("commit") or origin.get("sources", "")),
         ("image", origin.get("image", "")),
     ]
-    return [(name, one_line(value, 400)) for name, value in found if value]
+    return [(name, one_line(value, _LONGEST_FACT)) for name, value in found if value]
 
 
 def _baseline(steps: list[Step], block: Block) -> str:
@@ -244,13 +245,13 @@ def _line(step: Step) -> list[str]:
     return [
         str(step.nodes),
         str(row.first.processes),
-        *(one_line(value, 40) for value in row.first.axes.values()),
+        *(one_line(value, _LONGEST_NAME) for value in row.first.axes.values()),
         str(len(row.complete)),
         times,
-        "1.00" if base else show_interval(step.speedup),
+        show_interval(step.speedup) if step.speedup.low else show_ratio(step.speedup.value),
         f"{step.efficiency.value:.0%}",
         "" if step.node_hours is None else f"{step.node_hours:.3g}",
-        "the baseline" if base else "yes" if row.claimed is True else one_line(row.claimed, 90),
+        "the baseline" if base else "yes" if row.claimed is True else one_line(row.claimed, _LONGEST_WHY),
     ]
 
 

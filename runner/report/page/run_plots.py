@@ -147,7 +147,7 @@ def _after_seconds(drawn: Drawn, kind: str, label: str) -> str:
             reached.append((at, row.first.cell))
     words = ", ".join(f"{cell} after {show_seconds(at)}" for at, cell in sorted(reached))
     what = f"{goal:.1%} accuracy" if kind == "accuracy" else f"a {label} of {goal:.3g}"
-    return f"Time to {what}: {words}."
+    return f"Time to {what}: {words}. That is one run of each; the table says what may be claimed."
 
 
 def _value(value: float | None, kind: str) -> str:

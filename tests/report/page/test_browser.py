@@ -150,12 +150,19 @@ def test_a_page_of_nothing_says_so(browser: Browser, results: Path, tmp_path: Pa
     assert tab.complaints == []
 
 
+@pytest.mark.parametrize("letters", [0, 300], ids=["short names", "long names"])
 def test_the_evidence_for_a_proposal_prints_on_one_page_of_paper(
-    browser: Browser, scaling: Path, tmp_path: Path
+    browser: Browser, results: Path, make: Make, tmp_path: Path, letters: int
 ) -> None:
+    times = {f"1x{processes}": [100.0 / processes] for processes in range(1, 8)}
+    args, long = {"name": "a word " * (letters // 7)}, "w" * (letters // 8)
+    for way in ("one", "two"):
+        make_scaling(results, make, times, axes={"way": way + long}, args=args, facts={"device_name": f"CPU{long}"})
     path = tmp_path / "evidence.html"
-    write_evidence([scaling], path, experiment="tiny", plots=None)
+    write_evidence([results], path, experiment="tiny", plots=None)
     tab = Tab(browser, path, 1400)
+    assert tab.value("document.querySelectorAll('tbody tr').length") == 12
+    assert "2 more cells" in tab.value("document.body.innerText")
     assert tab.complaints == []
     printed = base64.b64decode(tab.ask("Page.printToPDF", preferCSSPageSize=True)["data"])
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
