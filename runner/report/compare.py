@@ -35,7 +35,11 @@ def compare(
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         groups[block_key(run)][key_of([run.layout, run.axes])].append(run)
-    return [_block([cell_runs(own) for own in cells.values()], definition_of) for _, cells in sorted(groups.items())]
+    blocks = [[cell_runs(own) for own in cells.values()] for _, cells in sorted(groups.items())]
+    everywhere: dict[tuple[str, bytes], CellRuns] = {}
+    for cell in (cell for cells in blocks for cell in cells if cell.complete):
+        everywhere.setdefault(_place(cell.first, {}), cell)
+    return [_block(cells, definition_of, everywhere) for cells in blocks]
 
 
 def block_key(run: RunSummary) -> BlockKey:
@@ -44,11 +48,15 @@ def block_key(run: RunSummary) -> BlockKey:
     return (*place, run.scaling, run.measure, key_of(run.args), _common_program(run), run.side or ())
 
 
-def _block(cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str, Any]]) -> Block:
+def _block(
+    cells: list[CellRuns],
+    definition_of: Callable[[RunSummary], dict[str, Any]],
+    everywhere: dict[tuple[str, bytes], CellRuns],
+) -> Block:
     newest = max((run for cell in cells for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
     by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
-    against = [_Against(cell, by_cell, definition) for cell in sorted(cells, key=_order)]
+    against = [_Against(cell, by_cell, definition, everywhere) for cell in sorted(cells, key=_order)]
     # What is refused for another reason is not tested, so it makes it no harder for the other rows.
     tested = [one for one in against if one.why_not is None and one.difference]
     values = [one.difference.p if one.difference else None for one in tested]
@@ -60,14 +68,22 @@ def _block(cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str
 class _Against:
     """A cell, its baseline, the difference between the two, and what forbids a claim whatever that is."""
 
-    def __init__(self, cell: CellRuns, by_cell: dict[bytes, CellRuns], definition: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        cell: CellRuns,
+        by_cell: dict[bytes, CellRuns],
+        definition: dict[str, Any],
+        everywhere: dict[tuple[str, bytes], CellRuns],
+    ) -> None:
         # The one-process row with the same axes, or the cell that the definition declares.
-        self.base = by_cell.get(_cell_key(cell.first, {"layout": "1x1", **(definition.get("baseline") or {})}))
+        changes = {"layout": "1x1", **(definition.get("baseline") or {})}
+        self.base = by_cell.get(_cell_key(cell.first, changes))
         self.cell = cell
         self.difference: Difference | None = None
         if self.base and self.base is not cell and self.base.seconds and cell.seconds:
             self.difference = welch(_per_work(self.base, self.base), _per_work(cell, self.base))
-        self.why_not = refusal(cell, self.base)
+        there = self.base is not None and bool(self.base.complete)
+        self.why_not = refusal(cell, self.base, None if there else everywhere.get(_place(cell.first, changes)))
 
 
 def _row(one: _Against, adjusted_p: float | None, definition: dict[str, Any]) -> Row:
@@ -124,6 +140,11 @@ def _nodes(layout: str) -> int:
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
     return key_of({**run.axes, "layout": run.layout, **changes})
+
+
+def _place(run: RunSummary, changes: dict[str, Any]) -> tuple[str, bytes]:
+    """Name a cell among those of all blocks of an experiment whose runs lie in one folder."""
+    return f"{run.path.rpartition('/')[0]} {run.experiment}", _cell_key(run, changes)
 
 
 def key_of(value: object) -> bytes:
