@@ -20,11 +20,11 @@ from runner.core import yaml_reader
 from runner.core.errors import did_you_mean
 from runner.records.foreign import origin
 from runner.records.foreign.fields import FIELDS, NEED_UNITS, UNITS, value_of
-from runner.records.foreign.pattern import PatternError, compile_checked
+from runner.records.foreign.pattern import LINE, PatternError, compile_checked
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 FOLDER = Path(__file__).parent / "dialects"
 SAYS = ("completed", "failed", "trouble", "elided")
@@ -61,6 +61,14 @@ class Pattern:
     def everywhere(self) -> bool:
         """Whether such lines are looked for in all of a log: those of the training and of evaluations."""
         return not self.dialect.built_in or not _OFTEN.isdisjoint(self.regex.groupindex)
+
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield each match in a line, of which only the beginning is looked at."""
+        text = text[:LINE]
+        if text.count(self.literals[0]) > 1:
+            yield from self.regex.finditer(text)
+        elif found := self.regex.search(text):
+            yield found
 
     def fields(self, found: re.Match[str]) -> dict[str, Any]:
         """Return the values of a match; what is no number is left out."""
