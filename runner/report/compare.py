@@ -36,9 +36,7 @@ def compare(
     for run in runs:
         groups[block_key(run)][key_of([run.layout, run.axes])].append(run)
     blocks = [[cell_runs(own) for own in cells.values()] for _, cells in sorted(groups.items())]
-    everywhere: dict[tuple[str, bytes], CellRuns] = {}
-    for cell in (cell for cells in blocks for cell in cells if cell.complete):
-        everywhere.setdefault(_place(cell.first, {}), cell)
+    everywhere = _Everywhere(blocks)
     return [_block(cells, definition_of, everywhere) for cells in blocks]
 
 
@@ -51,7 +49,7 @@ def block_key(run: RunSummary) -> BlockKey:
 def _block(
     cells: list[CellRuns],
     definition_of: Callable[[RunSummary], dict[str, Any]],
-    everywhere: dict[tuple[str, bytes], CellRuns],
+    everywhere: _Everywhere,
 ) -> Block:
     newest = max((run for cell in cells for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
@@ -65,6 +63,25 @@ def _block(
     return Block(tuple(_row(one, adjusted_p.get(id(one)), definition) for one in against), definition)
 
 
+class _Everywhere:
+    """The complete cells of all blocks, to say why a cell has no baseline in its own."""
+
+    def __init__(self, blocks: list[list[CellRuns]]) -> None:
+        self._blocks = blocks
+        self._cells: dict[tuple[str, bytes], CellRuns] | None = None
+
+    def find(self, run: RunSummary, changes: dict[str, Any]) -> CellRuns | None:
+        """Return a cell of the run's experiment whose runs lie in the same folder, and which has these axes."""
+        if self._cells is None:
+            self._cells = {}
+            for cell in (cell for cells in self._blocks for cell in cells if cell.complete):
+                self._cells.setdefault(self._place(cell.first, {}), cell)
+        return self._cells.get(self._place(run, changes))
+
+    def _place(self, run: RunSummary, changes: dict[str, Any]) -> tuple[str, bytes]:
+        return f"{run.path.rpartition('/')[0]} {run.experiment}", _cell_key(run, changes)
+
+
 class _Against:
     """A cell, its baseline, the difference between the two, and what forbids a claim whatever that is."""
 
@@ -73,7 +90,7 @@ class _Against:
         cell: CellRuns,
         by_cell: dict[bytes, CellRuns],
         definition: dict[str, Any],
-        everywhere: dict[tuple[str, bytes], CellRuns],
+        everywhere: _Everywhere,
     ) -> None:
         # The one-process row with the same axes, or the cell that the definition declares.
         changes = {"layout": "1x1", **(definition.get("baseline") or {})}
@@ -83,7 +100,7 @@ class _Against:
         if self.base and self.base is not cell and self.base.seconds and cell.seconds:
             self.difference = welch(_per_work(self.base, self.base), _per_work(cell, self.base))
         there = self.base is not None and bool(self.base.complete)
-        self.why_not = refusal(cell, self.base, None if there else everywhere.get(_place(cell.first, changes)))
+        self.why_not = refusal(cell, self.base, None if there else everywhere.find(cell.first, changes))
 
 
 def _row(one: _Against, adjusted_p: float | None, definition: dict[str, Any]) -> Row:
@@ -140,11 +157,6 @@ def _nodes(layout: str) -> int:
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
     return key_of({**run.axes, "layout": run.layout, **changes})
-
-
-def _place(run: RunSummary, changes: dict[str, Any]) -> tuple[str, bytes]:
-    """Name a cell among those of all blocks of an experiment whose runs lie in one folder."""
-    return f"{run.path.rpartition('/')[0]} {run.experiment}", _cell_key(run, changes)
 
 
 def key_of(value: object) -> bytes:
