@@ -10,6 +10,7 @@ import typer
 
 from runner import __version__
 from runner.cli import image
+from runner.cli.audit import audit
 from runner.cli.collect import collect
 from runner.cli.compare import compare
 from runner.cli.exit import explain, leave
@@ -35,6 +36,7 @@ app.command()(plan)
 app.command()(run)
 app.command()(summarize)
 app.command()(compare)
+app.command()(audit)
 app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
 app.command()(targets)
