@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from runner.report.two_sides import Verdict
 
 _FOUR_DIGITS = 1000
+_MANY_DIGITS = 1e7
 
 
 def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
@@ -114,6 +115,9 @@ def _estimate(estimate: Estimate | None, least: int = 0) -> str:
     if estimate is None:
         return ""
     digits = max(least, decimals(estimate.value) if estimate.value < _FOUR_DIGITS else 0)
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.{digits}f}"
-    return f"{estimate.value:.{digits}f} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
+    words = [
+        f"{value:.3g}" if value >= _MANY_DIGITS else f"{value:.{digits}f}"
+        for value in (estimate.value, estimate.low, estimate.high)
+        if value is not None
+    ]
+    return f"{words[0]} [{words[1]}, {words[2]}]" if len(words) == 3 else words[0]  # noqa: PLR2004 - value, low and high
