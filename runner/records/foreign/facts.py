@@ -36,6 +36,8 @@ class Record:
     says: set[str] = field(default_factory=set)
     scopes: dict[str, str] = field(default_factory=dict)
     """What a field's value is of, as its pattern says."""
+    epoch: float | int | None = None
+    """The epoch that the line names for its evaluation."""
 
 
 @dataclass
@@ -48,6 +50,26 @@ class Progress:
     total: int | None = None
     step: int | None = None
     steps: int | None = None
+
+
+@dataclass
+class Blocks:
+    """The epochs of MLPerf programs that name blocks of several epochs."""
+
+    epochs: dict[int, int] = field(default_factory=dict)
+    _begun: range = range(0)
+
+    def add(self, event: mlperf.Event, line: int) -> None:
+        """Take in the begin of a block, which shows its first epoch, or its end, which shows that all were done."""
+        first, count = (mlperf.number(event.metadata.get(name)) for name in ("first_epoch_num", "epoch_count"))
+        done = self._begun
+        if event.key == "block_start" and first is not None:
+            begin = int(first)
+            self._begun = range(begin, begin + min(max(int(count or 1), 1), MOST_EPOCHS))
+            done = range(begin, begin + 1)
+        for epoch in done:
+            if len(self.epochs) < MOST_EPOCHS:
+                self.epochs.setdefault(epoch, line)
 
 
 @dataclass
@@ -72,6 +94,7 @@ class Facts:
     """The last line that said completed, failed, trouble or elided."""
     times: list[tuple[int, datetime]] = field(default_factory=list)
     """The first loss line with a time stamp and the last line with one that says something."""
+    blocks: Blocks = field(default_factory=Blocks)
     runs: dict[str, list[mlperf.Event]] = field(default_factory=dict)
     run_lines: dict[str, int] = field(default_factory=dict)
     benchmark: str | None = None
@@ -107,28 +130,37 @@ class Facts:
 
     def add_event(self, event: mlperf.Event, line: int, origin: Origin) -> None:
         """Take in an MLPerf event."""
-        record = Record(line, event.key, origin, "mlperf", "stated")
+        record = Record(line, event.key, origin, "mlperf")
         self._epoch = None if event.key == "run_start" else self._epoch
+        self.benchmark = self.benchmark or event.benchmark
+        number = mlperf.number(event.metadata.get("epoch_num"))
         if event.key in ("run_start", "run_stop"):
-            self.runs.setdefault(event.key, [])
-            if len(self.runs[event.key]) < MOST_WRITERS:
-                self.runs[event.key].append(event)
-            first = event.key == "run_start" and event.key in self.run_lines
-            self.run_lines[event.key] = self.run_lines[event.key] if first else line
-        elif event.key == "submission_benchmark" and isinstance(event.value, str):
+            self._run(event, line)
+        elif event.key in ("submission_benchmark", "benchmark") and isinstance(event.value, str):
             self.benchmark = event.value
         elif event.key in ("number_of_ranks", "number_of_nodes"):
             name = {"number_of_ranks": "world_size", "number_of_nodes": "nnodes"}[event.key]
             count = mlperf.number(event.value)
             record.fields |= {name: int(count)} if count else {}
-        elif event.key == "epoch_start":
-            epoch = mlperf.number(event.metadata.get("epoch_num", event.value))
-            if epoch is not None and float(epoch).is_integer():
-                record.fields["epoch"] = int(epoch)
-        elif event.key == "eval_accuracy":
-            record.fields |= _accuracy(event, self.benchmark)
+        elif event.key in ("epoch_start", "train_epoch"):
+            number = mlperf.number(event.value) if number is None else number
+            record.fields |= {"epoch": int(number)} if number is not None and float(number).is_integer() else {}
+        elif event.key in ("block_start", "block_stop"):
+            self.blocks.add(event, line)
+        elif event.key == mlperf.EVALUATION:
+            value, scope = mlperf.evaluation(event.value)
+            record.epoch = number
+            record.fields |= {mlperf.EVALUATION: value} if value is not None else {}
+            record.scopes |= {mlperf.EVALUATION: scope} if scope else {}
         record.weak = set(record.fields)
         self.add(record)
+
+    def _run(self, event: mlperf.Event, line: int) -> None:
+        found = self.runs.setdefault(event.key, [])
+        if len(found) < MOST_WRITERS:
+            found.append(event)
+        if event.key == "run_stop" or len(found) == 1:
+            self.run_lines[event.key] = line
 
     def fact(self, name: str) -> Value | None:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""
@@ -150,7 +182,7 @@ class Facts:
             record.units.get(name),
             record.scopes.get(name) or record.scopes.get("correct" if name == "accuracy" else ""),
             name in record.weak,
-            self._epoch,
+            self._epoch if record.epoch is None else record.epoch,
         )
 
     def _scalars(self, record: Record) -> None:
@@ -198,7 +230,7 @@ class Facts:
             record.units.setdefault("accuracy", "percent")
         if SINGLE_BEST in fields:
             self.stated_best = self._value(record, SINGLE_BEST)
-        for metric in METRICS:
+        for metric in (*METRICS, mlperf.EVALUATION):
             if metric not in fields:
                 continue
             self.evaluated = record.line
@@ -207,15 +239,4 @@ class Facts:
             if key in self.evaluations:
                 self.evaluations[key].add(value)
             elif len(self.evaluations) < MOST_WRITERS:
-                self.evaluations[key] = Evaluations(metric, value, value, stated_best=record.best == "stated")
-
-
-def _accuracy(event: mlperf.Event, benchmark: str | None) -> dict[str, Any]:
-    """Read the value of an MLPerf evaluation, which has several parts in some benchmarks."""
-    named = str(event.metadata.get("metric", "")).lower()
-    metric = named if named in METRICS else mlperf.metric_of(benchmark)
-    value = event.value
-    if isinstance(value, dict):
-        value = value.get("accuracy", value.get("value", next(iter(value.values()), None)))
-    number = mlperf.number(value)
-    return {} if number is None else {metric: number}
+                self.evaluations[key] = Evaluations(value, value, value, stated_best=record.best == "stated")

@@ -27,7 +27,7 @@ _COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st", b"Loss")
 """Fragments that many texts have."""
 _KEY = b'"key": "'
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
-_KEYS |= {b"number_of_nodes"}
+_KEYS |= {b"number_of_nodes", b"train_epoch", b"block_start", b"block_stop"}
 _LONGEST_FRAGMENT = 12
 _Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
 
