@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MOST_EPOCHS = 100_000
 _TEXT = 200
 _SCALARS = ("world_size", "nnodes", "backend", "epochs", "speedup")
+_PLACES = ("done", "total", "step", "steps")
 SINGLE_BEST = "best_accuracy"
 
 
@@ -118,12 +119,15 @@ class Facts:
         if "epoch" in fields:
             self._epoch = fields["epoch"]
             self._add_epoch(fields["epoch"], record.line, weak="epoch" in record.weak)
+        if "pass_accuracy" in fields:
+            self._take_pass(fields, record)
         self._training(record, writer)
         self._evaluation(record, writer)
         for name, last in (("wall", self.walls["wall" in record.weak]), ("throughput", self.throughputs)):
             if name in fields:
                 last.add(writer, self._value(record, name))
-        for word in record.says:
+        begun = self.progress is not None or self.evaluated
+        for word in record.says if begun else record.says - record.weak:
             self.said[word] = Value(word, record.line, one_line(record.text, _TEXT))
         if record.origin.time and self.times and self.times[0][0] < record.line:
             self.times[1:] = [(record.line, record.origin.time)]
@@ -175,11 +179,14 @@ class Facts:
         return value
 
     def _value(self, record: Record, name: str) -> Value:
+        value, unit = record.fields[name], record.units.get(name)
+        if unit == "share":
+            unit = "fraction" if value <= 1 else "percent"
         return Value(
-            record.fields[name],
+            value,
             record.line,
             one_line(record.text, _TEXT) if name == "wall" else "",
-            record.units.get(name),
+            unit,
             record.scopes.get(name) or record.scopes.get("correct" if name == "accuracy" else ""),
             name in record.weak,
             self._epoch if record.epoch is None else record.epoch,
@@ -213,15 +220,34 @@ class Facts:
             self.losses.add(writer, self._value(record, "train_loss"))
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]
-        places = {name: fields.get(name) for name in ("done", "total", "step", "steps")}
         before = self.progress
-        self.progress = Progress(record.line, fields.get("epoch", self._epoch), **places)
-        done = fields.get("done")
-        if done is not None:
-            if before and before.done is not None and done > before.done:
-                self.stride = done - before.done
-            if before and before.done is not None and before.epoch != self.progress.epoch:
-                self.widest = max(self.widest, before.done)
+        now = Progress(record.line, fields.get("epoch", self._epoch), *(fields.get(name) for name in _PLACES))
+        if before and now.done is not None and now == replace(before, line=now.line):
+            return  # the last state of a progress bar, which is shown again
+        self.progress = now
+        if before is None or before.done is None or now.done is None:
+            return
+        if now.done > before.done:
+            self.stride = now.done - before.done
+        if before.epoch != now.epoch:
+            self.widest = max(self.widest, before.done)
+
+    def _take_pass(self, fields: dict[str, Any], record: Record) -> None:
+        """Take the accuracy of a pass over data for an evaluation, unless the pass is one of the training."""
+        accuracy = fields.pop("pass_accuracy")
+        if self._is_another_pass(fields):
+            fields.pop("train_loss", None)
+            if fields.get("done") == fields.get("total"):
+                fields.setdefault("accuracy", accuracy)
+                record.units.setdefault("accuracy", record.units["pass_accuracy"])
+                record.scopes["accuracy"] = record.scopes.get("pass_accuracy", "")
+
+    def _is_another_pass(self, fields: dict[str, Any]) -> bool:
+        """Whether a progress bar is of an evaluation: the epoch was done, and this one counts other data or again."""
+        before = self.progress
+        if before is None or before.done is None or "epoch" in fields or before.epoch != self._epoch:
+            return False
+        return before.done == before.total and (fields.get("done"), fields.get("total")) != (before.done, before.total)
 
     def _evaluation(self, record: Record, writer: Writer) -> None:
         fields = record.fields

@@ -97,7 +97,7 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
                 record = records[name] = Record(candidate.line, text, who, name, pattern.dialect.best)
             record.fields |= values
             record.units |= pattern.units
-            record.weak |= set(values) if pattern.weak else set()
+            record.weak |= {*values, pattern.says or ""} if pattern.weak else set()
             record.says |= {pattern.says} if pattern.says else set()
             record.scopes |= dict.fromkeys(values, pattern.scope) if pattern.scope else {}
     for record in records.values():
@@ -108,7 +108,8 @@ def _matches(pattern: Pattern, text: str) -> Iterator[dict[str, object]]:
     """Yield the fields of each match in a line, of which only the beginning is looked at."""
     text = text[:LINE]
     if text.count(pattern.literals[0]) <= 1:
-        if found := pattern.regex.search(text):
+        found = pattern.regex.search(text) or (text[:1] in " \t" and pattern.regex.search(text.lstrip()))
+        if found:
             yield pattern.fields(found)
         return
     for one in pattern.regex.finditer(text):
