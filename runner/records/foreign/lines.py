@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.records.foreign import origin
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -16,6 +18,10 @@ BLOCK = 1 << 18
 LONGEST = 65_536
 """Bytes of one line; of a longer one only the beginning is looked at."""
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+_LONGEST_PREFIX = 1_000
+_BACK = re.compile(rb"\x08+\r?")
+"""Backspaces, with which progress bars go back to the beginning of the line."""
 
 
 class Block(NamedTuple):
@@ -39,6 +45,8 @@ class Lines:
         self.line = 1
         """The number of the line that begins next."""
         self.binary = False
+        self._prefix = b""
+        """What stood before the line that the last block ended in, if it was a launcher's."""
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of the whole input; binary data ends it at once."""
@@ -78,15 +86,46 @@ class Lines:
         return chunk
 
     def _block(self, data: bytes) -> Block:
-        block = Block(_ANSI.sub(b"", data) if b"\x1b" in data else data, self.line)
+        if b"\x1b" in data:
+            data = _ANSI.sub(b"", data)
+        if b"\b" in data:
+            data = _BACK.sub(b"\r", data)
+        if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
+            data = self._states(data)
+        elif not data.endswith(b"\n"):
+            self._prefix = b""
+        block = Block(data, self.line)
         self.line += data.count(b"\n")
         return block
+
+    def _states(self, data: bytes) -> bytes:
+        """Repeat the prefix of a launcher, which stands once before a progress bar, before each state of the bar."""
+        lines = data.split(b"\n")
+        for number, line in enumerate(lines):
+            begun = self._prefix if number == 0 else b""
+            states = line.rstrip(b"\r")
+            if not begun and b"\r" not in states and number < len(lines) - 1:
+                continue
+            prefix = begun or prefix_of(states)
+            if prefix:
+                head = prefix if begun and not states.startswith(prefix) else b""
+                lines[number] = head + states.replace(b"\r", b"\r" + prefix) + line[len(states) :]
+            self._prefix = prefix
+        if not lines[-1]:
+            self._prefix = b""
+        return b"\n".join(lines)
+
+
+def prefix_of(line: bytes) -> bytes:
+    """Return the prefixes of launchers at the beginning of a line."""
+    text = text_of(line[:_LONGEST_PREFIX].partition(b"\r")[0])
+    return text[: len(text) - len(origin.split(text)[1])].encode()
 
 
 def looks_binary(data: bytes) -> bool:
     """Whether the beginning of a file is no text: it has a fair part of bytes that no text has."""
     head = data[:8_192]
-    odd = len(head) - len(head.translate(None, bytes(range(9)) + bytes(range(14, 27)) + b"\x7f"))
+    odd = len(head) - len(head.translate(None, bytes(range(8)) + bytes(range(14, 27)) + b"\x7f"))
     return odd * 20 > len(head) or head.startswith(
         (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
     )

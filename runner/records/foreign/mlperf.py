@@ -27,7 +27,7 @@ _METRICS = {
     "retinanet": "map",
 }
 _LOSSES = ("gpt", "llama", "mixtral", "llm", "flux")
-_UNITS = {"auc": "auc", "val_loss": "nats"}
+_UNITS = {"auc": "auc"}
 _SHARES = ("accuracy", "dice", "map", "wer")
 _MOST_PARTS = 4
 _TEXT = 200

@@ -31,6 +31,9 @@ FIELDS = (
     "speedup",
 )
 
+_ROUNDING = 0.1
+"""The part of a duration by which the same duration, printed elsewhere, may differ."""
+
 
 def unread(name: str, why: str) -> dict[str, Any]:
     """Return the object of a log that could not be read."""
@@ -162,7 +165,7 @@ def _notes(facts: Facts) -> list[str]:
         words = ", ".join(f"{one['value']} in line {one['line']}" for one in values)
         notes.append(f"contradictory {name}: {words}")
     wall, other = (facts.walls[weak].chosen() for weak in (False, True))
-    if wall and other and wall.value != other.value:
+    if wall and other and abs(wall.value - other.value) > _ROUNDING * abs(wall.value):
         notes.append(f"wall_time_s is that of line {wall.line}; line {other.line} says {other.value} s")
     if elided := facts.said.get("elided"):
         notes.append(f"line {elided.line} shows that somebody left lines out")
