@@ -68,7 +68,7 @@ def unit_of(metric: str, value: float) -> str | None:
 
 
 def evaluation(value: Any) -> tuple[float | int | None, str | None]:
-    """Return the number of an evaluation, and what it is of if the benchmark has several, for example boxes and masks."""
+    """Return the number of an evaluation, and what it is of where there are several, for example boxes and masks."""
     if isinstance(value, list):
         value = {f"value {place}": one for place, one in enumerate(value[:_MOST_PARTS], start=1)}
     if not isinstance(value, dict):
