@@ -17,7 +17,7 @@ from runner.definitions.plan import make_plan
 from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
-LEVELS = {"core": 0, "definitions": 1, "records": 1, "report": 2, "targets": 2, "execution": 3, "cli": 4}
+LEVELS = {"core": 0, "records": 1, "definitions": 2, "report": 3, "targets": 3, "execution": 4, "cli": 5}
 """A room imports from rooms of a lower level only: `report` and `targets` do not know each other."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
 ONLY_IN = {
@@ -66,6 +66,7 @@ WRITING |= {
 ELSEWHERE = {
     "runner.records": "results/, and nothing else does",
     "runner.execution.room": "a file without a name, which holds room for a record",
+    "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
     "runner.report.cache": "the cache in the user's cache folder",
     "runner.targets.committed_files": "compose/, k8s/ and the Dockerfile",
     "runner.targets.compose.base_images": "image.lock",

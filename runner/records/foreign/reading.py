@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from runner.records.foreign.dialect import Dialect, Pattern
+    from runner.records.foreign.dialect import Dialect
     from runner.records.foreign.lines import Block
     from runner.records.foreign.scan import Candidate
 
@@ -81,20 +81,22 @@ def read_stream(
 def _read_candidate(candidate: Candidate, facts: Facts) -> None:
     """Try the patterns that may match a line."""
     who, text = origin.split(candidate.text)
-    if candidate.mlperf:
+    if not candidate.patterns:
         for event in mlperf.events(candidate.text):
             facts.add_event(event, candidate.line, who)
     records: dict[str, Record] = {}
     for pattern in candidate.patterns:
         if pattern.after and not pattern.after.search(origin.split(candidate.before[:LINE])[1]):
             continue
-        for values in _matches(pattern, text):
+        for found in pattern.matches(text):
+            values = pattern.fields(found)
             name = pattern.dialect.name
             record = records.get(name)
             if record is None or any(record.fields.get(key, value) != value for key, value in values.items()):
                 if record is not None:
                     facts.add(record)  # two lines in one
                 record = records[name] = Record(candidate.line, text, who, name, pattern.dialect.best)
+                record.lines = candidate.lines
             record.fields |= values
             record.units |= pattern.units
             record.weak |= {*values, pattern.says or ""} if pattern.weak else set()
@@ -102,18 +104,6 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
             record.scopes |= dict.fromkeys(values, pattern.scope) if pattern.scope else {}
     for record in records.values():
         facts.add(record)
-
-
-def _matches(pattern: Pattern, text: str) -> Iterator[dict[str, object]]:
-    """Yield the fields of each match in a line, of which only the beginning is looked at."""
-    text = text[:LINE]
-    if text.count(pattern.literals[0]) <= 1:
-        found = pattern.regex.search(text) or (text[:1] in " \t" and pattern.regex.search(text.lstrip()))
-        if found:
-            yield pattern.fields(found)
-        return
-    for one in pattern.regex.finditer(text):
-        yield pattern.fields(one)
 
 
 class _Tail:
