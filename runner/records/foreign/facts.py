@@ -59,7 +59,7 @@ class Progress:
 class Blocks:
     """The epochs of MLPerf programs that name blocks of several epochs."""
 
-    epochs: dict[int, int] = field(default_factory=dict)
+    epochs: dict[float | int, int] = field(default_factory=dict)
     _begun: range = range(0)
 
     def add(self, event: mlperf.Event, line: int) -> None:

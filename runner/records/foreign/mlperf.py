@@ -126,7 +126,8 @@ def _first(found: re.Match[str]) -> Event:
     else:
         extra = _dict(value)
     if "success" in extra:
-        extra = {**extra, "status": "success" if str(extra["success"]).lower() in ("true", "1") else "aborted"}
+        word = str(extra["success"]).lower()
+        extra = {**extra, "status": "success" if word in ("true", "1") else f"success: {word}"}
     if "epoch" in extra:
         extra = {"epoch_num": extra["epoch"], **extra}
     return Event(found[3], value, extra, _moment(float(found[2]) * 1_000), found[1])

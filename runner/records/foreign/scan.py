@@ -28,6 +28,7 @@ ENDS = 4
 """Blocks at the beginning and at the end of a log in which every fragment is looked for: 1 MiB each."""
 _COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st", b"Loss")
 """Fragments that many texts have."""
+_COMMON_AT_ENDS = (b"submission_benchmark", b"number_of_", b"exit", b"rror: ", b"fail", b"train_", b"core dumped")
 _KEY = b'"key": "'
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
 _KEYS |= {b"number_of_nodes", b"train_epoch", b"block_start", b"block_stop"}
@@ -59,7 +60,7 @@ class Scanner:
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         self._everywhere: Fragments = {fragment: [] for fragment in _COMMON}
-        self._ends: Fragments = {b"submission_benchmark": [], b"number_of_": []}
+        self._ends: Fragments = {fragment: [] for fragment in _COMMON_AT_ENDS}
         ordered = sorted(patterns, key=lambda one: (not one.everywhere, len(one.literals[0])))
         for pattern in ordered:
             texts = [text.encode() for text in pattern.literals]

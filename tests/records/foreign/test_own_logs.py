@@ -60,7 +60,7 @@ def is_bare(path: Path) -> bool:
     return LAUNCHERS.isdisjoint(said(path.read_bytes())["origins"]["prefixes"])
 
 
-@pytest.mark.parametrize("path", list(filter(is_bare, LOGS)), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in LOGS if is_bare(path)], ids=lambda path: path.stem)
 @pytest.mark.parametrize(
     "prefix",
     [b"trainer-1  | ", b"[pod/mnist-master-0/pytorch] ", b"\x1b[36mtrainer-1  |\x1b[0m ", b"[1,0]<stdout>:"],
