@@ -13,6 +13,7 @@ from runner.core.errors import RequestError
 from runner.targets.compose.base_images import NAMES, read_lock
 from runner.targets.compose.engine import check_compose, reach
 from runner.targets.kubernetes.client import PATHS, Cluster, ClusterError
+from tests.support import browser
 from tests.support.fork_server import ForkServer
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -100,7 +101,13 @@ def missing_for_cluster_tests() -> str | None:
     return missing_for_engine_tests() if "PyTorchJob" in known else "the cluster knows no PyTorchJob"
 
 
+def missing_for_browser_tests() -> str | None:
+    """Look for a browser."""
+    return None if browser.find() else "there is no browser: on Debian, install the package chromium"
+
+
 NEEDS = {
+    "browser": ("pages in a browser", missing_for_browser_tests),
     "engine": ("containers", missing_for_engine_tests),
     "cluster": ("a cluster", missing_for_cluster_tests),
 }

@@ -17,14 +17,18 @@ from runner.definitions.plan import make_plan
 from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
-LEVELS = {"core": 0, "records": 1, "definitions": 2, "report": 3, "targets": 3, "execution": 4, "cli": 5}
-"""A room imports from rooms of a lower level only: `report` and `targets` do not know each other."""
+LEVELS = {"core": 0, "records": 1, "definitions": 2, "report": 3, "audit": 3, "targets": 3, "execution": 4, "cli": 5}
+"""A room imports from rooms of a lower level only: `report`, `audit` and `targets` do not know each other."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
 ONLY_IN = {
     "rich": "runner.cli.terminal",
     "typer": "runner.cli",
     "docker": "runner.targets.compose",
+    "markdown_it": "runner.audit.markdown",
     "kubernetes": "runner.targets.kubernetes",
+    "matplotlib": "runner.report.page",
+    "jinja2": "runner.report.page",
+    "markupsafe": "runner.report.page",
 }
 """Libraries that one module or room knows."""
 LISTING = """
@@ -68,6 +72,7 @@ ELSEWHERE = {
     "runner.execution.room": "a file without a name, which holds room for a record",
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
     "runner.report.cache": "the cache in the user's cache folder",
+    "runner.report.page.files": "the page and its plots, where a person wants them",
     "runner.targets.committed_files": "compose/, k8s/ and the Dockerfile",
     "runner.targets.compose.base_images": "image.lock",
     "runner.targets.compose": "the data folder, which containers are shown",
@@ -245,14 +250,15 @@ def modules_of(*words: str, project: Project) -> set[str]:
 def test_help_loads_no_target_and_nothing_heavy(project: Project) -> None:
     loaded = modules_of("--help", project=project)
     assert "typer" in loaded
-    heavy = {"docker", "kubernetes", "msgspec", "psutil", "ruamel", "rich", "sqlite3", "asyncio"}
+    heavy = {"markdown_it", "docker", "kubernetes", "msgspec", "psutil", "ruamel", "rich", "sqlite3", "asyncio"}
+    heavy |= {"matplotlib", "jinja2"}
     assert not loaded & (heavy | TRAINS)
 
 
 def test_no_command_loads_what_trains(finished: Project) -> None:
     for words in (["list"], ["plan", "tiny"], ["run", "tiny", "--dry-run"], ["summarize"], ["collect", "nowhere"]):
         loaded = modules_of(*words, project=finished)
-        assert not loaded & {"torch", "torchvision", "numpy", "docker", "kubernetes", "scipy"}
+        assert not loaded & {"torch", "torchvision", "numpy", "docker", "kubernetes", "scipy", "matplotlib", "jinja2"}
 
 
 def test_what_a_local_launch_spec_asks_for_is_all_in_it(project: Project) -> None:

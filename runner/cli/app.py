@@ -10,6 +10,7 @@ import typer
 
 from runner import __version__
 from runner.cli import image
+from runner.cli.audit import audit
 from runner.cli.collect import collect
 from runner.cli.compare import compare
 from runner.cli.exit import explain, leave
@@ -19,6 +20,7 @@ from runner.cli.node import node
 from runner.cli.plan import plan
 from runner.cli.prepare import PASS_ON, prepare
 from runner.cli.render import render
+from runner.cli.report import report
 from runner.cli.run import run
 from runner.cli.schema import schema
 from runner.cli.summarize import summarize
@@ -34,7 +36,9 @@ app.command("list")(list_)
 app.command()(plan)
 app.command()(run)
 app.command()(summarize)
+app.command()(report)
 app.command()(compare)
+app.command()(audit)
 app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
 app.command()(targets)

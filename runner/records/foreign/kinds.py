@@ -62,6 +62,11 @@ class Kind:
     begins: int = 0
     """Where lines begin after the prefixes of launchers."""
 
+    @property
+    def for_itself(self) -> bool:
+        """Whether each line is read, and nothing is known by which others of the shape would be left out."""
+        return self.every and not (self.mlperf or self.unless)
+
     def of(self, line: bytes) -> Kind | None:
         """Return the kind of a line of this shape."""
         text = line[self.begins :].decode()
@@ -152,7 +157,7 @@ class _Move(NamedTuple):
     before: _Group | None
     last: int
     group: _Group
-    index: int
+    first: int
 
 
 def to_read(kinds: Sequence[Kind | None], lines: Sequence[bytes]) -> dict[int, int]:
@@ -166,7 +171,7 @@ def to_read(kinds: Sequence[Kind | None], lines: Sequence[bytes]) -> dict[int, i
     for signature, group in groups.items():
         if group.kind.stamped and _has_no_time(lines[group.first], lines[group.last]):
             group.chosen.update(_all_of(signature, kinds, lines))
-    found = {}
+    found: dict[int, int] = {}
     for group in groups.values():
         found |= dict.fromkeys(group.chosen, 1)
         found[group.first] += group.lines - len(group.chosen)

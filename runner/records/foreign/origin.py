@@ -102,10 +102,9 @@ def _prefixes(line: str) -> Iterator[tuple[str, re.Match[str]]]:
         return
     left = dict(_PREFIXES)
     while len(_PREFIXES) - len(left) < _MOST and at < _LONGEST:
-        for kind, pattern in left.items():
-            if found := pattern.match(line, at):
-                break
-        else:
+        matches = ((kind, found) for kind, pattern in left.items() if (found := pattern.match(line, at)))
+        kind, found = next(matches, ("", None))
+        if found is None:
             return
         yield kind, found
         del left[kind]

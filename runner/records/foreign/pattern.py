@@ -170,12 +170,13 @@ def _first(items: list[Any]) -> frozenset[str]:
             if any(not branch.getwidth()[0] for branch in value[1]):
                 continue
         else:
-            found |= _letters(kind, value)
+            found |= letters_of(kind, value)
         return found
     return found
 
 
-def _letters(kind: Any, value: Any) -> frozenset[str]:
+def letters_of(kind: Any, value: Any) -> frozenset[str]:
+    """Return the letters, of a sample of all, that one place of a pattern takes."""
     if kind is _code.ANY:
         return frozenset(_ALPHABET)
     if kind is _code.LITERAL:

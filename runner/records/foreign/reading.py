@@ -71,7 +71,7 @@ def read_stream(
     for candidate in scanner.rest():
         cut += candidate.cut
         _read_candidate(candidate, reading.facts)
-    _keep(reading, tail.dates())
+    _keep(reading, tail.dates(lines.line))
     reading.bytes = lines.bytes
     reading.lines = lines.line - (lines.ends_with_newline or not lines.bytes)
     reading.notes = list(_notes(lines, cut, reading.facts))
@@ -111,17 +111,14 @@ class _Tail:
 
     def __init__(self) -> None:
         self._data = b""
-        self._line = 1
 
     def add(self, block: Block) -> None:
         data = self._data + block.data if len(block.data) < WINDOW else block.data
-        line = self._line if len(block.data) < WINDOW else block.line
-        kept = data[-WINDOW:]
-        self._line = line + data.count(b"\n", 0, len(data) - len(kept))
-        self._data = kept
+        self._data = data[-WINDOW:]
 
-    def dates(self) -> list[Date]:
-        return dates(text_of(self._data), self._line)
+    def dates(self, line: int) -> list[Date]:
+        """Return the dates in them; the number is that of the line after them."""
+        return dates(text_of(self._data), line - self._data.count(b"\n"))
 
 
 def _keep(reading: Reading, found: list[Date]) -> None:

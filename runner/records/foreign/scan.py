@@ -10,7 +10,7 @@ they begin and end is looked for in the first and the last `ENDS` blocks, which 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.records.foreign.digits import MASK
 from runner.records.foreign.kinds import LONGEST as LONGEST_SHAPE
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 ENDS = 4
 """Blocks at the beginning and at the end of a log in which every fragment is looked for: 1 MiB each."""
 _COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st", b"Loss")
+_COMMON_AT_ENDS = (b"raining", b"train_", b"istributed", b"exit", b"rror: ", b"fail", b"Saved ", b"--n")
 """Fragments that many texts have."""
-_COMMON_AT_ENDS = (b"submission_benchmark", b"number_of_", b"exit", b"rror: ", b"fail", b"train_", b"core dumped")
 _KEY = b'"key": "'
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
 _KEYS |= {b"number_of_nodes", b"train_epoch", b"block_start", b"block_stop"}
@@ -38,6 +38,8 @@ _SAMPLE = 8_192
 _DENSE = 20
 """Lines with a fragment in the sample, from which on it takes less time to look at the shape of every line."""
 _MOST_SHAPES = 20_000
+_MOST_NEW = 500
+"""Shapes of one block that are looked into: where each line has a shape of its own it takes less time to read them."""
 Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
 
 
@@ -60,12 +62,14 @@ class Scanner:
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         self._everywhere: Fragments = {fragment: [] for fragment in _COMMON}
-        self._ends: Fragments = {fragment: [] for fragment in _COMMON_AT_ENDS}
+        self._ends: Fragments = {one: [] for one in (b"submission_benchmark", b"number_of_", *_COMMON_AT_ENDS)}
         ordered = sorted(patterns, key=lambda one: (not one.everywhere, len(one.literals[0])))
         for pattern in ordered:
             texts = [text.encode() for text in pattern.literals]
             known = (one for one in self._everywhere | self._ends for text in texts if one in text)
-            fragment = next(known, texts[0][:_LONGEST_FRAGMENT])
+            fragment = next(
+                known, texts[0][:_LONGEST_FRAGMENT].strip() or texts[0]
+            )  # a search for a space takes longer
             of = self._everywhere if pattern.everywhere or fragment in self._everywhere else self._ends
             of.setdefault(fragment, []).append((texts[0], pattern))
         self._all = self._everywhere | self._ends
@@ -122,8 +126,9 @@ class Scanner:
             patterns = [pattern for literal, pattern in kind.patterns if literal in lines[index]] if kind else []
             if patterns or (kind and kind.mlperf):
                 yield starts(index), lines[index], patterns, count
-        for shape in [one for one in fresh if len(one) > LONGEST_SHAPE]:
-            del known[shape]
+        for shape in fresh:
+            if len(shape) > LONGEST_SHAPE or ((kind := known[shape]) and kind.for_itself):
+                del known[shape]
         if len(known) > _MOST_SHAPES:
             known.clear()
 
@@ -154,6 +159,7 @@ def _split(text: bytes, fragments: Fragments) -> tuple[list[bytes], list[bytes],
 def _kinds(shapes: Iterable[bytes], fragments: Fragments) -> Iterator[tuple[bytes, Kind | None]]:
     """Yield the shapes that hold a fragment, with what lines of that shape are."""
     text = b"\n".join(shapes)
+    new = 0
     for start, end in _hits(text, [one.translate(MASK) for one in fragments]).items():
         shape = text[start:end]
         if b":::ML" in shape:
@@ -161,10 +167,9 @@ def _kinds(shapes: Iterable[bytes], fragments: Fragments) -> Iterator[tuple[byte
             continue
         found = (pair for fragment, pairs in fragments.items() if fragment.translate(MASK) in shape for pair in pairs)
         patterns = tuple(pair for pair in found if pair[0].translate(MASK) in shape)
-        if len(shape) > LONGEST_SHAPE:
-            yield shape, Kind(patterns)
-        elif patterns:
-            yield shape, kind_of(shape, patterns)
+        if patterns:
+            new += 1
+            yield shape, Kind(patterns) if len(shape) > LONGEST_SHAPE or new > _MOST_NEW else kind_of(shape, patterns)
 
 
 def _hits(text: bytes, fragments: Iterable[bytes]) -> dict[int, int]:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import io
 import random
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.records.foreign import lines, reading, scan
+from runner.records.foreign import lines, origin, reading, scan
 from runner.records.foreign.dialect import built_in
-from runner.records.foreign.digits import MASK, for_any_digits
+from runner.records.foreign.digits import for_any_digits
+from runner.records.foreign.lines import Block
 from runner.records.foreign.reading import Reading, read_stream
 from runner.records.foreign.scan import Fragments, Scanner
-from runner.records.foreign.summary import summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from runner.records.foreign.dialect import Pattern
 
-PATTERNS = [pattern for dialect in built_in() for pattern in dialect.patterns]
 # {e}: an epoch, {n}: a place in it, {v}: a value, {h}: a value of any form
 LINES = [
     "Train Epoch: {e} [{n}/60000 ({n}%)]\tLoss: 0.{v}",
@@ -62,10 +61,10 @@ LINES = [
     "Speedup: 1.{v}x",
     "RunningAvgSamplesPerSec={h}, CurrSamplesPerSec={v}",
     '{{"loss of {v}"',
-    ':::MLLOG {{"namespace": "", "time_ms": 17{v}, "key": "epoch_start", "value": null, "metadata": {{"epoch_num": {e}}}}}',
-    ':::MLLOG {{"namespace": "", "time_ms": 17{v}, "key": "eval_accuracy", "value": 0.{v}, "metadata": {{"epoch_num": {e}}}}}',
-    ':::MLLOG {{"namespace": "", "time_ms": 17{v}, "key": "run_start", "value": null, "metadata": {{}}}}',
-    ':::MLLOG {{"namespace": "", "time_ms": 17{v}, "key": "tracked_stats", "value": {{"loss": {v}}}, "metadata": {{}}}}',
+    ':::MLLOG {{"time_ms": 17{v}, "key": "epoch_start", "value": null, "metadata": {{"epoch_num": {e}}}}}',
+    ':::MLLOG {{"time_ms": 17{v}, "key": "eval_accuracy", "value": 0.{v}, "metadata": {{"epoch_num": {e}}}}}',
+    ':::MLLOG {{"time_ms": 17{v}, "key": "run_start", "value": null, "metadata": {{}}}}',
+    ':::MLLOG {{"time_ms": 17{v}, "key": "tracked_stats", "value": {{"loss": {v}}}, "metadata": {{}}}}',
     "loss of words {v}",
     "nothing",
 ]
@@ -87,7 +86,7 @@ ENDS = ["\n"] * 30 + ["\r", "\r\n", "", "torn"]
 
 
 def log(seed: int, count: int) -> bytes:
-    """Lines of few kinds in any order, so that many are alike: of a few writers, with epochs that change now and then."""
+    """Lines of few kinds in any order, so that many are alike: of few writers, and the epoch changes now and then."""
     dice = random.Random(seed)
     kinds = [(dice.choice(LINES), dice.choice(PREFIXES)) for _ in range(dice.randint(1, 4))]
     odd, change, writers = dice.choice([0, 0, 0.05, 0.5]), dice.choice([0.02, 0.1, 0.5]), dice.randint(1, 3)
@@ -139,3 +138,46 @@ def test_a_log_says_what_it_says_line_by_line(seed: int, count: int, block: int)
     dense, ends = (0, 1_000)[seed % 2], (1, 4)[seed // 2 % 2]
     fast, plain = (read(data, block=block, dense=dense, ends=ends, plain=one) for one in (False, True))
     assert repr(fast) == repr(plain)  # nan is not equal to itself
+
+
+PATTERNS = [pattern for dialect in built_in() for pattern in dialect.patterns]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.regex.pattern[:40])
+def test_a_pattern_is_known_to_look_at_the_digits_or_not(pattern: Pattern) -> None:
+    text = origin.split(pattern.example)[1]
+    wide = for_any_digits(pattern.regex)
+    assert wide is not None
+    for digit in "0123456789":
+        other = re.sub(r"\d", digit, text)
+        assert wide.search(other)
+        if wide is pattern.regex:
+            found, again = pattern.regex.search(text), pattern.regex.search(other)
+            assert found is not None
+            assert again is not None
+            assert found.regs == again.regs
+
+
+@pytest.mark.parametrize(
+    ("pattern", "alike"),
+    [(r"loss \d+", True), (r"loss 100%", False), (r"loss [1-9]", False), (r"loss [^0]", False), (r"loss [^a]", True)],
+)
+def test_patterns_with_certain_digits_are_found_out(pattern: str, alike: bool) -> None:  # noqa: FBT001
+    regex = re.compile(pattern)
+    wide = for_any_digits(regex)
+    assert (wide is regex) is alike
+    assert wide is not None
+    assert wide.search(re.sub(r"\d", "0", "loss 123%")) or alike is False
+    assert wide.search("loss 000%")
+
+
+@pytest.mark.parametrize(
+    "line", ["Train Epoch: 1 [{0}/60000 (1%)]\tLoss: 0.{0}\n", "{{'loss': 0.{0}, 'epoch': 0.{0}}}\n"]
+)
+def test_most_lines_of_one_kind_are_not_read(line: str) -> None:
+    scanner = Scanner(PATTERNS)
+    data = "".join(line.format(number) for number in range(10_000, 14_000)).encode()
+    found = [*scanner.candidates(Block(data, 1)), *scanner.rest()]
+    assert len(found) < 10
+    assert sum(one.lines for one in found) == 4_000
+    assert (found[0].line, found[-1].line) == (1, 4_000)
