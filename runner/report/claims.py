@@ -16,11 +16,19 @@ if TYPE_CHECKING:
     from runner.report.run_summary import RunSummary
     from runner.report.statistics import Estimate
 
+AGREEING_SHARE = 0.005
+"""Accuracies of unknown numbers of samples may differ by this much."""
 _LONGEST_VALUE = 24
 
 
-def refusal(cell: CellRuns, base: CellRuns | None) -> str | None:
-    """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may."""
+def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = None) -> str | None:
+    """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may.
+
+    Args:
+        cell: the cell.
+        base: its baseline, if there is one.
+        elsewhere: the same cell as the baseline, of runs that were made in another way.
+    """
     run = cell.first
     if run.target == "replay":
         return "replayed, not measured here"
@@ -31,8 +39,7 @@ def refusal(cell: CellRuns, base: CellRuns | None) -> str | None:
     if base is cell:
         return "the baseline"
     if base is None or not base.complete:
-        missing = "no one-process run on the same hardware to compare with"
-        return "heterogeneous devices have no baseline" if run.heterogeneous else missing
+        return "heterogeneous devices have no baseline" if run.heterogeneous else _no_baseline(run, elsewhere)
     runs = [*cell.complete, *base.complete]
     return (
         _doubtful(cell, base)
@@ -52,6 +59,14 @@ def not_shown(speedup: Estimate | None, adjusted_p: float | None) -> str | None:
     if speedup.low <= 1 <= speedup.high:
         return "the interval includes 1"
     return f"p = {adjusted_p:.2g} among all rows (Holm)" if adjusted_p >= SIGNIFICANT else None
+
+
+def _no_baseline(run: RunSummary, elsewhere: CellRuns | None) -> str:
+    """Say what keeps a cell without a baseline from one that there is."""
+    differ = settings_differ([run, elsewhere.first]) if elsewhere else []
+    if not differ:
+        return "no one-process run on the same hardware to compare with"
+    return f"no one-process run like it: {'; '.join(differ)}"
 
 
 def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
@@ -95,6 +110,17 @@ def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str |
     return "; ".join(one for one in found if one) or None
 
 
+def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) -> list[str]:
+    """Return what differs in where runs were made and what they were told to do, each with two values."""
+    fields = {name: [str(getattr(run, name)) for run in runs] for name in ("target", "hardware", "scaling", "measure")}
+    if "program" not in may_differ:
+        fields["program"] = [run.program for run in runs]
+    if "args" not in may_differ:
+        for arg in dict.fromkeys(arg for run in runs for arg in run.args):
+            fields[arg] = [str(run.args.get(arg, "none")) for run in runs]
+    return [found for name, values in fields.items() if (found := two_values(name, values))]
+
+
 def _work_differs(runs: list[RunSummary]) -> str | None:
     """Compare all of the work under strong scaling, and that of one process under weak scaling.
 
@@ -133,6 +159,8 @@ def accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
     if ours is None or theirs is None:
         return None
     samples, others = cell.complete[0].eval_samples, base.complete[0].eval_samples
-    if samples and others and not accuracies_agree(ours, samples, theirs, others):
-        return f"accuracy differs: {ours:.2%} against {theirs:.2%}"
-    return None
+    if samples and others:
+        agree = accuracies_agree(ours, samples, theirs, others)
+    else:  # a program that does not say of how many samples they are
+        agree = abs(ours - theirs) <= AGREEING_SHARE
+    return None if agree else f"accuracy differs: {ours:.2%} against {theirs:.2%}"
