@@ -33,7 +33,7 @@ MOST_STEPS = 12
 ENOUGH = 0.7
 """The efficiency that computing centres commonly ask for."""
 _HOUR = 3600.0
-_LONGEST_FACT, _LONGEST_WHY, _LONGEST_NAME = 200, 60, 24
+_LONGEST_FACT, _LONGEST_WHY, _LONGEST_NAME = 200, 60, 16
 _SCALING = {
     "strong": "Strong scaling: the work is the same in every row, so the ideal speed-up is the ratio of processes.",
     "weak": "Weak scaling: the batch of a process is the same in every row, so the global batch grows with them; the"
