@@ -38,7 +38,7 @@ def summarize(
         say(f"note: {note}")
     if chosen == "table":
         from runner.cli.terminal import print_table
-        from runner.report.formats import read_table
+        from runner.report.table import read_table
 
         for text in texts:
             print_table(read_table(text))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.report.published_rows import published_notes
+
 if TYPE_CHECKING:
     from runner.report.rows import Block, Row
 
@@ -18,7 +20,7 @@ def notes(block: Block) -> list[str]:
     found = [note for row in block.rows for note in _of_row(row)]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
-    return [*found, *_bytes_moved(block), *_load(block), *_skipped(block), *_published(block)]
+    return [*found, *_bytes_moved(block), *_load(block), *_skipped(block), *published_notes(block)]
 
 
 def _of_row(row: Row) -> list[str]:
@@ -68,11 +70,3 @@ def _skipped(block: Block) -> list[str]:
             cells = ", ".join(f"{key} {value}" for key, value in skip.items() if key not in ("why", "when"))
             found.append(f"left out: {cells}: {skip['why']}")
     return found
-
-
-def _published(block: Block) -> list[str]:
-    published = block.definition.get("published")
-    if not published:
-        return []
-    own = [f"published: {row['hardware']}: {row['note']}" for row in published["rows"] if row.get("note")]
-    return [f"published rows: {published['source']}", *own]
