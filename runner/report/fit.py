@@ -49,6 +49,11 @@ def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
     return next((form for form in forms if _width(form, width) <= columns), forms[-1])
 
 
+def with_footnotes(grid: Grid) -> Fitted:
+    """Move the long reasons of a grid below it, and change nothing else."""
+    return _with_footnotes(Fitted([[name] for name in grid.head], grid.lines))
+
+
 def _forms(grid: Grid) -> Iterator[Fitted]:
     """Yield the grid in forms that become narrower."""
     form = Fitted([[name] for name in grid.head], grid.lines)

@@ -1,4 +1,4 @@
-"""Rows -> table, csv, json, markdown."""
+"""Rows -> table, csv, json, markdown, latex."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from runner.report.fit import with_footnotes
 from runner.report.forms import FIELDS, FORMS
-from runner.report.markup import csv_cell, json, markdown, markdown_line
+from runner.report.markup import csv_cell, json, latex, markdown, markdown_line
 from runner.report.table import to_table
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ def as_json(blocks: list[Block]) -> str:
 def as_csv(blocks: list[Block]) -> str:
     """Write the rows as CSV; what is no plain value becomes JSON within its field."""
     return _document("csv", blocks)
+
+
+def as_latex(blocks: list[Block]) -> str:
+    """Write one LaTeX table a block, for the package booktabs."""
+    return _document("latex", blocks)
 
 
 def as_markdown(blocks: list[Block]) -> str:
@@ -69,11 +75,33 @@ def _markdown(block: Block) -> str:
     return "\n".join(parts)
 
 
+def _latex(block: Block) -> str:
+    table = to_table(block)
+    measured = with_footnotes(table)
+    what = " ".join([f"{latex(table.title)}:", *(f"{latex(line)}." for line in table.common)])
+    parts = ["\\begin{table}", "\\centering", f"\\caption{{{what}}}", *_tabular(measured.names, measured.lines)]
+    if table.published.lines:
+        parts += ["", "\\medskip", latex(table.published.title), "", "\\smallskip"]
+        parts += _tabular(table.published.head, table.published.lines)
+    if below := [*measured.footnotes, *table.notes]:
+        parts += ["\\begin{flushleft}", "\\footnotesize", " \\\\\n".join(map(latex, below)), "\\end{flushleft}"]
+    return "\n".join([*parts, "\\end{table}", ""])
+
+
+def _tabular(head: list[str], lines: list[list[str]]) -> list[str]:
+    rows = [" & ".join(map(latex, cells)) + " \\\\" for cells in (head, *lines)]
+    return [
+        f"\\begin{{tabular}}{{{'l' * len(head)}}}",
+        *("\\toprule", rows[0], "\\midrule", *rows[1:], "\\bottomrule"),
+        "\\end{tabular}",
+    ]
+
+
 def _table(block: Block) -> str:
     return msgspec.json.encode(to_table(block)).decode()
 
 
-_WRITERS = {"table": _table, "markdown": _markdown, "csv": _csv, "json": _json}
+_WRITERS = {"table": _table, "markdown": _markdown, "csv": _csv, "json": _json, "latex": _latex}
 
 
 def _plain(row: Row) -> dict[str, Any]:

@@ -35,6 +35,7 @@ FORMS = {
     "table": Form(),
     "markdown": Form(between="\n"),
     "csv": Form(before=",".join(FIELDS) + "\n"),
+    "latex": Form(before="% These tables need \\usepackage{booktabs}.\n", between="\n"),
     "json": Form("[\n", ",\n", "\n]\n"),
 }
 """A text of `table` is that of a `Table`, from which the terminal draws it."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +16,7 @@ import pytest
 
 from runner.cli.terminal import print_table
 from runner.report import formats as report
+from runner.report.forms import FORMS
 from runner.report.summarize import summarize
 
 if TYPE_CHECKING:
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from runner.report.rows import Block
     from tests.support.records import Make
 
+ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
 NUMBER = (float, int)
 MAYBE = (*NUMBER, type(None))
@@ -81,14 +87,17 @@ def blocks(results: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pyt
 
 def without_times(text: str) -> str:
     """Ids hold the number of the run among all that these tests made."""
-    import re  # noqa: PLC0415
-
     return re.sub(r"\d{8}T\d{6,}Z-local-[0-9a-f]{8}", "<time>-local-<id>", text)
 
 
 @pytest.mark.parametrize(
     ("name", "render"),
-    [("summary.md", report.as_markdown), ("summary.csv", report.as_csv), ("summary.json", report.as_json)],
+    [
+        ("summary.md", report.as_markdown),
+        ("summary.csv", report.as_csv),
+        ("summary.json", report.as_json),
+        ("summary.tex", report.as_latex),
+    ],
 )
 def test_a_report_is_its_golden_file(
     blocks: list[Block],
@@ -191,6 +200,40 @@ def test_every_line_of_a_markdown_table_has_as_many_cells(blocks: list[Block]) -
         assert len(lines) != 1
     assert all(len(width) == 1 for width in widths)
     assert len(widths) == 3  # two blocks, and what was published beside one of them
+
+
+def test_every_format_is_byte_identical_on_a_second_run_with_and_without_the_cache(
+    results: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    caches = [tmp_path_factory.mktemp("cache") for _ in range(2)]
+    for form in FORMS:
+        command = [sys.executable, "-m", "runner", "summarize", str(results), "--format", form]
+        printed = [
+            subprocess.run(
+                command,
+                env={**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONHASHSEED": seed, "COLUMNS": "100"},
+                capture_output=True,
+                check=True,
+                cwd=ROOT,
+            ).stdout
+            for cache, seed in ((caches[0], "1"), (caches[0], "2"), (caches[1], "3"))
+        ]
+        assert printed[0] == printed[1] == printed[2]
+        assert printed[0].count(b"\n") > 5
+
+
+def test_every_line_of_a_latex_table_has_as_many_cells_and_its_environments_end(blocks: list[Block]) -> None:
+    text = report.as_latex(blocks)
+    tables = text.split("\\begin{tabular}")[1:]
+    assert len(tables) == 3
+    for table in tables:
+        columns = table.partition("}")[0].count("l")
+        body = table.partition("\\end{tabular}")[0].split("\n")[1:]
+        rows = [line for line in body if line.endswith("\\\\")]
+        assert {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows} == {columns}
+        assert [line for line in body if line not in rows][:2] == ["\\toprule", "\\midrule"]
+    for name in ("table", "tabular", "flushleft"):
+        assert text.count(f"\\begin{{{name}}}") == text.count(f"\\end{{{name}}}") > 1
 
 
 @pytest.mark.parametrize(
