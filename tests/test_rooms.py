@@ -25,6 +25,8 @@ ONLY_IN = {
     "typer": "runner.cli",
     "docker": "runner.targets.compose",
     "kubernetes": "runner.targets.kubernetes",
+    "mlflow": "runner.report.export.mlflow_store",
+    "tensorboard": "runner.report.export.tensorboard_files",
 }
 """Libraries that one module or room knows."""
 LISTING = """
@@ -67,6 +69,7 @@ ELSEWHERE = {
     "runner.records": "results/, and nothing else does",
     "runner.execution.room": "a file without a name, which holds room for a record",
     "runner.report.cache": "the cache in the user's cache folder",
+    "runner.report.export.tensorboard_files": "the folder that an export names",
     "runner.targets.committed_files": "compose/, k8s/ and the Dockerfile",
     "runner.targets.compose.base_images": "image.lock",
     "runner.targets.compose": "the data folder, which containers are shown",
@@ -245,6 +248,7 @@ def test_help_loads_no_target_and_nothing_heavy(project: Project) -> None:
     loaded = modules_of("--help", project=project)
     assert "typer" in loaded
     heavy = {"docker", "kubernetes", "msgspec", "psutil", "ruamel", "rich", "sqlite3", "asyncio"}
+    heavy |= {"mlflow", "tensorboard", "matplotlib", "jinja2"}
     assert not loaded & (heavy | TRAINS)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from runner import __version__
-from runner.cli import image
+from runner.cli import export, image
 from runner.cli.collect import collect
 from runner.cli.exit import explain, leave
 from runner.cli.lines import show, show_document
@@ -40,6 +40,7 @@ app.command()(node)
 app.command()(schema)
 app.command()(render)
 app.add_typer(image.app, name="image")
+app.add_typer(export.app, name="export")
 
 
 @app.callback(invoke_without_command=True)
