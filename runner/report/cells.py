@@ -40,13 +40,19 @@ def interval(one: Estimate | None) -> str:
     factor = max(one.high / one.value, 1.0)
     if factor > _TWICE:
         return f"{value} x/÷ {factor:.2g}"
-    share = factor - 1
-    return f"{value} ±{share:.0%}" if share >= _TWO_DIGITS else f"{value} ±{share:.1%}"
+    return f"{value} ±{share(factor - 1)}"
 
 
 def seconds(value: float) -> str:
     """Write the seconds of one run."""
     return _fixed(value, decimals(value))
+
+
+def share(value: float | None) -> str:
+    """Write a part of the whole as a percentage of two digits."""
+    if value is None:
+        return ""
+    return f"{value:.0%}" if value >= _TWO_DIGITS else f"{value:.1%}"
 
 
 def _digits(value: float) -> int:

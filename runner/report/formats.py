@@ -12,6 +12,7 @@ from runner.report.fit import with_footnotes
 from runner.report.forms import FIELDS, FORMS
 from runner.report.markup import csv_cell, json, latex, markdown, markdown_line
 from runner.report.table import to_table
+from runner.report.utilization import limit
 
 if TYPE_CHECKING:
     from runner.report.rows import Block, Row
@@ -134,6 +135,8 @@ def _plain(row: Row) -> dict[str, Any]:
         "published": row.published,
         "started_by_hand": sum(run.by_hand for run in row.runs),
         "load": row.load,
+        "mfu": row.mean("mfu"),
+        "limited_by": limit(row),
     }
 
 

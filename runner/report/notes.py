@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.report.published_rows import published_notes
+from runner.report.utilization import utilization_notes
 
 if TYPE_CHECKING:
     from runner.report.rows import Block, Row
@@ -20,7 +21,8 @@ def notes(block: Block) -> list[str]:
     found = [note for row in block.rows for note in _of_row(row)]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
-    return [*found, *_bytes_moved(block), *_load(block), *_skipped(block), *published_notes(block)]
+    found += [*_bytes_moved(block), *_load(block), *utilization_notes(block)]
+    return [*found, *_skipped(block), *published_notes(block)]
 
 
 def _of_row(row: Row) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runner.core.text import one_line
-from runner.report.cells import estimate, interval, seconds
+from runner.report.cells import estimate, interval, seconds, share
 from runner.report.notes import notes
 from runner.report.published_rows import published_grid
 
@@ -59,7 +59,7 @@ def to_table(block: Block) -> Table:
     run = block.first
     axes = list(run.axes)
     head = ["layout", *axes, "n", f"{run.measure.replace('_', ' ')} [95%]", "speed-up [95%]", "efficiency"]
-    head += ["serial", "accuracy", CLAIMED]
+    head += ["serial", "accuracy", "MFU", CLAIMED]
     head, lines = without_empty(head, [_line(row, axes) for row in block.rows])
     points = "; ".join(
         f"{row.first.cell}: {' '.join(seconds(one.seconds) for one in row.complete if one.seconds)}"
@@ -107,5 +107,6 @@ def _line(row: Row, axes: list[str]) -> list[str]:
         f"{efficiency.value:.0%}" if efficiency else "",
         f"{serial:.1%}" if serial is not None else "",
         f"{accuracy:.2%}" if accuracy is not None else "",
+        share(row.mean("mfu")),
         "yes" if row.claimed is True else f"{row.claimed}",
     ]
