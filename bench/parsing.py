@@ -1,17 +1,22 @@
-"""How fast event lines are parsed on one core, with other people's lines between them."""
+"""How fast logs are parsed on one core: event lines, with other people's lines between them, and foreign logs."""
 
 from __future__ import annotations
 
 import io
+import random
 import time
 
 from bench.timing import typer_cost
 from runner.records.events import read_events
+from runner.records.foreign.reading import read_stream
 from trainkit.event_log import line
 
 LINES = 200_000
 ROUNDS = 5
 GOAL = 100
+RAW_GOAL = 150
+FOREIGN_BYTES = 40_000_000
+_WORDS = b"the of worker model batch reading queue tensor shard file cache data train valid gpu node".split()
 
 
 def main() -> None:
@@ -26,6 +31,58 @@ def main() -> None:
     print(
         f"parsing: {shown} (goal: {GOAL} MB/s and more; in parentheses MB in the time of import typer, "
         f"{typer:.3f} s of CPU), best of {ROUNDS}"
+    )
+
+    _foreign()
+
+
+def _foreign() -> None:
+    """Print megabytes a second of CPU for foreign logs: raw text, and logs of which every line says something."""
+    rates = []
+    for name, one in (("raw text", _raw), ("MLPerf events", _mlperf), ("MNIST", _mnist), ("Hugging Face", _trainer)):
+        dice = random.Random(1)  # noqa: S311 - a workload
+        some = [one(number, dice) for number in range(100_000)]
+        more = FOREIGN_BYTES // sum(map(len, some)) + 1
+        data = b"".join(some * more)
+        rates.append(f"{name} {max(_foreign_rate(data, name) for _ in range(ROUNDS)):.0f} MB/s")
+    print(
+        f"parsing: other people's logs: {', '.join(rates)} (goal: {RAW_GOAL} MB/s of raw text and {GOAL} MB/s with "
+        f"events), best of {ROUNDS}"
+    )
+
+
+def _foreign_rate(data: bytes, name: str) -> float:
+    began = time.process_time()
+    reading = read_stream(io.BytesIO(data).read)
+    seconds = time.process_time() - began
+    if bool(reading.facts.dialects) != (name != "raw text"):
+        raise SystemExit(f"parsing: {name} was read as {reading.facts.dialects}")
+    return len(data) / seconds / 1e6
+
+
+def _raw(_: int, dice: random.Random) -> bytes:
+    return b"%s %d\n" % (b" ".join(dice.choices(_WORDS, k=14)), dice.randrange(10**6))
+
+
+def _mlperf(number: int, dice: random.Random) -> bytes:
+    key, value = (b"eval_accuracy", dice.random()) if number % 20 == 0 else (b"tracked_stats", dice.random() * 10)
+    return (
+        b':::MLLOG {"namespace": "", "time_ms": %d, "event_type": "POINT_IN_TIME", "key": "%s", "value": %r, '
+        b'"metadata": {"file": "train.py", "lineno": 120, "epoch_num": %d, "step": %d}}\n'
+    ) % (1_700_000_000_000 + number, key, value, number // 3_000, number)
+
+
+def _mnist(number: int, dice: random.Random) -> bytes:
+    epoch, step = divmod(number, 938)
+    return b"Train Epoch: %d [%d/60000 (%d%%)]\tLoss: %.6f\n" % (epoch, step * 64, step * 100 // 938, dice.random() * 2)
+
+
+def _trainer(number: int, dice: random.Random) -> bytes:
+    return b"{'loss': %.4f, 'grad_norm': %r, 'learning_rate': %r, 'epoch': %.2f}\n" % (
+        dice.random() * 3,
+        dice.random() * 5,
+        dice.random() * 1e-4,
+        number / 500,
     )
 
 

@@ -17,13 +17,14 @@ from runner.definitions.plan import make_plan
 from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
-LEVELS = {"core": 0, "definitions": 1, "records": 1, "report": 2, "targets": 2, "execution": 3, "cli": 4}
-"""A room imports from rooms of a lower level only: `report` and `targets` do not know each other."""
+LEVELS = {"core": 0, "records": 1, "definitions": 2, "report": 3, "audit": 3, "targets": 3, "execution": 4, "cli": 5}
+"""A room imports from rooms of a lower level only: `report`, `audit` and `targets` do not know each other."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
 ONLY_IN = {
     "rich": "runner.cli.terminal",
     "typer": "runner.cli",
     "docker": "runner.targets.compose",
+    "markdown_it": "runner.audit.markdown",
     "kubernetes": "runner.targets.kubernetes",
     "mlflow": "runner.report.export.mlflow_store",
     "tensorboard": "runner.report.export.tensorboard_files",
@@ -68,6 +69,7 @@ WRITING |= {
 ELSEWHERE = {
     "runner.records": "results/, and nothing else does",
     "runner.execution.room": "a file without a name, which holds room for a record",
+    "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
     "runner.report.cache": "the cache in the user's cache folder",
     "runner.report.export.tensorboard_files": "the folder that an export names",
     "runner.targets.committed_files": "compose/, k8s/ and the Dockerfile",
@@ -247,7 +249,7 @@ def modules_of(*words: str, project: Project) -> set[str]:
 def test_help_loads_no_target_and_nothing_heavy(project: Project) -> None:
     loaded = modules_of("--help", project=project)
     assert "typer" in loaded
-    heavy = {"docker", "kubernetes", "msgspec", "psutil", "ruamel", "rich", "sqlite3", "asyncio"}
+    heavy = {"markdown_it", "docker", "kubernetes", "msgspec", "psutil", "ruamel", "rich", "sqlite3", "asyncio"}
     heavy |= {"mlflow", "tensorboard", "matplotlib", "jinja2"}
     assert not loaded & (heavy | TRAINS)
 

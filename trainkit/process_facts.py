@@ -26,6 +26,8 @@ def of_process(device: torch.device, program: str) -> dict[str, Any]:
         "device": str(device),
         "device_name": device_name(device),
         "cores": len(os.sched_getaffinity(0)),
+        "machine": machine(),
+        "machine_cores": os.cpu_count(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
@@ -33,6 +35,14 @@ def of_process(device: torch.device, program: str) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT)},
     }
+
+
+def machine() -> str | None:
+    """Name the machine by what all containers on it share: the random id that its kernel drew at the last boot."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return None
 
 
 def sources_sha256(program: str) -> str:

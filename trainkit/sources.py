@@ -15,8 +15,18 @@ LARGEST_BYTES = 10_000_000
 
 def read_sources(root: Path, program: str) -> dict[str, bytes]:
     """Read the Python files behind a program, for example `mnist.ddp` of the project in `root`, by their paths."""
-    family = root / "experiments" / program.partition(".")[0]
-    return {**_python_files(LIBRARY, LIBRARY.parent), **_python_files(family, root)}
+    return read_folders(root, folders_of(program))
+
+
+def folders_of(program: str) -> list[str]:
+    """Return where the Python files behind a program are, from the project's folder."""
+    return [LIBRARY.name, f"experiments/{program.partition('.')[0]}"]
+
+
+def read_folders(root: Path, folders: list[str]) -> dict[str, bytes]:
+    """Read the Python files of a project's folders, by their paths; the library is the one that is imported."""
+    own = [(LIBRARY, LIBRARY.parent) if name == LIBRARY.name else (root / name, root) for name in folders]
+    return {path: text for folder, base in own for path, text in _python_files(folder, base).items()}
 
 
 def hash_sources(files: dict[str, bytes]) -> str:

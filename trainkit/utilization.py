@@ -1,7 +1,9 @@
 """The utilization of a node during a run: processors, memory, network and GPUs, in a `load` event each second.
 
 The first process of every node samples, in a thread of its own: psutil for the machine (all of it, also inside a
-container), NVML through nvidia-ml-py for the GPUs. If one of the two is not installed, its fields are missing.
+container), NVML through nvidia-ml-py for the GPUs. If one of the two is not installed, its fields are missing. What
+others took of the machine is `cpu_percent` less `own_cpu_percent`, which is that of the run's processes on this node;
+both are shares of all cores of the machine, and a virtual machine's stolen time counts as that of others.
 """
 
 import os
@@ -13,6 +15,8 @@ from types import TracebackType
 from typing import Any
 
 from trainkit.event_log import EventLog
+from trainkit.own_processes import OwnProcesses
+from trainkit.throttling import cpu_throttling, gpus_hindered
 
 SECONDS = 1.0
 SHORTEST = 0.1
@@ -49,7 +53,9 @@ class Utilization:
     def _watch(self) -> None:
         """Sample at even distances, however long a sample takes."""
         # Made here: psutil keeps the last sample of each thread.
-        samples = [sample for sample in (machine_sampler(), gpu_sampler(self._number_of_gpus)) if sample]
+        own = OwnProcesses()
+        samplers = (machine_sampler(), own_sampler(own), gpu_sampler(self._number_of_gpus, own))
+        samples = [sample for sample in samplers if sample]
         began = last = time.monotonic()
         ended = not samples
         while not ended:
@@ -66,6 +72,7 @@ def machine_sampler() -> Sample | None:
     except ImportError:
         return None
     state: dict[str, Any] = {"time": time.monotonic(), "moved": _moved(psutil)}
+    throttled = cpu_throttling()
     psutil.cpu_percent()  # counts from here
 
     def sample() -> dict[str, float]:
@@ -74,24 +81,55 @@ def machine_sampler() -> Sample | None:
         rates = {f"{name}_bytes_per_second": round((moved[name] - state["moved"][name]) / seconds) for name in moved}
         state.update(time=now, moved=moved)
         memory = psutil.virtual_memory()
-        return {"cpu_percent": psutil.cpu_percent(), "memory_bytes": memory.total - memory.available, **rates}
+        used = {"cpu_percent": psutil.cpu_percent(), "memory_bytes": memory.total - memory.available}
+        return {**used, **rates, **({"cpu_throttled_percent": throttled(seconds)} if throttled else {})}
+
+    return sample
+
+
+def own_sampler(own: OwnProcesses) -> Sample | None:
+    """Return a sampler of the CPU time of the run's processes on this node, as a share of the machine."""
+    cores = os.cpu_count()
+    began = own.cpu_seconds()
+    if began is None or not cores:
+        return None
+    state = {"time": time.monotonic(), "used": began}
+
+    def sample() -> dict[str, float]:
+        now, used = time.monotonic(), own.cpu_seconds()
+        if used is None:
+            return {}
+        share = max(0.0, used - state["used"]) / (now - state["time"] or SECONDS) / cores
+        state.update(time=now, used=used)
+        return {"own_cpu_percent": round(100 * share, 1)}
 
     return sample
 
 
 def _moved(psutil: Any) -> dict[str, int]:
-    """Count what the network has moved so far, in bytes; processes of one machine exchange over loopback."""
+    """Count what network and swap have moved so far, in bytes; processes of one machine exchange over loopback."""
     counts = psutil.net_io_counters(pernic=True)
     outside = [count for name, count in counts.items() if not name.startswith(_INSIDE)]
     return {
+        "swapped": _swapped(),
         "sent": sum(count.bytes_sent for count in outside),
         "received": sum(count.bytes_recv for count in outside),
         "loopback": sum(count.bytes_sent for name, count in counts.items() if name == "lo"),
     }
 
 
-def gpu_sampler(number: int) -> Sample | None:
-    """Return a sampler of the first visible GPUs: how busy they are, and how full, whoever uses them."""
+def _swapped() -> int:
+    """Count what was read from swap and written to it so far, in bytes."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as file:  # noqa: PTH123 - each second
+            pages = sum(int(line.split()[1]) for line in file if line.startswith(("pswpin ", "pswpout ")))
+    except (OSError, ValueError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def gpu_sampler(number: int, own: OwnProcesses) -> Sample | None:
+    """Return a sampler of the first visible GPUs: how busy they are, how full, and how many not by us or throttled."""
     if not number:
         return None
     try:
@@ -111,7 +149,7 @@ def gpu_sampler(number: int) -> Sample | None:
                 seen[f"gpu{index}_percent"] = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
             with suppress(pynvml.NVMLError):
                 seen[f"gpu{index}_memory_bytes"] = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-        return seen
+        return {**seen, **gpus_hindered(pynvml, handles, own)}
 
     return sample
 

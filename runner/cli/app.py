@@ -10,7 +10,9 @@ import typer
 
 from runner import __version__
 from runner.cli import export, image
+from runner.cli.audit import audit
 from runner.cli.collect import collect
+from runner.cli.compare import compare
 from runner.cli.exit import explain, leave
 from runner.cli.lines import show, show_document
 from runner.cli.list import list_
@@ -33,6 +35,8 @@ app.command("list")(list_)
 app.command()(plan)
 app.command()(run)
 app.command()(summarize)
+app.command()(compare)
+app.command()(audit)
 app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
 app.command()(targets)

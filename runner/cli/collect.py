@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.lines import show, show_document
+from runner.cli.lines import show
 from runner.cli.options import Results, With, project_root
 from runner.core.errors import RequestError, RunError
 
 
 def collect(
-    path: Annotated[
-        Path,
+    source: Annotated[
+        str,
         typer.Argument(
             metavar="RUN|LOG",
             help="A run's folder, results/<experiment>/<run>; a file of k8s/; or the stdout of another program: "
-            "a file, a folder of files, or - for stdin.",
+            "a file, a folder of files, - for stdin, compose:PROJECT, or pods:LABELS, for example pods:app=train.",
         ),
     ],
     results: Results = Path("results"),
@@ -33,14 +33,17 @@ def collect(
 
     From a folder its raw files are parsed again; for a run whose runner was killed, it is the first record. From a
     manifest the pods of its job are read in the cluster, to their end if they still run; it takes the options of
-    target kubernetes. The stdout of a program that knows nothing of the kit is read by dialects.
+    target kubernetes, as pods do. The stdout of a program that knows nothing of the kit is read by dialects.
     """
+    from runner.cli.collect_logs import PODS, are_containers, collect_logs, is_log
+
+    path = Path(source)
     manifest = path.suffix in (".yaml", ".yml") and not path.is_dir()
-    if with_ and not manifest:
-        msg = f"--with {with_[0]}: is for a file of k8s/; a run's folder and a log take no options"
+    if with_ and not manifest and not (are_containers(source) and source.startswith(PODS)):
+        msg = f"--with {with_[0]}: is for a file of k8s/ and for pods; a run's folder and a log take no options"
         raise RequestError(msg)
-    if not manifest and _is_log(path):
-        _collect_logs(path, dialect or [], json=json)
+    if not manifest and is_log(source):
+        collect_logs(source, dialect or [], with_ or [], json=json)
         return
     if (json or dialect) and (manifest or path.exists()):
         msg = f"{path}: --json and --dialect are for the stdout of another program, not for a run or a manifest"
@@ -52,61 +55,6 @@ def collect(
 
     record = reparse(path)
     show(f"{path}: {record.status}" + (f": {record.reason}" if record.reason else ""))
-
-
-def _is_log(path: Path) -> bool:
-    from runner.records.foreign.logs import is_log
-
-    return str(path) == "-" or is_log(path)
-
-
-def _collect_logs(path: Path, dialects: list[Path], *, json: bool) -> None:
-    import sys
-
-    from runner.records.foreign import logs
-
-    known = logs.dialects_with(dialects)
-    found = [logs.of_stream(sys.stdin.buffer, known)] if str(path) == "-" else logs.of_path(path, known)
-    for log in found:
-        if json:
-            show_document(_json(log) + "\n")
-        else:
-            _show(log)
-
-
-def _json(log: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(log, allow_nan=False)
-
-
-def _show(log: dict[str, Any]) -> None:
-    """Print what a log says for a person, with the lines that it stands in."""
-    from runner.records.foreign.summary import FIELDS
-
-    show(f"{log['log']}: {log['status'] or 'the log does not say how it ended'}")
-    for field in FIELDS[1:]:
-        if log[field] is not None:
-            show(f"    {field}: {_words(log[field])}{_place(log['lines'].get(field))}")
-    if log["dialects"]:
-        show(f"    dialects: {', '.join(log['dialects'])}")
-    for note in log["notes"]:
-        show(f"    note: {note}")
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, list):
-        return str(value[0]) if len(value) == 1 else f"{len(value)} from {value[0]} to {value[-1]}"
-    if not isinstance(value, dict):
-        return str(value)
-    words = [value.get("metric"), value["value"], value.get("unit"), value.get("scope") and f"({value['scope']})"]
-    return " ".join(str(word) for word in words if word is not None)
-
-
-def _place(line: Any) -> str:
-    if isinstance(line, list):
-        return f", lines {line[0]} to {line[-1]}" if len(line) > 1 else f", line {line[0]}"
-    return f", line {line}" if line else ""
 
 
 def _collect_jobs(path: Path, results: Path, words: list[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from runner.core.text import one_line
 from runner.core.values import number, positive, whole
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from runner.records.events import Event
 
 _BEFORE_TRAINING = ("init_start", "data_start", "setup_start", "warmup_start")
+_LONGEST = 60
 _MOST_EPOCHS = 1_000_000_000
 _WATCHED = (*_BEFORE_TRAINING, "epoch_start", "epoch_stop", "progress", "eval_start")
 
@@ -53,6 +55,14 @@ class Progress:
             self._phase = event.key.removesuffix("_start").replace("init", "rendezvous")
         return True
 
+    def take_printed(self, line: bytes) -> bool:
+        """Take in a line of a program that prints no events; True if it is what is shown."""
+        text = one_line(line[: 4 * _LONGEST].decode("utf-8", "replace"), _LONGEST)
+        if self._epoch or not text:
+            return False
+        self._phase = text
+        return True
+
     @property
     def done(self) -> float:
         """Share of the epochs that is done, 0 to 1."""
@@ -76,7 +86,7 @@ class Progress:
     @property
     def name(self) -> str:
         """Say which run it is."""
-        return f"{self._number}/{self._total}  {self._run.cell}  repeat {self._run.repeat}"
+        return f"{self._number}/{self._total}  {self._run.name}  repeat {self._run.repeat}"
 
     @property
     def elapsed(self) -> float:

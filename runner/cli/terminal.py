@@ -67,11 +67,21 @@ class Screen:
         self._progress = Progress(number, total, run, self._earlier_seconds)
         self._said = time.monotonic()
         if not self._console.is_terminal:
-            self._say(f"run {number}/{total}  {run.cell}  repeat {run.repeat}  {folder}")
+            self._say(f"run {number}/{total}  {run.name}  repeat {run.repeat}  {folder}")
 
     def event(self, event: Event) -> None:
         """Take in an event of the run in progress."""
-        if self._progress is None or not self._progress.take(event) or self._console.is_terminal:
+        if self._progress is not None and self._progress.take(event):
+            self._show_progress()
+
+    def printed(self, line: bytes) -> None:
+        """Take in a line of the run in progress that is no event."""
+        if self._progress is not None and self._progress.take_printed(line):
+            self._show_progress()
+
+    def _show_progress(self) -> None:
+        """Say it into a pipe or a log file now and then; a terminal is drawn again by itself."""
+        if self._console.is_terminal or self._progress is None:
             return
         if time.monotonic() - self._said >= _PLAIN_SECONDS:
             self._said = time.monotonic()
@@ -84,7 +94,7 @@ class Screen:
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
         """Say how a run ended; a failed one with its last lines."""
-        name = f"{run.cell}  repeat {run.repeat}"
+        name = f"{run.name}  repeat {run.repeat}"
         if self._progress:
             self._earlier_seconds.append(self._progress.elapsed)
             self._progress = None
@@ -99,7 +109,7 @@ class Screen:
 
     def left_out(self, run: Run) -> None:
         """Say that a further repeat of a failed cell is not run."""
-        self._say(f"- {run.cell}  repeat {run.repeat}  not run: this cell has failed", "yellow")
+        self._say(f"- {run.name}  repeat {run.repeat}  not run: this cell has failed", "yellow")
 
     def _render(self) -> RenderableType:
         """Draw the run in progress: which it is, how far, and what is left."""

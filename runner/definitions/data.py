@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
-from runner.definitions.options import PACKAGE
+from runner.definitions.imports import PACKAGE
 from runner.definitions.program import PREPARE
 from trainkit.files import is_file
 

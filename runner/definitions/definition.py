@@ -23,6 +23,8 @@ class Experiment:
     name: str
     summary: str
     program: str
+    dialects: dict[str, str]
+    """How its stdout is read if it knows nothing of the kit: names of dialects, with the text of those of one's own."""
     data: str | None
     args: dict[str, Any]
     program_args: dict[str, dict[str, Any]]
@@ -47,6 +49,7 @@ class Experiment:
             "summary": self.summary,
             "program": self.program,
             **({"data": self.data} if self.data else {}),
+            **({"dialect": self.dialects} if self.dialects else {}),
             "args": self.args,
             "program_args": self.program_args,
             "scaling": self.scaling,

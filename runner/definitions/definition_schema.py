@@ -9,6 +9,7 @@ from typing import Any
 
 from runner.definitions.args import args_schema, program_args_schema
 from runner.definitions.axes import matrix_schema, row_schema
+from runner.definitions.dialects import KEY, dialects_schema
 from runner.definitions.experiment import KEYS
 from runner.definitions.fields import FIELDS, PROGRAM
 from runner.definitions.published import published_schema
@@ -24,6 +25,7 @@ def schema() -> dict[str, Any]:
     properties: dict[str, Any] = {key: field.schema() for key, field in FIELDS.items()}
     baseline = "The cell to compare with, if it is not the one with one process."
     properties |= {
+        KEY: dialects_schema(),
         "args": args_schema(),
         "program_args": program_args_schema(),
         "matrix": matrix_schema(PROGRAM.schema()),

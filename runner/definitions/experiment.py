@@ -9,6 +9,7 @@ from runner.definitions import consistency
 from runner.definitions.args import read_args, read_mapping, read_program_args
 from runner.definitions.axes import check_axes, read_matrix
 from runner.definitions.definition import Experiment
+from runner.definitions.dialects import KEY, measure_of, read_dialects
 from runner.definitions.fields import FIELDS
 from runner.definitions.project import files, find, project_root, refuse_twins
 from runner.definitions.published import read_published
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEVICES", "KEYS", "Experiment", "Skip", "files", "find", "load", "project_root"]
 
-KEYS = (*FIELDS, "args", "program_args", "matrix", "skip", "baseline", "published")
+KEYS = (*FIELDS, KEY, "args", "program_args", "matrix", "skip", "baseline", "published")
 
 
 def load(path: Path, root: Path) -> Experiment:
@@ -32,8 +33,12 @@ def load(path: Path, root: Path) -> Experiment:
     matrix = read_matrix(document)
     baseline = dict(read_mapping(document, "baseline"))
     check_axes(document, matrix, baseline, "baseline")
+    values = {key: field.read(document, key) for key, field in FIELDS.items()}
+    dialects = read_dialects(document, root)
+    values["measure"] = measure_of(document, values["measure"], dialects)
     experiment = Experiment(
-        **{key: field.read(document, key) for key, field in FIELDS.items()},
+        **values,
+        dialects=dialects,
         args=read_args(document, matrix),
         program_args=read_program_args(document, matrix),
         matrix=matrix,

@@ -119,9 +119,9 @@ class Seconds:
 
 Field = Text | Choice | Whole | Seconds
 PROGRAM = Text(
-    "<family>.<program>: a module below experiments/.",
-    rf"{WORD}(\.{WORD})+",
-    "<family>.<program>, for example mnist.ddp",
+    "<family>.<program>, a module below experiments/; or the path of a script, from the project's folder.",
+    rf"{WORD}(\.{WORD})+|([^/\\\x00-\x1f]+/)*[^/\\\x00-\x1f]+\.py",
+    "<family>.<program>, for example mnist.ddp, or the path of a script, for example path/to/train.py",
 )
 FIELDS: dict[str, Field] = {
     "name": Text(

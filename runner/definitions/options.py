@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import trainkit
 from runner.core.errors import RequestError
+from runner.definitions.imports import LIBRARY, imported
 from trainkit.files import read_file
 
-PACKAGE = "experiments"
-LIBRARY = "trainkit"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 LARGEST_SOURCE = 1_000_000
+MOST_SOURCES, MOST_BYTES = 2_000, 10_000_000
+"""How much of a project is followed from one program by its imports."""
 _FLAGS = ("store_true", "store_false")
 _SWITCH = "BooleanOptionalAction"
 _NUMBERS = ("int", "float")
@@ -25,7 +27,8 @@ class Option(NamedTuple):
     """One argument as its program declares it.
 
     The kind is `int`, `float`, `flag` (it stands there or it does not), `switch` (`--amp`, `--no-amp`), or `value`
-    for anything else; choices are empty if any value is taken, or if they cannot be read from the source.
+    for anything else; choices are empty if any value is taken, or if they cannot be read from the source. Without a
+    hyphen the spelling is the name of a positional argument.
     """
 
     spelling: str
@@ -72,34 +75,48 @@ def read_options(root: Path, path: Path) -> dict[str, Option]:
     RequestError, with the line, for a source that cannot be read as Python.
     """
     options: dict[str, Option] = {}
-    pending, seen = [path], set()
-    while pending:
+    for source in own_sources(root, path):
+        found = _read(source)
+        options.update(found.whole.options)
+        for file in _imported(root, path, source, found):
+            if file.parent.name == LIBRARY:
+                options.update(_declared_by_library(_read(file), found.whole.names))
+    return options
+
+
+def own_sources(root: Path, path: Path) -> list[Path]:
+    """List a source file of a project and the project's files that it imports, the library left out."""
+    seen: dict[Path, None] = {}
+    pending, left = [path], MOST_BYTES
+    while pending and left > 0 and len(seen) < MOST_SOURCES:
         source = pending.pop()
         if source in seen:
             continue
-        seen.add(source)
-        found = _read(source)
-        options.update(found.whole.options)
-        for module in dict.fromkeys(module for node in found.whole.imports for module in _imported(root, source, node)):
-            file = _file(root, module)
-            if not file.is_file():
-                continue
-            if module.startswith(f"{LIBRARY}."):
-                options.update(_declared_by_library(_read(file), found.whole.names))
-            else:
-                pending.append(file)
-    return options
+        seen[source] = None
+        left -= len(_text(source))
+        pending += [file for file in _imported(root, path, source, _read(source)) if file.parent.name != LIBRARY]
+    return list(seen)
+
+
+def _imported(root: Path, program: Path, source: Path, read: _Source) -> list[Path]:
+    found = (file for node in read.whole.imports for file in imported(root, program, source, node))
+    return list(dict.fromkeys(found))
 
 
 def _read(source: Path) -> _Source:
     try:
-        return _look(read_file(source, LARGEST_SOURCE), str(source))
+        return _look(_text(source), str(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         msg = f"{source}:{line}: the program cannot be read as Python: {str(error) or 'nested too deep'}"
         raise RequestError(msg) from None
-    except OSError as error:
-        msg = f"{source}: cannot be read: {error.strerror}"
+
+
+def _text(source: Path) -> bytes:
+    try:
+        return read_file(source, LARGEST_SOURCE)
+    except (OSError, ValueError) as error:
+        msg = f"{source}: cannot be read: {getattr(error, 'strerror', None) or error}"
         raise RequestError(msg) from None
 
 
@@ -145,14 +162,15 @@ def _declared(call: ast.Call) -> dict[str, Option]:
         return {}
     spellings = [word.value for word in call.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
     long = [word for word in spellings if word.startswith("--")]
-    if not long:
+    if not long and (not spellings or spellings[0].startswith("-")):
         return {}
     given = {word.arg: word.value for word in call.keywords}
     action = ast.unparse(given["action"]).strip("'\"") if "action" in given else ""
     kind, least = _type(given.get("type")) if "nargs" not in given else ("value", None)
     kind = "switch" if action.endswith(_SWITCH) else "flag" if action.endswith(_FLAGS) else kind
     choices = _literals(given.get("choices"))
-    return {long[0][2:].replace("-", "_"): Option(long[0], kind, choices, least)}
+    spelling = long[0] if long else spellings[0]
+    return {spelling.removeprefix("--").replace("-", "_"): Option(spelling, kind, choices, least)}
 
 
 def _type(node: ast.expr | None) -> tuple[str, int | None]:
@@ -171,26 +189,3 @@ def _literals(node: ast.expr | None) -> tuple[object, ...]:
     except ValueError:
         return ()
     return tuple(values) if isinstance(values, list | tuple | set) else ()
-
-
-def _imported(root: Path, source: Path, node: ast.Import | ast.ImportFrom) -> list[str]:
-    """Return the modules that an import may name, of the project's programs and of the library."""
-    if isinstance(node, ast.Import):
-        modules = [alias.name for alias in node.names]
-    elif node.level:
-        if not source.parents[node.level - 1 :] or not source.parents[node.level - 1].is_relative_to(root):
-            return []
-        base = source.parents[node.level - 1].relative_to(root).parts
-        stem = ".".join((*base, *(node.module or "").split("."))).rstrip(".")
-        modules = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
-    else:
-        modules = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return [module for module in modules if module.partition(".")[0] in (PACKAGE, LIBRARY)]
-
-
-def _file(root: Path, module: str) -> Path:
-    """Return the file of a module; the library is the installed one if the project has none of its own."""
-    base = root
-    if module.partition(".")[0] == LIBRARY and not (root / LIBRARY).is_dir():
-        base = Path(trainkit.__path__[0]).parent
-    return base.joinpath(*module.split(".")).with_suffix(".py")

@@ -32,7 +32,7 @@ class Cell:
 
     def command(self) -> str:
         """Write the command of every node, in the form that a shell takes."""
-        return shlex.join(["torchrun", "-m", self.program.module, *self.program.argv(self.args)])
+        return shlex.join(["torchrun", *self.program.words, *self.program.argv(self.args)])
 
     @property
     def threads_per_process(self) -> int:
@@ -49,14 +49,29 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Side:
+    """One of the two sides of a comparison: the comparison's id, `A` or `B`, and what the side is, for a person."""
+
+    comparison: str
+    name: str
+    label: str
+
+
+@dataclass(frozen=True)
 class Run:
-    """One execution of one cell; `repeat` counts from 1."""
+    """One execution of one cell; `repeat` counts from 1, and `side` is that of a comparison that it belongs to."""
 
     experiment: Experiment
     cell: Cell
     repeat: int
     repeats: int
     device: str
+    side: Side | None = None
+
+    @property
+    def name(self) -> str:
+        """Name the run for a person: its cell, and its side if it has one."""
+        return f"{self.side.name}: {self.cell}" if self.side else str(self.cell)
 
 
 @dataclass(frozen=True)

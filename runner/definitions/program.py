@@ -7,33 +7,59 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError, did_you_mean
-from runner.core.text import shown
-from runner.definitions.options import LARGEST_SOURCE, PACKAGE, Option, read_options
+from runner.core.text import one_line, shown
+from runner.definitions.imports import PACKAGE
+from runner.definitions.options import LARGEST_SOURCE, Option, own_sources, read_options
 from trainkit.files import read_file
+from trainkit.sources import folders_of, read_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PREPARE = "prepare"
 """The module of a family that brings its data; it trains nothing."""
+_SCRIPT = ".py"
 
 
 @dataclass(frozen=True)
 class Program:
-    """A training script, `experiments/<family>/<program>.py`.
+    """A training program: a module of a family, another module of the project, or a script.
 
     `options` maps an argument's key (`batch_size`) to what the source declares of it. It is empty if the source
-    declares none that can be read, and then every argument is passed on as `--key value`.
+    declares none that can be read, and then every argument is passed on as `--key value`. `files` are the sources of a
+    program that belongs to no family, as paths from the project's folder.
     """
 
     name: str
     path: Path
     options: dict[str, Option]
+    files: tuple[str, ...] = ()
 
     @property
-    def module(self) -> str:
-        """Name for `torchrun -m`."""
-        return f"{PACKAGE}.{self.name}"
+    def words(self) -> list[str]:
+        """Name it for torchrun."""
+        if self.name.endswith(_SCRIPT):
+            return [self.name]
+        return ["-m", self.name if self.files else f"{PACKAGE}.{self.name}"]
+
+    def sources(self, root: Path) -> dict[str, bytes]:
+        """Read the Python files behind it by their paths from the project's folder: with those it is the same code."""
+        if not self.files:
+            return read_sources(root, self.name)
+        return {name: read_file(root / name, LARGEST_SOURCE) for name in self.files}
+
+    @property
+    def folders(self) -> list[str]:
+        """List the folders that an image has to hold as they are here, from the project's folder."""
+        if not self.files:
+            return folders_of(self.name)
+        return sorted({"/".join(name.split("/")[:2]) for name in self.files if name.startswith(f"{PACKAGE}/")})
+
+    @property
+    def places(self) -> list[str]:
+        """List the folders and files that hold its sources, as far as no image has them: paths from the project."""
+        folders = {name.partition("/")[0] if "/" in name else name for name in self.files}
+        return sorted(folders - {PACKAGE})
 
     def check(self, key: str, value: object = None) -> None:
         """Raise RequestError for an argument that the program does not declare, or a flag that is not true or false."""
@@ -50,7 +76,7 @@ class Program:
         words: list[str] = []
         for key, value in args.items():
             option = self._option(key)
-            if value is None:
+            if value is None or not option.spelling.startswith("-"):
                 continue
             if option.kind not in ("flag", "switch"):
                 text = _spell(value)
@@ -60,19 +86,44 @@ class Program:
                 words.append(option.spelling)
             elif option.kind == "switch":
                 words.append(f"--no-{option.spelling[2:]}")
-        return words
+        return words + self._positional(args)
+
+    def _positional(self, args: dict[str, object]) -> list[str]:
+        """Spell the positional arguments, in the order in which the source declares them."""
+        names = [key for key, option in self.options.items() if not option.spelling.startswith("-")]
+        return [_spell(args[key]) for key in names if args.get(key) is not None]
 
     def _option(self, key: str) -> Option:
         return self.options.get(key, Option(f"--{key}"))
 
 
 def find(root: Path, name: str) -> Program:
-    """Find the program `<family>.<program>` below the project's folder; RequestError if there is none."""
-    path = root.joinpath(PACKAGE, *name.split(".")).with_suffix(".py")
-    if not os.path.lexists(path):
-        msg = f"program '{name}' does not exist ({path}){did_you_mean(name, names(root))}"
-        raise RequestError(msg)
-    return Program(name, path, read_options(root, path))
+    """Find the program of a definition; RequestError if there is none.
+
+    `<family>.<program>` is a module below `experiments/`; if there is none, any module of the project. A name that ends
+    in `.py` is a script, by its path from the project's folder.
+    """
+    if name.endswith(_SCRIPT):
+        if ".." in name.split("/") or not (root / name).is_file():
+            beside = [str(path.relative_to(root)) for path in (root / PACKAGE).rglob(name.rpartition("/")[2])]
+            hint = f"; a path is from the project's folder: {beside[0]}" if beside else ""
+            msg = f"program '{one_line(name)}' does not exist ({one_line(root / name)}){hint}"
+            raise RequestError(msg)
+        return _elsewhere(root, name, root / name)
+    own = root.joinpath(PACKAGE, *name.split(".")).with_suffix(".py")
+    if os.path.lexists(own):
+        return Program(name, own, read_options(root, own))
+    base = root.joinpath(*name.split("."))
+    for path in (base.with_suffix(".py"), base / "__main__.py"):
+        if path.is_file():
+            return _elsewhere(root, name, path)
+    msg = f"program '{name}' does not exist ({own}){did_you_mean(name, names(root))}"
+    raise RequestError(msg)
+
+
+def _elsewhere(root: Path, name: str, path: Path) -> Program:
+    files = [file for file in own_sources(root, path) if file.is_relative_to(root)]
+    return Program(name, path, read_options(root, path), tuple(sorted(str(file.relative_to(root)) for file in files)))
 
 
 def names(root: Path) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
-from runner.definitions.options import PACKAGE
+from runner.definitions.imports import PACKAGE
 
 _SUFFIXES = (".yaml", ".yml")
 

@@ -150,8 +150,8 @@ def _run(job: dict[str, Any], root: Path, path: Path) -> Run:
 
 def _launch(job: dict[str, Any], run: Run, target: Target[Any]) -> Launch:
     """Describe the launch; its id is made of the job's own, so that it is collected once."""
-    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.name)
-    nodes = node_specs(run.cell, "node0")
+    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
+    nodes = node_specs(run.cell, "node0", run.device)
     launch = describe_launch(run, target.name, nodes, describe_surroundings(code), target.options)
     metadata = job["metadata"]
     created = _moment(metadata["creationTimestamp"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.records import provenance
 from runner.records.folder import new_id
-from runner.records.schema import SCHEMA, Launch
+from runner.records.schema import SCHEMA, Launch, Side
 
 if TYPE_CHECKING:
     from runner.definitions.plan import Run
@@ -54,6 +54,8 @@ def describe_launch(
         argv=[node.argv for node in nodes],
         started=utc_now(),
         options=chosen,
+        dialects=experiment.dialects,
+        side=Side(**asdict(run.side)) if run.side else None,
         **surroundings,
     )
 

@@ -62,11 +62,11 @@ def run_node(run: Run, node: int, master: str, results: Path, observer: Observer
     """Start one node's processes, follow them to their end, and leave all that the record needs; return 0 or 1."""
     _become_owner_of(results)
     observer = Guarded(observer)
-    specs = node_specs(run.cell, master)
+    specs = node_specs(run.cell, master, run.device)
     if not 0 <= node < run.cell.layout.nodes:
         msg = f"--node {node}: layout {run.cell.layout} has the nodes 0 to {run.cell.layout.nodes - 1}"
         raise RequestError(msg)
-    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.name)
+    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
     launch = describe_launch(run, TARGET, specs, describe_surroundings(code))
     launch.by_hand = True
     spec = LaunchSpec(specs, str(run.experiment.root), run.device)

@@ -23,6 +23,9 @@ class Observer(Protocol):
     def event(self, event: Event) -> None:
         """Receive an event of the run in progress."""
 
+    def printed(self, line: bytes) -> None:
+        """Receive the latest line of rank 0 that is no event, a few times a second at most."""
+
     def note(self, text: str) -> None:
         """Receive something to say about the whole."""
 
@@ -52,6 +55,11 @@ class Guarded:
         """Pass it on."""
         with self._guard():
             self._observer.event(event)
+
+    def printed(self, line: bytes) -> None:
+        """Pass it on."""
+        with self._guard():
+            self._observer.printed(line)
 
     def note(self, text: str) -> None:
         """Pass it on."""

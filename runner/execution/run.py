@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import Interrupted, RequestError, RunError
@@ -15,7 +16,7 @@ from runner.records.folder import begin, require_writable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.definitions.plan import Plan
+    from runner.definitions.plan import Plan, Run
     from runner.execution.observer import Observer
     from runner.execution.signals import Interrupts
     from runner.records.folder import RunFolder
@@ -23,6 +24,18 @@ if TYPE_CHECKING:
     from runner.targets.base import LaunchSpec, Target
 
 NOT_STARTED = "the further runs are not started"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run with all that starting it takes; `words` are the target's options, as `name=value`, for the watchdog."""
+
+    run: Run
+    spec: LaunchSpec
+    target: Target[Any]
+    words: list[str]
+    surroundings: dict[str, Any]
+    diff: str
 
 
 def execute(
@@ -41,29 +54,48 @@ def execute(
     Raises Interrupted after a signal, if what was started has ended and its record is written; RunError if a later
     run's folder cannot be made, for example on a full disk.
     """
-    observer = Guarded(observer)
+    return carry_out(prepare(plan, target, words, results, observer, interrupts), results, observer, interrupts)
+
+
+def prepare(
+    plan: Plan, target: Target[Any], words: list[str], results: Path, observer: Observer, interrupts: Interrupts
+) -> list[Job]:
+    """Do all that comes before the first start: look whether it can be carried out, build the image, describe it all.
+
+    The arguments are those of `execute`; nothing is written below `results`.
+    """
     specs = [target.spec(run) for run in plan.runs]
     for spec in specs:
         target.preflight(spec)
     require_writable(results)  # before minutes are spent on an image
-    surroundings, diff = _surroundings(plan, target, specs[0], observer, interrupts)
+    surroundings, diff = _surroundings(plan, target, specs[0], Guarded(observer), interrupts)
+    return [
+        Job(run, spec, target, words, surroundings[run.cell.program.name], diff)
+        for run, spec in zip(plan.runs, specs, strict=True)
+    ]
+
+
+def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: Interrupts) -> list[Record]:
+    """Carry out prepared runs in order, as `execute` does."""
+    observer = Guarded(observer)
     records: list[Record] = []
     failed: set[str] = set()
-    for number, (run, spec) in enumerate(zip(plan.runs, specs, strict=True), 1):
+    for number, job in enumerate(jobs, 1):
+        run, target = job.run, job.target
         if str(run.cell) in failed:
             observer.left_out(run)
             continue
-        launch = describe_launch(run, target.name, spec.nodes, surroundings[run.cell.program.name], target.options)
-        folder = _begin(results, launch, spec, diff, earlier=bool(records))
-        observer.begin(number, len(plan.runs), run, folder.path)
-        record = supervise(_life(target, words, spec, folder, launch), folder, launch, observer, interrupts)
+        launch = describe_launch(run, target.name, job.spec.nodes, job.surroundings, target.options)
+        folder = _begin(results, launch, job.spec, job.diff, earlier=bool(records))
+        observer.begin(number, len(jobs), run, folder.path)
+        record = supervise(_life(job, folder, launch), folder, launch, observer, interrupts)
         observer.end(run, record, folder.path)
         records.append(record)
         if record.status == INTERRUPTED or interrupts.asked:
             raise Interrupted
         if record.status != "completed":
             failed.add(str(run.cell))
-            if number < len(specs) and (lost := what_is_lost(results, NEXT_RUN_BYTES)):
+            if number < len(jobs) and (lost := what_is_lost(results, NEXT_RUN_BYTES)):
                 msg = f"{lost}; {NOT_STARTED}"
                 raise RunError(msg)
     return records
@@ -78,9 +110,9 @@ def _surroundings(
             image = target.image(spec, observer.note)
             root, diff = plan.runs[0].experiment.root, ""
             of_programs = {}
-            for program in {run.cell.program.name for run in plan.runs}:
-                code, diff = provenance.describe_code(root, program)
-                of_programs[program] = {**describe_surroundings(code), "image": image}
+            for program in {run.cell.program.name: run.cell.program for run in plan.runs}.values():
+                code, diff = provenance.describe_code(root, program.sources(root))
+                of_programs[program.name] = {**describe_surroundings(code), "image": image}
             return of_programs, diff
     except KeyboardInterrupt:
         raise Interrupted from None
@@ -97,11 +129,11 @@ def _begin(results: Path, launch: Launch, spec: LaunchSpec, diff: str, *, earlie
         raise RunError(msg) from None
 
 
-def _life(target: Target[Any], words: list[str], spec: LaunchSpec, folder: RunFolder, launch: Launch) -> Life:
+def _life(job: Job, folder: RunFolder, launch: Launch) -> Life:
     return Life(
-        start=lambda: target.start(spec, folder),
-        stop=lambda handle: handle.stop() if handle else target.cleanup(folder),
+        start=lambda: job.target.start(job.spec, folder),
+        stop=lambda handle: handle.stop() if handle else job.target.cleanup(folder),
         keep=lambda outcome: keep_whole(folder, launch, outcome),
         timeout_seconds=launch.timeout_seconds,
-        watched_as=(target.name, words),
+        watched_as=(job.target.name, job.words),
     )

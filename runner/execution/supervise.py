@@ -82,12 +82,18 @@ def supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer,
 
 def follow(handle: Handle, folder: RunFolder, deadline: float, observer: Observer) -> str | None:
     """Show what comes until all has ended; return why the run has to be stopped before that, if it has to."""
-    look, times_lost = time.monotonic() + LOOK_SECONDS, 0
+    look, times_lost, printed = time.monotonic() + LOOK_SECONDS, 0, b""
     for line in handle.lines():
         if isinstance(line, Note):
             observer.note(line.text)
-        elif line is not None and (event := parse_checked(line.text)) is not None:
+        elif line is None:
+            if printed:
+                observer.printed(printed)
+            printed = b""
+        elif (event := parse_checked(line.text)) is not None:
             observer.event(event)
+        elif line.node == line.local_rank == 0:
+            printed = line.text
         now = time.monotonic()
         if now > deadline:
             return TIMED_OUT

@@ -9,6 +9,7 @@ from runner.core.text import one_line
 from runner.records.doubts import Doubts, check_figure
 from runner.records.events import read_events
 from runner.records.failure import first_failure
+from runner.records.printed import take_printed
 from runner.records.schema import Launch, Outcome, Record
 from runner.records.tally import Tally
 from runner.records.verdict import verdict
@@ -36,7 +37,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     for left_out in raw.left_out:
         doubts.add(left_out)
     reading = _Reading(folder.path, Tally(raw.places, doubts), doubts)
-    for rank, path in raw.printed():
+    for rank, path in () if launch.dialects else raw.printed():
         reading.read(path, rank)
     tally = reading.tally
     record = Record(launch=launch, status="running", outcome=outcome, ranks=tally.ranks())
@@ -55,6 +56,8 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         "malformed": reading.broken,
         **({"too_long": reading.too_long} if reading.too_long else {}),
     }
+    if launch.dialects:
+        take_printed(record, folder, raw, doubts)
     record.failure = first_failure(folder, raw, outcome, record.ranks)
     record.doubts = doubts.all()
     record.status, record.reason = verdict(record, launch)

@@ -16,14 +16,14 @@ import psutil
 
 import runner
 from runner.core.values import number, whole
-from trainkit.sources import hash_sources, read_sources
+from trainkit.sources import hash_sources
 
 LARGEST_DIFF = 1_000_000
 _TOOL_SECONDS = 10
 _LARGEST_PID = 2**31 - 1
 
 
-def describe_code(root: Path, program: str) -> tuple[dict[str, Any], str]:
+def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any], str]:
     """Describe the code that is about to run, and return the text of its uncommitted changes.
 
     `sources_sha256` is over the Python files behind the program: two runs with the same one ran the same programs,
@@ -31,9 +31,9 @@ def describe_code(root: Path, program: str) -> tuple[dict[str, Any], str]:
 
     Args:
         root: the project's folder.
-        program: for example `mnist.ddp`.
+        sources: the Python files behind the program, by their paths.
     """
-    code: dict[str, Any] = {"sources_sha256": hash_sources(read_sources(root, program))}
+    code: dict[str, Any] = {"sources_sha256": hash_sources(sources)}
     lock = root / "requirements.lock"
     code["lock_sha256"] = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None
     commit = _git(root, "rev-parse", "HEAD")

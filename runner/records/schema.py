@@ -20,10 +20,20 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Code = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32)]
 
 
+class Side(msgspec.Struct):
+    """The side of a comparison that a run was made for: the comparison's id, `A` or `B`, and what the side is."""
+
+    comparison: str
+    name: str
+    label: str
+
+
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was known before the run was started; it is written once, before the launch, and never changes.
 
-    `options` are the target's, as given. Floats that JSON lacks are words in `axes`, `args` and `definition`.
+    `dialects` are how the stdout of a program is read that knows nothing of the kit: the names of the kit's, and the
+    text of others. `options` are the target's, as given. Floats that JSON lacks are words in `axes`, `args` and
+    `definition`.
     """
 
     schema: int
@@ -50,6 +60,8 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     options: dict[str, Any] = {}
     image: dict[str, Any] | None = None
     by_hand: bool = False
+    dialects: dict[str, str] = {}
+    side: Side | None = None
 
     def __post_init__(self) -> None:
         """Spell the floats that JSON lacks, so that runs with different values stay apart."""
@@ -112,6 +124,9 @@ class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`run.json`: the launch, and once the run has ended, everything that its raw files say.
 
+    `printed` is what a program that knows nothing of the kit says of itself, as `runner collect` shows a log, and
+    `sources` where each figure of the run comes from, if it is not from the kit's own events.
+
     `doubts` are the reasons not to rely on it, for example a clock that runs backwards: each is a note below the
     table, and no claim rests on the run.
     """
@@ -129,5 +144,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     epochs: list[dict[str, Any]] = []
     evaluations: list[dict[str, Any]] = []
     load: list[dict[str, Any]] = []
+    printed: dict[str, Any] = {}
+    sources: dict[str, str] = {}
     events: dict[str, int] = {}
     malformed: list[str] = []

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
 NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
 
+_NO_EVENTS = "a program that knows nothing of the kit is read by a dialect: name one in its definition"
+
 
 def verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
     """Return status and reason, each reason one printable line."""
-    status, reason = _stopped(record, launch) or _failed(record) or _told(record)
+    status, reason = _stopped(record, launch) or _failed(record) or _told(record, launch)
     return status, one_line(reason) if reason else None
 
 
@@ -40,11 +42,14 @@ def _failed(record: Record) -> tuple[str, str] | None:
     return ("failed", _describe_failure(record)) if record.failure else None
 
 
-def _told(record: Record) -> tuple[str, str | None]:
-    """Say what the ranks' own events leave open."""
+def _told(record: Record, launch: Launch) -> tuple[str, str | None]:
+    """Say what the ranks' own events leave open; of a program that has none, what its stdout says."""
+    if launch.dialects:
+        return _printed(record)
     silent = [facts.rank for facts in record.ranks if facts.status is None]
     if silent:
-        return "incomplete", f"exit code 0, yet no run_stop from rank {listed(silent)}"
+        hint = "" if any(facts.events_seen for facts in record.ranks) else f"; {_NO_EVENTS}"
+        return "incomplete", f"exit code 0, yet no run_stop from rank {listed(silent)}{hint}"
     aborted = [facts.rank for facts in record.ranks if facts.status != "success"]
     if aborted:
         return "failed", f"rank {listed(aborted)} says that it was aborted"
@@ -52,6 +57,17 @@ def _told(record: Record) -> tuple[str, str | None]:
     broken = record.events["malformed"]
     if missing or broken:
         return "incomplete", f"{missing} of {record.events['expected']} events missing, {broken} malformed"
+    return "completed", None
+
+
+def _printed(record: Record) -> tuple[str, str | None]:
+    """Say what the log of a program that ended well says of its end."""
+    told = record.printed.get("status") or {}
+    place = f"{told.get('log')}:{told.get('line')}"
+    if told.get("value") == "failed":
+        return "failed", f"exit code 0, yet {place} says that it failed"
+    if told.get("value") == "truncated":
+        return "incomplete", f"exit code 0, yet {place} is the last that it says of a training that was not done"
     return "completed", None
 
 

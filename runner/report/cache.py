@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runner.records.listing import Shelf
 
 PAGE_BYTES = 65_536
-BlockKey = tuple[str, str, str, str, str, bytes, str]
+BlockKey = tuple[str, str, str, str, str, bytes, str, tuple[str, ...]]
 """What all runs of a block share, by which blocks are sorted: experiment, target, hardware, and what they do."""
 _ROOMS = ("core", "definitions", "records", "report")
 _TABLES = {

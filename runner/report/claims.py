@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.core.layout import Layout
-from runner.report.statistics import accuracies_agree
+from runner.core.text import one_line
+from runner.report.repeats import FEWEST
+from runner.report.statistics import SIGNIFICANT, accuracies_agree
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from runner.report.rows import CellRuns
     from runner.report.run_summary import RunSummary
     from runner.report.statistics import Estimate
 
-REPEATS_NEEDED = 3
+_LONGEST_VALUE = 24
 
 
-def refusal(cell: CellRuns, base: CellRuns | None, speedup: Estimate | None) -> str | None:
-    """Return why the speed-up of a cell over its baseline may not be claimed, or None if it may."""
+def refusal(cell: CellRuns, base: CellRuns | None) -> str | None:
+    """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may."""
     run = cell.first
     if run.target == "replay":
         return "replayed, not measured here"
@@ -29,13 +33,25 @@ def refusal(cell: CellRuns, base: CellRuns | None, speedup: Estimate | None) -> 
     if base is None or not base.complete:
         missing = "no one-process run on the same hardware to compare with"
         return "heterogeneous devices have no baseline" if run.heterogeneous else missing
+    runs = [*cell.complete, *base.complete]
     return (
         _doubtful(cell, base)
+        or not_complete(cell, base)
         or _too_few(cell, base)
-        or _not_the_same(cell, base)
-        or _not_as_accurate(cell, base)
-        or _no_difference(speedup)
+        or disturbed(runs)
+        or differing(runs)
+        or _work_differs(runs)
+        or accuracy_differs(cell, base)
     )
+
+
+def not_shown(speedup: Estimate | None, adjusted_p: float | None) -> str | None:
+    """Return why the repeats do not show a difference, together with the other rows of the table; None if they do."""
+    if speedup is None or speedup.low is None or speedup.high is None or adjusted_p is None:
+        return "no interval"
+    if speedup.low <= 1 <= speedup.high:
+        return "the interval includes 1"
+    return f"p = {adjusted_p:.2g} among all rows (Holm)" if adjusted_p >= SIGNIFICANT else None
 
 
 def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
@@ -47,39 +63,72 @@ def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
     return None
 
 
-def _too_few(cell: CellRuns, base: CellRuns) -> str | None:
-    for side in (cell, base):
+def not_complete(*sides: CellRuns) -> str | None:
+    """Look for runs that are not complete."""
+    for side in sides:
         if bad := len(side.runs) - len(side.complete):
             return f"{bad} of {len(side.runs)} runs of {side.first.layout} not complete"
-    fewest = min(len(cell.complete), len(base.complete))
-    return f"n = {fewest}, needs {REPEATS_NEEDED} on both sides" if fewest < REPEATS_NEEDED else None
-
-
-def _not_the_same(cell: CellRuns, base: CellRuns) -> str | None:
-    """Look for anything but the layout and the axes that differs between two of the runs."""
-    runs = [*cell.complete, *base.complete]
-    first = runs[0].same
-    if any(run.same != first for run in runs):
-        ignored = {"NCCL"} if cell.first.device == "cpu" else set()
-        differing = [name for name in first if len({run.same.get(name) for run in runs}) > 1 and name not in ignored]
-        if differing:
-            return f"{' and '.join(differing)} differ{'s' if len(differing) == 1 else ''} between the runs"
-    if len({_work(run) for run in runs}) > 1:
-        return "total work differs between the runs"
     return None
 
 
-def _work(run: RunSummary) -> tuple[float, ...]:
-    """Return what has to be equal: all of the work under strong scaling, that of one process under weak scaling.
+def _too_few(cell: CellRuns, base: CellRuns) -> str | None:
+    fewest = min(len(cell.complete), len(base.complete))
+    return f"n = {fewest}, needs {FEWEST} on both sides" if fewest < FEWEST else None
+
+
+def disturbed(runs: Iterable[RunSummary]) -> str | None:
+    """Look for a run in which the machine did something else besides; the notes name each."""
+    for run in runs:
+        if run.disturbed:
+            return f"disturbed: {run.disturbed[0]} during {run.cell} repeat {run.repeat}"
+    return None
+
+
+def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str | None:
+    """Look for anything but the layout and the axes that differs between two of the runs: name it, and both values."""
+    first = runs[0].same
+    if all(run.same == first for run in runs):
+        return None
+    ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
+    names = [name for name in first if name not in ignored]
+    found = [two_values(name, [run.same.get(name, "") for run in runs]) for name in names]
+    return "; ".join(one for one in found if one) or None
+
+
+def _work_differs(runs: list[RunSummary]) -> str | None:
+    """Compare all of the work under strong scaling, and that of one process under weak scaling.
 
     Weak runs of a fixed data set train on the same samples in all; their batch per process is what has to be equal.
     """
-    if run.scaling == "strong":
-        return (run.trained_samples, run.steps, run.global_batch_size)
-    return (run.global_batch_size / run.processes,)
+    if runs[0].scaling != "strong":
+        return two_values("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs])
+    return total_work_differs(runs)
 
 
-def _not_as_accurate(cell: CellRuns, base: CellRuns) -> str | None:
+def total_work_differs(runs: list[RunSummary]) -> str | None:
+    """Compare what was trained: samples, steps, and the batch."""
+    return (
+        two_values("trained samples", [f"{run.trained_samples:,}" for run in runs])
+        or two_values("steps", [f"{run.steps:,}" for run in runs])
+        or two_values("global batch", [f"{run.global_batch_size:,}" for run in runs])
+    )
+
+
+def two_values(name: str, values: list[str]) -> str | None:
+    """Name a field and two of its values, if it has more than one."""
+    other = next((value for value in values if value != values[0]), None)
+    return None if other is None else f"{name} differs: {' and '.join(_apart(values[0], other))}"
+
+
+def _apart(*values: str) -> list[str]:
+    """Cut two values so that what is left still differs: the hashes of images and code are long."""
+    same = next((place for place, letters in enumerate(zip(*values, strict=False)) if len(set(letters)) > 1), 0)
+    start = 0 if same < _LONGEST_VALUE else same
+    return [one_line(value[start : start + _LONGEST_VALUE]) or "none" for value in values]
+
+
+def accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
+    """Whether the choice of test samples does not explain how much the accuracies of two cells differ."""
     ours, theirs = cell.mean("accuracy"), base.mean("accuracy")
     if ours is None or theirs is None:
         return None
@@ -87,9 +136,3 @@ def _not_as_accurate(cell: CellRuns, base: CellRuns) -> str | None:
     if samples and others and not accuracies_agree(ours, samples, theirs, others):
         return f"accuracy differs: {ours:.2%} against {theirs:.2%}"
     return None
-
-
-def _no_difference(speedup: Estimate | None) -> str | None:
-    if speedup is None or speedup.low is None or speedup.high is None:
-        return "no interval"
-    return "the interval includes 1" if speedup.low <= 1 <= speedup.high else None

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from runner.core.layout import Layout
-from runner.report.claims import refusal
+from runner.report.claims import not_shown, refusal
 from runner.report.rows import Block, CellRuns, Row, cell_runs
-from runner.report.statistics import Estimate, ratio
+from runner.report.statistics import Estimate, holm, welch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.report.cache import BlockKey
     from runner.report.run_summary import RunSummary
+    from runner.report.statistics import Difference
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -33,41 +34,57 @@ def compare(
     """
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
-        groups[block_key(run)][_key([run.layout, run.axes])].append(run)
+        groups[block_key(run)][key_of([run.layout, run.axes])].append(run)
     return [_block([cell_runs(own) for own in cells.values()], definition_of) for _, cells in sorted(groups.items())]
 
 
 def block_key(run: RunSummary) -> BlockKey:
     """Return what a run shares with those of its block, and with no other run; blocks are sorted by it."""
     place = (run.experiment, run.target, run.hardware)
-    return (*place, run.scaling, run.measure, _key(run.args), _common_program(run))
+    return (*place, run.scaling, run.measure, key_of(run.args), _common_program(run), run.side or ())
 
 
 def _block(cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str, Any]]) -> Block:
     newest = max((run for cell in cells for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
     by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
-    return Block(tuple(_row(cell, by_cell, definition) for cell in sorted(cells, key=_order)), definition)
+    against = [_Against(cell, by_cell, definition) for cell in sorted(cells, key=_order)]
+    # What is refused for another reason is not tested, so it makes it no harder for the other rows.
+    tested = [one for one in against if one.why_not is None and one.difference]
+    values = [one.difference.p if one.difference else None for one in tested]
+    adjusted = holm([1.0 if value is None else value for value in values])
+    adjusted_p = {id(one): value for one, value in zip(tested, adjusted, strict=True)}
+    return Block(tuple(_row(one, adjusted_p.get(id(one)), definition) for one in against), definition)
 
 
-def _row(cell: CellRuns, by_cell: dict[bytes, CellRuns], definition: dict[str, Any]) -> Row:
-    """Find a cell's baseline, compute the speed-up, and say whether it may be claimed."""
-    # The one-process row with the same axes, or the cell that the definition declares.
-    base = by_cell.get(_cell_key(cell.first, {"layout": "1x1", **(definition.get("baseline") or {})}))
-    speedup = None
-    if base is cell and cell.seconds:
-        speedup = Estimate(1.0)
-    elif base and base.seconds and cell.seconds:
-        speedup = ratio(_per_work(base, base), _per_work(cell, base))
+class _Against:
+    """A cell, its baseline, the difference between the two, and what forbids a claim whatever that is."""
+
+    def __init__(self, cell: CellRuns, by_cell: dict[bytes, CellRuns], definition: dict[str, Any]) -> None:
+        # The one-process row with the same axes, or the cell that the definition declares.
+        self.base = by_cell.get(_cell_key(cell.first, {"layout": "1x1", **(definition.get("baseline") or {})}))
+        self.cell = cell
+        self.difference: Difference | None = None
+        if self.base and self.base is not cell and self.base.seconds and cell.seconds:
+            self.difference = welch(_per_work(self.base, self.base), _per_work(cell, self.base))
+        self.why_not = refusal(cell, self.base)
+
+
+def _row(one: _Against, adjusted_p: float | None, definition: dict[str, Any]) -> Row:
+    """Say what the speed-up is, and whether it may be claimed."""
+    cell, difference = one.cell, one.difference
+    speedup = difference.estimate() if difference else Estimate(1.0) if one.base is cell and cell.seconds else None
     published = (definition.get("published") or {}).get("rows", [])
     return Row(
         cell.runs,
         cell.complete,
         cell.seconds,
-        baseline=base,
+        baseline=one.base,
         speedup=speedup,
-        claimed=refusal(cell, base, speedup) or True,
+        claimed=one.why_not or not_shown(speedup, adjusted_p) or True,
         published=tuple(line for line in published if _names(line, cell.first)),
+        difference=difference,
+        adjusted_p=adjusted_p,
     )
 
 
@@ -106,9 +123,9 @@ def _nodes(layout: str) -> int:
 
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
-    return _key({**run.axes, "layout": run.layout, **changes})
+    return key_of({**run.axes, "layout": run.layout, **changes})
 
 
-def _key(value: object) -> bytes:
+def key_of(value: object) -> bytes:
     """Encode a value so that equal means equal."""
     return _encoder.encode(value)

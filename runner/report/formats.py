@@ -135,6 +135,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "published": row.published,
         "started_by_hand": sum(run.by_hand for run in row.runs),
         "load": row.load,
+        "sources": row.sources,
         "mfu": row.mean("mfu"),
         "limited_by": limit(row),
     }

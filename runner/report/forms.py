@@ -11,7 +11,7 @@ FIELDS = (
     *("experiment", "target", "layout", "axes", "n", "seconds", "seconds_low", "seconds_high"),
     *("speedup", "speedup_low", "speedup_high", "efficiency", "accuracy", "claimed"),
     *("not_complete", "processes", "best_accuracy", "serial_fraction", "hardware", "program", "args", "scaling"),
-    *("measure", "points", "published", "started_by_hand", "load", "mfu", "limited_by"),
+    *("measure", "points", "published", "started_by_hand", "load", "sources", "mfu", "limited_by"),
 )
 """The fields of a row in csv and json; their names and order are a promise."""
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.report.published_rows import published_notes
+from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
+from runner.report.statistics import SIGNIFICANT
 from runner.report.utilization import utilization_notes
 
 if TYPE_CHECKING:
     from runner.report.rows import Block, Row
 
+PRECISION = 0.05
 _WEAK = (
     "weak scaling: the batch per process is fixed, so the global batch grows with the processes; the speed-up"
     " compares samples per second, not the same optimisation"
@@ -21,12 +24,16 @@ def notes(block: Block) -> list[str]:
     found = [note for row in block.rows for note in _of_row(row)]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
-    found += [*_bytes_moved(block), *_load(block), *utilization_notes(block)]
+    found += [*_together(block), *_more_repeats(block)]
+    if block.first.side:
+        comparison, name, label = block.first.side
+        found.append(f"runs of side {name} of the comparison {comparison}: {label}")
+    found += [*_sources(block), *_bytes_moved(block), *_load(block), *utilization_notes(block)]
     return [*found, *_skipped(block), *published_notes(block)]
 
 
 def _of_row(row: Row) -> list[str]:
-    """Say of a row's runs which are not complete or doubtful, which nobody supervised, and if they had the cores."""
+    """Say of a row's runs which are not complete, doubtful or disturbed, and if they had a supervisor and the cores."""
     found = []
     name = row.first.cell
     for run in row.runs:
@@ -36,10 +43,58 @@ def _of_row(row: Row) -> list[str]:
             found.append(f"{name}: completed without {run.measure} ({run.path})")
         if run.doubts:
             found.append(f"{name}: doubtful: {'; '.join(run.doubts)} ({run.path})")
+        if run.disturbed:
+            found.append(f"{name}: disturbed: {'; '.join(run.disturbed)} ({run.path})")
     if by_hand := sum(run.by_hand for run in row.runs):
         found.append(f"{name}: started by hand, so no runner supervised it: {by_hand} of {len(row.runs)} runs")
     if row.first.device == "cpu" and 0 < row.first.cores < row.first.processes:
         found.append(f"{name}: {row.first.processes} processes share {row.first.cores} cores")
+    return found
+
+
+def _together(block: Block) -> list[str]:
+    """Say what the claims of a table allow for; the intervals beside them stand each for itself."""
+    tested = sum(row.adjusted_p is not None for row in block.rows)
+    if tested < 2:  # noqa: PLR2004 - one claim is alone
+        return []
+    return [f"claims: {tested} rows are compared, so each has to hold after Holm's correction: p < {SIGNIFICANT:.2g}"]
+
+
+def _more_repeats(block: Block) -> list[str]:
+    """Say how many more repeats would narrow a wide interval, or show the difference that was seen."""
+    narrower, clearer = [], []
+    for row in block.rows:
+        difference = row.difference
+        if difference is None or difference.error is None:
+            continue
+        if (more := more_for_width(difference, PRECISION)) != 0:
+            narrower.append(f"{row.first.cell}: {_count(more)}")
+        if row.adjusted_p is not None and row.claimed is not True:
+            needed = repeats_to_find(difference, abs(difference.log))
+            there = max(count for _, count in difference.samples)
+            clearer.append(f"{row.first.cell}: {_count(needed and max(1, needed - there))}")
+    width = f"more repeats for +-{PRECISION:.0%}, of a cell and of its baseline"
+    effect = f"more repeats to show a speed-up like the one seen, of both ({POWER:.0%} power)"
+    return [f"{what}: {'; '.join(each)}" for what, each in ((width, narrower), (effect, clearer)) if each]
+
+
+def _count(repeats: int | None) -> str:
+    return f"over {MOST:,}" if repeats is None else f"{repeats:,}"
+
+
+def _sources(block: Block) -> list[str]:
+    """Say where the figures of a program are from that knows nothing of the kit, and what it does not count."""
+    told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
+    if not told:
+        return []
+    found = []
+    for figure in (block.first.measure, "final_accuracy"):
+        places = dict.fromkeys(f"{sources[figure]} ({name})" for name, sources in told if figure in sources)
+        everywhere = {sources.get(figure) for _, sources in told}
+        if places:
+            found.append(f"{figure} from {everywhere.pop() if len(everywhere) == 1 else ', '.join(places)}")
+    scaling = block.first.scaling
+    found.append(f"the program's output does not count its work: {scaling} scaling is what the definition declares")
     return found
 
 

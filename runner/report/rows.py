@@ -9,7 +9,7 @@ from runner.report.statistics import karp_flatt, typical
 
 if TYPE_CHECKING:
     from runner.report.run_summary import RunSummary
-    from runner.report.statistics import Estimate
+    from runner.report.statistics import Difference, Estimate
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,27 @@ class CellRuns:
         names = {name: None for one in told for name in one}
         return {name: sum(one.get(name, 0.0) for one in told) / len(told) for name in names}
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """Where the figures of the newest run are from, if they are not from the kit's own events."""
+        run = (self.complete or self.runs)[-1]
+        return {name: f"{run.path}/{place}" if ":" in place else place for name, place in run.sources.items()}
+
 
 @dataclass(frozen=True)
 class Row(CellRuns):
     """One line of the summary: the runs of one cell against the baseline of their block.
 
-    `claimed` is True, or the reason why the speed-up may not be claimed.
+    `claimed` is True, or the reason why the speed-up may not be claimed. `difference` is what the speed-up and its
+    interval come from, `adjusted_p` its p-value after Holm's correction, where the claim depends on that alone.
     """
 
     baseline: CellRuns | None = None
     speedup: Estimate | None = None
     claimed: bool | str = "no complete run"
     published: tuple[dict[str, Any], ...] = ()
+    difference: Difference | None = None
+    adjusted_p: float | None = None
 
     @property
     def efficiency(self) -> Estimate | None:

@@ -12,6 +12,7 @@ from runner.core.text import listed, one_line
 from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
+from runner.report.disturbance import disturbances
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +28,10 @@ _LARGEST_SHARE = 1_000.0
 
 
 class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=False):
-    """One run, as compared; `same` is what has to be the same in all runs of a claim, by name."""
+    """One run, as compared; `same` is what has to be the same in all runs of a claim, by name.
+
+    `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
+    """
 
     path: str = ""
     experiment: str
@@ -64,6 +68,9 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     runner: dict[str, Any]
     by_hand: bool = False
     load: dict[str, float] = {}
+    disturbed: list[str] = []
+    side: tuple[str, str, str] | None = None
+    sources: dict[str, str] = {}
 
     @property
     def cell(self) -> str:
@@ -84,7 +91,7 @@ def summary_of(record: Record) -> RunSummary:
     axes, args = _mapping(launch.axes, "axes", doubts), _mapping(launch.args, "args", doubts)
     facts = [rank.facts for rank in record.ranks if rank.facts]
     first = facts[0] if facts else {}
-    models = _models(facts) or [_from_outside(launch)]
+    models = _models(facts) or [_from_outside(record)]
     count = _Counts(doubts)
     cores = count("cores", launch.host.get("cores"), most=MOST_CORES)
     layout = Layout.parse(launch.layout)
@@ -118,6 +125,11 @@ def summary_of(record: Record) -> RunSummary:
         mfu=_share(metrics, "flops_per_second", "peak_flops_per_second"),
         input_share=_share(metrics, "input_seconds", "train_seconds"),
         load=_load(record),
+        disturbed=disturbances(record),
+        side=(_name(launch.side.comparison), _name(launch.side.name), _name(launch.side.label))
+        if launch.side
+        else None,
+        sources={_name(name): _name(place) for name, place in record.sources.items()},
         torch=one_line(first.get("torch", ""), _LONGEST_NAME),
         same={
             "image": _image(record),
@@ -189,8 +201,16 @@ def _models(facts: list[dict[str, Any]]) -> list[str]:
     return sorted({_name(fact["device_name"]) for fact in facts if fact.get("device_name")})
 
 
-def _from_outside(launch: Launch) -> str:
-    """Name the device of a run that died before it could: as the runner saw it."""
+def _from_outside(record: Record) -> str:
+    """Name the device of a run that did not: as the runner saw it, or by the machines that its pods were on."""
+    launch = record.launch
+    machines = (
+        {place["machine"] for one in record.outcome.exits if (place := one.place).get("machine")}
+        if record.outcome
+        else ()
+    )
+    if machines:
+        return f"machine {listed(sorted(_name(one) for one in machines))}"
     gpus = launch.host.get("gpus")
     known = isinstance(gpus, list) and bool(gpus) and launch.device == "cuda"
     return _name(gpus[0] if known and isinstance(gpus, list) else launch.host.get("cpu", "unknown"))

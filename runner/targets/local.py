@@ -40,7 +40,7 @@ class Local(Target[LaunchSpec]):
 
     def spec(self, run: Run) -> LaunchSpec:
         """Build one torchrun command and environment for each node; the port is chosen at the start."""
-        nodes = node_specs(run.cell, "127.0.0.1")
+        nodes = node_specs(run.cell, "127.0.0.1", run.device)
         ids_of_nodes = device_ids(run.cell.layout, run.cell.devices_per_process)
         for node, ids in zip(nodes, ids_of_nodes, strict=True):
             del node.env["PET_MASTER_PORT"]

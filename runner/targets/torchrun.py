@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from runner.core.layout import Layout
     from runner.definitions.plan import Cell
 
+DEVICE = "device"
 RENDEZVOUS_SECONDS = 120
 MASTER_PORT = 29500
 
 
-def node_specs(cell: Cell, master: str) -> list[NodeSpec]:
+def node_specs(cell: Cell, master: str, device: str) -> list[NodeSpec]:
     """Build the command and environment of every node; `master` is where the others find node 0."""
-    command, shared = node_command(cell), node_environment(cell)
+    command, shared = node_command(cell), node_environment(cell, device)
     return [
         NodeSpec(
             command,
@@ -41,16 +42,19 @@ def node_command(cell: Cell) -> list[str]:
     torchrun replaces `${local_rank}` in the arguments by `string.Template`, which also makes `$` of `$$`.
     """
     words = [word.replace("$", "$$") for word in cell.program.argv(cell.args)]
-    return ["torchrun", "-m", cell.program.module, *words]
+    return ["torchrun", *cell.program.words, *words]
 
 
-def node_environment(cell: Cell) -> dict[str, str]:
+def node_environment(cell: Cell, device: str) -> dict[str, str]:
     """Return the variables that are the same on every node.
 
     Rendezvous is static, which keeps the order of the nodes, and the per-rank files are the only ones that several
-    processes cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr).
+    processes cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr). From a program that cannot be given a device the
+    GPUs are hidden if it shall train without.
     """
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" and DEVICE not in cell.program.options else {}
     return {
+        **hidden,
         "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}",
         "PET_MONITOR_INTERVAL": "0.1",
         "PET_MAX_RESTARTS": "0",

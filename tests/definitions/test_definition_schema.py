@@ -41,6 +41,7 @@ WRONG: dict[str, Any] = {
     "summary": " ",
     "program": "../x.y",
     "data": "a b",
+    "dialect": 3,
     "args": {"--steps": 1},
     "program_args": {"toy.ddp": 5},
     "scaling": "week",
@@ -55,6 +56,9 @@ WRONG: dict[str, Any] = {
 DEEPER: list[tuple[str, Any]] = [
     ("matrix", {"layout": ["1by1"]}),
     ("matrix", {"layout": []}),
+    ("dialect", []),
+    ("dialect", [" "]),
+    ("program", "/train.sh"),
     ("matrix", {"layout": ["1x1"], "steps": [[1]]}),
     ("matrix", {"layout": ["1x1"], "device": ["cpu"]}),
     ("args", {"scaling": "weak"}),

@@ -49,6 +49,7 @@ def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Pr
     )
     found = program.find(project.root, "toys.one")
     assert found.options == {
+        "path": Option("path"),
         "batch_size": Option("--batch-size", "int"),
         "mode": Option("--mode", "value", ("fast", "exact")),
         "model": Option("--model"),
@@ -59,7 +60,8 @@ def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Pr
         "seed": Option("--seed", "int"),
         "warmup_steps": Option("--warmup-steps"),
     }
-    assert found.module == "experiments.toys.one"
+    assert found.words == ["-m", "experiments.toys.one"]
+    assert found.argv({"quiet": True, "path": "a b", "seed": 1}) == ["--quiet", "--seed", "1", "a b"]
 
 
 @pytest.mark.parametrize(

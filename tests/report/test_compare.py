@@ -101,6 +101,74 @@ def test_a_speed_up_that_holds_is_claimed() -> None:
     assert found.mean("accuracy") == pytest.approx(0.95)
 
 
+def test_hashes_that_differ_are_shown_where_they_differ() -> None:
+    images = [f"registry.example/kit@sha256:{letter * 64}" for letter in "ab"]
+    found = row(base(same={**SAME, "image": images[0]}) + pair(same={**SAME, "image": images[1]}))
+    assert found.claimed == f"image differs: {'b' * 24} and {'a' * 24}"
+
+
+def barely(layout: str) -> list[RunSummary]:
+    """Three runs whose difference from ten seconds alone has a p-value of about 0.03."""
+    return [run(seconds, layout, int(layout[-1])) for seconds in (9.62, 9.75, 9.84)]
+
+
+def test_claims_of_one_table_hold_together_by_holm_s_correction() -> None:
+    alone = row(base() + barely("1x2"))
+    assert alone.claimed is True
+    assert alone.adjusted_p == alone.difference.p if alone.difference else False
+    assert not [note for note in notes_of(block(base() + barely("1x2"))) if "Holm" in note]
+    among = block(base() + pair() + barely("1x3") + barely("1x4"))
+    found = {one.first.layout: one for one in among.rows}
+    assert found["1x2"].claimed is True
+    for layout in ("1x3", "1x4"):
+        one = found[layout]
+        assert one.speedup is not None
+        assert one.speedup.low is not None
+        assert one.speedup.low > 1
+        assert one.claimed == f"p = {2 * (alone.adjusted_p or 0):.2g} among all rows (Holm)"
+    said = [note for note in notes_of(among) if "Holm" in note]
+    assert said == ["claims: 3 rows are compared, so each has to hold after Holm's correction: p < 0.05"]
+
+
+def test_a_row_that_is_refused_for_another_reason_makes_it_no_harder_for_the_others() -> None:
+    found = block(base() + barely("1x2") + [run(9.0, "1x4", 4)])
+    assert [one.claimed for one in found.rows] == ["the baseline", True, "n = 1, needs 3 on both sides"]
+
+
+def more(runs: list[RunSummary]) -> list[str]:
+    return [note for note in notes_of(block(runs)) if note.startswith("more repeats")]
+
+
+def test_a_wide_interval_comes_with_the_number_of_repeats_that_would_narrow_it() -> None:
+    assert more(base() + pair()) == []
+    wide = [6.0, 6.4, 5.6]
+    (said,) = more(base() + pair(wide))
+    assert said.startswith("more repeats for +-5%, of a cell and of its baseline: 1x2: ")
+    count = int(said.rpartition(" ")[2])
+    difference = row(base() + pair(wide)).difference
+    assert difference is not None
+    for repeats, enough in ((3 + count, True), (2 + count, False)):
+        half = difference.with_repeats([repeats, repeats]).half_width
+        assert half is not None
+        assert (half <= math.log(1.05)) is enough
+
+
+def test_a_difference_that_is_not_shown_comes_with_the_number_of_repeats_that_would_show_it() -> None:
+    _, said = more(base() + pair([9.0, 10.1, 9.6]))
+    assert said.startswith("more repeats to show a speed-up like the one seen, of both (90% power): 1x2: ")
+    assert 10 < int(said.rpartition(" ")[2].replace(",", "")) < 500
+    assert more(base() + pair([5.0, 10.0, 20.0]))[1].endswith("1x2: over 10,000")
+
+
+def test_one_run_of_a_cell_has_no_spread_to_plan_with() -> None:
+    assert more(base() + pair(TWO[:1])) == []
+
+
+def test_a_disturbed_run_has_a_note_with_every_figure() -> None:
+    notes = notes_of(block(base() + changed(pair(), disturbed=["a", "b"])))
+    assert [note.partition(" (")[0] for note in notes if "disturbed" in note] == ["1x2: disturbed: a; b"]
+
+
 def test_a_slow_down_is_claimed_too() -> None:
     found = row(base() + pair([20.0, 20.1, 19.9]))
     assert found.claimed is True
@@ -131,26 +199,40 @@ REFUSED = {
     "no effect": (base(), pair([9.0, 10.0, 11.0]), "the interval includes 1"),
     "equal times": (base([5.0] * 3), pair([5.0] * 3), "the interval includes 1"),
     "other accuracy": (base(), pair(accuracy=0.90), "accuracy differs: 90.00% against 95.00%"),
-    "other samples": (base(), changed(pair(), trained_samples=999), "total work differs between the runs"),
-    "other steps": (base(), pair(steps=5), "total work differs between the runs"),
-    "other batch": (base(), pair(global_batch_size=200), "total work differs between the runs"),
+    "other samples": (base(), changed(pair(), trained_samples=999), "trained samples differs: 1,000 and 999"),
+    "other steps": (base(), pair(steps=5), "steps differs: 5 and 10"),
+    "other batch": (base(), pair(global_batch_size=200), "global batch differs: 200 and 100"),
     "replayed": (base(target="replay"), pair(target="replay"), "replayed, not measured here"),
-    "other code": (base(), changed(pair(), same={**SAME, "code": "x"}), "code differs between the runs"),
-    "other image": (base(), pair(same={**SAME, "image": "x"}), "image differs between the runs"),
-    "other data": (base(), pair(same={**SAME, "data": "x"}), "data differs between the runs"),
-    "other torch": (changed(base(), same={**SAME, "torch": "2.4"}), pair(), "torch differs between the runs"),
-    "other Python": (base(), pair(same={**SAME, "Python": "3.10"}), "Python differs between the runs"),
+    "other code": (base(), changed(pair(), same={**SAME, "code": "x"}), "code differs: c and x"),
+    "other image": (base(), pair(same={**SAME, "image": "x"}), "image differs: x and None"),
+    "other data": (base(), pair(same={**SAME, "data": "x"}), "data differs: x and d"),
+    "other torch": (changed(base(), same={**SAME, "torch": "2.4"}), pair(), "torch differs: 2.3.1 and 2.4"),
+    "other Python": (base(), pair(same={**SAME, "Python": "3.10"}), "Python differs: 3.10 and 3.11"),
     "other threads": (
         base(),
         pair(same={**SAME, "threads per process": "2"}),
-        "threads per process differs between the runs",
+        "threads per process differs: 2 and 1",
     ),
     "other NCCL": (
         base(device="cuda"),
         pair(device="cuda", same={**SAME, "NCCL": "2.20"}),
-        "NCCL differs between the runs",
+        "NCCL differs: 2.20 and None",
     ),
-    "two at once": (base(), pair(same={**SAME, "torch": "2", "code": "x"}), "code and torch differ between the runs"),
+    "a disturbed run": (
+        base(),
+        changed(pair(), disturbed=["other processes took 0.89 of 2 cores"], repeat=2),
+        "disturbed: other processes took 0.89 of 2 cores during 1x2 repeat 2",
+    ),
+    "a disturbed baseline": (
+        changed(base(), disturbed=["the machine swapped 9.0 MB/s"]),
+        pair(),
+        "disturbed: the machine swapped 9.0 MB/s during 1x1 repeat 1",
+    ),
+    "two at once": (
+        base(),
+        pair(same={**SAME, "torch": "2", "code": "x"}),
+        "code differs: x and c; torch differs: 2 and 2.3.1",
+    ),
 }
 
 
@@ -222,7 +304,7 @@ def test_weak_scaling_compares_samples_per_second() -> None:
     assert found.efficiency is not None
     assert found.efficiency.value == pytest.approx(1.0)
     other = row(base(**weak) + pair(global_batch_size=100, **weak))
-    assert other.claimed == "total work differs between the runs"
+    assert other.claimed == "batch per process differs: 50 and 100"
 
 
 def test_weak_scaling_of_work_that_is_not_counted_has_the_efficiency_t1_over_tp() -> None:

@@ -44,6 +44,8 @@ OTHERS = {
         ("batch_size=4", "image_size=32", "batches=1", "warmup_batches=0", "peak_milliseconds=0"),
         ("program=resnet50.split,resnet50.pipelined", "micro_batches=1,2"),
     ),
+    "script-mnist": Smallest("1x1,1x2", ("layout=1x2",), ("epochs=2",)),
+    "script-tutorial": Smallest("1x1", ("layout=1x2",), ()),
     "toy": Smallest("2x1,2+3", ("layout=2x1",), ("steps=5",)),
 }
 """Experiments that need no data."""

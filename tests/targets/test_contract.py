@@ -164,7 +164,7 @@ class Shell(Target[LaunchSpec]):
     Options: ClassVar[type] = Options
 
     def spec(self, run):
-        return LaunchSpec(node_specs(run.cell, "127.0.0.1"), str(run.experiment.root), run.device)
+        return LaunchSpec(node_specs(run.cell, "127.0.0.1", run.device), str(run.experiment.root), run.device)
 
     def preflight(self, spec):
         pass

@@ -14,7 +14,7 @@ from runner.definitions import args, program
 from trainkit.arguments import Parser, at_least, program_parser
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS = [name for name in program.names(ROOT) if name.count(".") == 1]
+PROGRAMS = [name for name in program.names(ROOT) if name.count(".") == 1 and not name.startswith("scripts.")]
 
 
 class Parsed(BaseException):

@@ -2,7 +2,11 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
+from argparse import Namespace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,12 @@ import pytest
 from tests.experiments.conftest import start
 from trainkit import utilization as load
 from trainkit.event_log import EventLog
+from trainkit.own_processes import OwnProcesses
+from trainkit.throttling import cpu_throttling, gpus_hindered
 from trainkit.utilization import Utilization
+
+ROOT = Path(__file__).parents[2]
+COUNTER = "thermal_throttle/package_throttle_total_time_ms"
 
 
 def told(path: Path) -> list[dict[str, Any]]:
@@ -39,20 +48,65 @@ def test_a_busy_second_is_seen_as_busy_and_a_block_ends_with_a_look(log: EventLo
     assert [look["seq"] for look in (first, last)] == [0, 1]
 
 
-def test_a_block_that_is_over_at_once_tells_nothing(log: EventLog, tmp_path: Path) -> None:
-    with Utilization(log):
-        pass
-    assert told(tmp_path / "lines") == []
+BUSY = """
+import os, subprocess, sys, time
+from trainkit.event_log import EventLog
+from trainkit.utilization import Utilization
+loop = "import time; end = time.process_time() + 1.0\\nwhile time.process_time() < end: pass"
+with Utilization(EventLog()):
+    time.sleep(0.2)
+    subprocess.run([sys.executable, "-c", loop])
+    exec(loop)
+print("used", os.times())
+"""
 
 
-def test_the_first_process_of_a_node_tells_and_no_event_of_its_own_is_lost() -> None:
-    run = start(["-m", "experiments.toy.ddp", "--steps", "3000"], 3, {})
-    assert run.code == 0, run.stderr
-    assert {event["metadata"]["rank"] for event in run.events if event["key"] == "load"} == {0}
-    for rank in range(3):
-        own = [event for event in run.events if event["metadata"]["rank"] == rank]
-        assert [event["metadata"]["seq"] for event in own] == list(range(len(own)))
-        assert own[-1]["key"] == "run_stop"
+def test_what_the_run_s_own_processes_use_is_told_apart_from_what_others_use() -> None:
+    """Two seconds of CPU time are the run's, one of them a child's that has ended; a loop beside it is not."""
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        done = subprocess.run([sys.executable, "-c", BUSY], cwd=ROOT, capture_output=True, text=True, check=True)
+    finally:
+        other.kill()
+        other.wait()
+    looks = [json.loads(line.removeprefix(":::MLLOG ")) for line in done.stdout.splitlines() if line.startswith(":::")]
+    cores = os.cpu_count() or 1
+    seconds = [(after["time_ms"] - before["time_ms"]) / 1000 for before, after in pairwise(looks)]
+    own = [look["metadata"]["own_cpu_percent"] * cores / 100 for look in looks]
+    assert sum(share * length for share, length in zip(own, [1.0, *seconds], strict=True)) == pytest.approx(
+        2.0, abs=0.5
+    )
+    assert sum(look["metadata"]["cpu_percent"] - look["metadata"]["own_cpu_percent"] for look in looks) > 0
+
+
+def test_without_torchrun_a_process_answers_for_itself_and_what_it_started() -> None:
+    own = OwnProcesses()
+    assert own.all_of({os.getpid()})
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        assert own.all_of({os.getpid(), child.pid})  # found as soon as it is asked for
+        assert own.any_of({child.pid, 1})
+        assert not own.all_of({child.pid, 1})
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_throttling_is_that_of_the_hottest_package_in_percent_of_the_time(tmp_path: Path) -> None:
+    assert cpu_throttling(tmp_path / "none") is None
+    for cpu, package in ((0, 0), (1, 0), (2, 1)):
+        for place, text in (("topology/physical_package_id", package), (COUNTER, 1000)):
+            file = tmp_path / f"cpu{cpu}" / place
+            file.parent.mkdir(parents=True)
+            file.write_text(f"{text}\n")
+    (tmp_path / "cpufreq").mkdir()
+    throttled = cpu_throttling(tmp_path)
+    assert throttled is not None
+    assert throttled(1.0) == 0
+    (tmp_path / "cpu0" / COUNTER).write_text("1100\n")
+    (tmp_path / "cpu2" / COUNTER).write_text("1250\n")
+    assert throttled(1.0) == 25.0
+    assert throttled(1.0) == 0
 
 
 class Nvml:
@@ -67,6 +121,47 @@ class Nvml:
     @staticmethod
     def nvmlDeviceGetUUID(handle: int) -> str:  # noqa: N802
         return f"GPU-{'abcdefgh'[handle]}{handle:07d}-0000"
+
+
+class Busy(Nvml):
+    """Two GPUs: the first is throttled by its temperature, and on the second somebody else is beside us."""
+
+    NVMLError = RuntimeError
+    users = ({os.getpid()}, {os.getpid(), 1})
+
+    @staticmethod
+    def nvmlDeviceGetCurrentClocksThrottleReasons(handle: int) -> int:  # noqa: N802
+        return (0x40, 0x04)[handle]
+
+    @classmethod
+    def nvmlDeviceGetComputeRunningProcesses(cls, handle: int) -> list[Namespace]:  # noqa: N802
+        return [Namespace(pid=pid) for pid in cls.users[handle]]
+
+
+def test_gpus_are_throttled_by_heat_and_not_by_their_power_cap_and_others_are_seen() -> None:
+    told = gpus_hindered(Busy, [0, 1], OwnProcesses())
+    assert told == {"gpu_throttled_percent": 50.0, "gpu_shared_percent": 50.0}
+
+
+def test_a_driver_that_shows_none_of_our_processes_says_nothing_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Busy, "users", (set(), {1}))
+    assert gpus_hindered(Busy, [0, 1], OwnProcesses()) == {"gpu_throttled_percent": 50.0}
+
+
+def test_a_block_that_is_over_at_once_tells_nothing(log: EventLog, tmp_path: Path) -> None:
+    with Utilization(log):
+        pass
+    assert told(tmp_path / "lines") == []
+
+
+def test_the_first_process_of_a_node_tells_and_no_event_of_its_own_is_lost() -> None:
+    run = start(["-m", "experiments.toy.ddp", "--steps", "3000"], 3, {})
+    assert run.code == 0, run.stderr
+    assert {event["metadata"]["rank"] for event in run.events if event["key"] == "load"} == {0}
+    for rank in range(3):
+        own = [event for event in run.events if event["metadata"]["rank"] == rank]
+        assert [event["metadata"]["seq"] for event in own] == list(range(len(own)))
+        assert own[-1]["key"] == "run_stop"
 
 
 @pytest.mark.parametrize(
@@ -88,5 +183,5 @@ def test_gpus_are_those_that_the_process_may_see_in_its_order(chosen: str | None
 def test_without_nvml_there_is_nothing_to_tell_of_gpus() -> None:
     if Path("/proc/driver/nvidia").exists():
         pytest.skip("this machine has a driver")
-    assert load.gpu_sampler(2) is None
-    assert load.gpu_sampler(0) is None
+    assert load.gpu_sampler(2, OwnProcesses()) is None
+    assert load.gpu_sampler(0, OwnProcesses()) is None

@@ -20,15 +20,20 @@ from runner.core import yaml_reader
 from runner.core.errors import did_you_mean
 from runner.records.foreign import origin
 from runner.records.foreign.fields import FIELDS, NEED_UNITS, UNITS, value_of
-from runner.records.foreign.pattern import PatternError, compile_checked
+from runner.records.foreign.pattern import LINE, PatternError, compile_checked
 
 if TYPE_CHECKING:
     import re
+    from collections.abc import Iterator, Mapping
 
 FOLDER = Path(__file__).parent / "dialects"
 SAYS = ("completed", "failed", "trouble", "elided")
 """What a line may say about the whole run. `trouble` is a failure unless the training goes on after it."""
 MOST_PATTERNS = 60
+LAUNCHERS = "launchers"
+MLPERF = "mlperf"
+"""The name of MLPerf's own events, which are no YAML file."""
+LARGEST_BYTES = yaml_reader.LARGEST_BYTES
 _OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
 _BEST = ("computed", "stated")
 
@@ -57,6 +62,14 @@ class Pattern:
         """Whether such lines are looked for in all of a log: those of the training and of evaluations."""
         return not self.dialect.built_in or not _OFTEN.isdisjoint(self.regex.groupindex)
 
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield each match in a line, of which only the beginning is looked at."""
+        text = text[:LINE]
+        if text.count(self.literals[0]) > 1:
+            yield from self.regex.finditer(text)
+        elif found := self.regex.search(text):
+            yield found
+
     def fields(self, found: re.Match[str]) -> dict[str, Any]:
         """Return the values of a match; what is no number is left out."""
         values = dict(self.sets)
@@ -80,7 +93,27 @@ class Dialect:
 
 def load(path: Path) -> Dialect:
     """Read a dialect; RequestError with file and line for whatever is wrong with it."""
-    document = yaml_reader.read(path)
+    return _dialect(yaml_reader.read(path), is_own=path.parent == FOLDER)
+
+
+def parse(text: str, name: str) -> Dialect:
+    """Read the text of a dialect; `name` is only for the messages."""
+    return _dialect(yaml_reader.parse(text, name), is_own=False)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the dialects that come with the kit."""
+    return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), MLPERF)
+
+
+def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
+    """Return dialects by name, or by their text if there is one, and what launchers say; MLPerf's events are in all."""
+    own = {one.name: one for one in built_in()}
+    named = (parse(text, name) if text else own[name] for name, text in texts.items() if text or name in own)
+    return (*named, own[LAUNCHERS])
+
+
+def _dialect(document: yaml_reader.Document, *, is_own: bool) -> Dialect:
     values = document.values
     if not isinstance(values, dict):
         document.fail("a dialect has the keys name, about and lines")
@@ -94,7 +127,7 @@ def load(path: Path) -> Dialect:
     lines = values.get("lines")
     if not isinstance(lines, list) or not 0 < len(lines) <= MOST_PATTERNS:
         document.fail(f"'lines' has to be a list of 1 to {MOST_PATTERNS} patterns", "lines")
-    dialect = Dialect(values["name"], values["about"], best, path.parent == FOLDER)
+    dialect = Dialect(values["name"], values["about"], best, is_own)
     dialect.patterns.extend(_pattern(document, dialect, number) for number in range(len(lines)))
     return dialect
 

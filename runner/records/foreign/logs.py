@@ -43,6 +43,19 @@ def of_stream(file: BinaryIO, dialects: tuple[Dialect, ...]) -> dict[str, Any]:
     return summary("-", read_stream(file.read, dialects))
 
 
+def of_chunks(name: str, chunks: Iterator[bytes], dialects: tuple[Dialect, ...]) -> dict[str, Any]:
+    """Read what comes as bytes of any length."""
+
+    def read(size: int) -> bytes:
+        parts, held = [], 0
+        while held < size and (chunk := next(chunks, b"")):
+            parts.append(chunk)
+            held += len(chunk)
+        return b"".join(parts)
+
+    return summary(name, read_stream(read, dialects))
+
+
 def of_path(path: Path, dialects: tuple[Dialect, ...]) -> Iterator[dict[str, Any]]:
     """Read a file, or each file below a folder; what cannot be read there has a note that says why."""
     if not files.is_folder(path):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MOST = 6
 """Prefixes before one line, for example a container's, torchrun's and a logger's."""
@@ -48,17 +51,10 @@ NOBODY = Origin()
 
 def split(line: str) -> tuple[Origin, str]:
     """Return the origin of a line, and the line without its prefixes."""
-    if line[:1] not in _BEGINS and "|" not in line[:_LONGEST]:
-        return NOBODY, line
     kinds: list[str] = []
     rank = name = time = None
     at = 0
-    while len(kinds) < _MOST and at < _LONGEST:
-        for kind, pattern in _PREFIXES.items():
-            if kind not in kinds and (found := pattern.match(line, at)):
-                break
-        else:
-            break
+    for kind, found in _prefixes(line):
         groups = found.groupdict()
         number = groups.get("rank") or groups.get("rank2")
         if rank is None and number:
@@ -71,6 +67,32 @@ def split(line: str) -> tuple[Origin, str]:
     if not kinds:
         return NOBODY, line
     return Origin(tuple(kinds), rank, name, time), line[at:]
+
+
+def writer_spans(line: str) -> list[tuple[int, int]]:
+    """Return where the prefixes of a line name its writer."""
+    return [
+        found.span(group)
+        for _, found in _prefixes(line)
+        for group, text in found.groupdict().items()
+        if text is not None and group not in ("time", "zone")
+    ]
+
+
+def _prefixes(line: str) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield the prefixes of a line in their order; each kind stands there once at most."""
+    if line[:1] not in _BEGINS and "|" not in line[:_LONGEST]:
+        return
+    left = dict(_PREFIXES)
+    at = 0
+    while len(_PREFIXES) - len(left) < _MOST and at < _LONGEST:
+        matches = ((kind, found) for kind, pattern in left.items() if (found := pattern.match(line, at)))
+        kind, found = next(matches, ("", None))
+        if found is None:
+            return
+        yield kind, found
+        del left[kind]
+        at = found.end()
 
 
 def time_of(text: str, zone: str | None) -> datetime | None:

@@ -54,8 +54,7 @@ def compile_checked(text: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
         msg = "it sets flags; write both letters, as in [Ll]oss"
         raise PatternError(msg)
     items = list(tree)
-    anchored = bool(items) and items[0] == (_code.AT, _code.AT_BEGINNING)
-    steps = _cost(items, []) * (1 if anchored else LINE)
+    steps = steps_of(items)
     if steps > MOST_STEPS:
         msg = f"a search can take {steps:,} steps; bound its repeats, as in .{{0,40}}, or begin it with ^"
         raise PatternError(msg)
@@ -64,6 +63,12 @@ def compile_checked(text: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
         msg = "it has no fixed text of 3 letters that stands in every match"
         raise PatternError(msg)
     return pattern, tuple(literals)
+
+
+def steps_of(items: list[Any]) -> int:
+    """Return how many steps a search of one line may take at worst."""
+    anchored = bool(items) and items[0] == (_code.AT, _code.AT_BEGINNING)
+    return _cost(items, []) * (1 if anchored else LINE)
 
 
 def _shortest(literal: str) -> int:
@@ -165,12 +170,13 @@ def _first(items: list[Any]) -> frozenset[str]:
             if any(not branch.getwidth()[0] for branch in value[1]):
                 continue
         else:
-            found |= _letters(kind, value)
+            found |= letters_of(kind, value)
         return found
     return found
 
 
-def _letters(kind: Any, value: Any) -> frozenset[str]:
+def letters_of(kind: Any, value: Any) -> frozenset[str]:
+    """Return the letters, of a sample of all, that one place of a pattern takes."""
     if kind is _code.ANY:
         return frozenset(_ALPHABET)
     if kind is _code.LITERAL:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from runner.records.foreign.dialect import Dialect, Pattern
+    from runner.records.foreign.dialect import Dialect
     from runner.records.foreign.lines import Block
     from runner.records.foreign.scan import Candidate
 
@@ -71,7 +71,7 @@ def read_stream(
     for candidate in scanner.rest():
         cut += candidate.cut
         _read_candidate(candidate, reading.facts)
-    _keep(reading, tail.dates())
+    _keep(reading, tail.dates(lines.line))
     reading.bytes = lines.bytes
     reading.lines = lines.line - (lines.ends_with_newline or not lines.bytes)
     reading.notes = list(_notes(lines, cut, reading.facts))
@@ -81,20 +81,22 @@ def read_stream(
 def _read_candidate(candidate: Candidate, facts: Facts) -> None:
     """Try the patterns that may match a line."""
     who, text = origin.split(candidate.text)
-    if candidate.mlperf:
+    if not candidate.patterns:
         for event in mlperf.events(candidate.text):
             facts.add_event(event, candidate.line, who)
     records: dict[str, Record] = {}
     for pattern in candidate.patterns:
         if pattern.after and not pattern.after.search(origin.split(candidate.before[:LINE])[1]):
             continue
-        for values in _matches(pattern, text):
+        for found in pattern.matches(text):
+            values = pattern.fields(found)
             name = pattern.dialect.name
             record = records.get(name)
             if record is None or any(record.fields.get(key, value) != value for key, value in values.items()):
                 if record is not None:
                     facts.add(record)  # two lines in one
                 record = records[name] = Record(candidate.line, text, who, name, pattern.dialect.best)
+                record.lines = candidate.lines
             record.fields |= values
             record.units |= pattern.units
             record.weak |= set(values) if pattern.weak else set()
@@ -104,33 +106,19 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
         facts.add(record)
 
 
-def _matches(pattern: Pattern, text: str) -> Iterator[dict[str, object]]:
-    """Yield the fields of each match in a line, of which only the beginning is looked at."""
-    text = text[:LINE]
-    if text.count(pattern.literals[0]) <= 1:
-        if found := pattern.regex.search(text):
-            yield pattern.fields(found)
-        return
-    for one in pattern.regex.finditer(text):
-        yield pattern.fields(one)
-
-
 class _Tail:
     """The last bytes of a log."""
 
     def __init__(self) -> None:
         self._data = b""
-        self._line = 1
 
     def add(self, block: Block) -> None:
         data = self._data + block.data if len(block.data) < WINDOW else block.data
-        line = self._line if len(block.data) < WINDOW else block.line
-        kept = data[-WINDOW:]
-        self._line = line + data.count(b"\n", 0, len(data) - len(kept))
-        self._data = kept
+        self._data = data[-WINDOW:]
 
-    def dates(self) -> list[Date]:
-        return dates(text_of(self._data), self._line)
+    def dates(self, line: int) -> list[Date]:
+        """Return the dates in them; the number is that of the line after them."""
+        return dates(text_of(self._data), line - self._data.count(b"\n"))
 
 
 def _keep(reading: Reading, found: list[Date]) -> None:

@@ -10,13 +10,16 @@ they begin and end is looked for in the first and the last `ENDS` blocks, which 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from runner.records.foreign.digits import MASK
+from runner.records.foreign.kinds import LONGEST as LONGEST_SHAPE
+from runner.records.foreign.kinds import Kind, kind_of, to_read
 from runner.records.foreign.lines import LONGEST, text_of
 from runner.records.foreign.pattern import LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from runner.records.foreign.dialect import Pattern
     from runner.records.foreign.lines import Block
@@ -24,12 +27,20 @@ if TYPE_CHECKING:
 ENDS = 4
 """Blocks at the beginning and at the end of a log in which every fragment is looked for: 1 MiB each."""
 _COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st", b"Loss")
+_COMMON_AT_ENDS = (b"raining", b"train_", b"istributed", b"exit", b"error: ", b"Saved ", b"--n")
 """Fragments that many texts have."""
 _KEY = b'"key": "'
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
 _KEYS |= {b"number_of_nodes"}
-_LONGEST_FRAGMENT = 12
-_Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
+_LONGEST_FRAGMENT = 40
+_SAMPLE = 8_192
+"""Bytes at the beginning of a block that show how many of its lines hold a fragment."""
+_DENSE = 20
+"""Lines with a fragment in the sample, from which on it takes less time to look at the shape of every line."""
+_MOST_SHAPES = 20_000
+_MOST_NEW = 500
+"""Shapes of one block that are looked into: where each line has a shape of its own it takes less time to read them."""
+Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
 
 
 class Candidate(NamedTuple):
@@ -40,27 +51,33 @@ class Candidate(NamedTuple):
     before: str
     """The line before it."""
     patterns: list[Pattern]
-    mlperf: bool
+    """None in a line with an MLPerf event."""
     cut: bool
+    lines: int
+    """How many lines it stands for."""
 
 
 class Scanner:
     """Finds candidates in blocks, which are given in their order."""
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
-        self._everywhere: _Fragments = {fragment: [] for fragment in _COMMON}
-        self._ends: _Fragments = {b"submission_benchmark": [], b"number_of_": []}
+        self._everywhere: Fragments = {fragment: [] for fragment in _COMMON}
+        self._ends: Fragments = {one: [] for one in (b"submission_benchmark", b"number_of_", *_COMMON_AT_ENDS)}
         ordered = sorted(patterns, key=lambda one: (not one.everywhere, len(one.literals[0])))
         for pattern in ordered:
             texts = [text.encode() for text in pattern.literals]
             known = (one for one in self._everywhere | self._ends for text in texts if one in text)
-            fragment = next(known, texts[0][:_LONGEST_FRAGMENT])
+            fragment = next(
+                known, texts[0][:_LONGEST_FRAGMENT].strip() or texts[0]
+            )  # a search for a space takes longer
             of = self._everywhere if pattern.everywhere or fragment in self._everywhere else self._ends
             of.setdefault(fragment, []).append((texts[0], pattern))
         self._all = self._everywhere | self._ends
         self._waiting: deque[Block] = deque()
         self._seen = 0
         self._last = b""
+        self._known: dict[bool, dict[bytes, Kind | None]] = {False: {}, True: {}}
+        """What lines of a shape are, for both sets of fragments."""
 
     @property
     def fragments(self) -> tuple[list[bytes], list[bytes]]:
@@ -82,57 +99,97 @@ class Scanner:
         while self._waiting:
             yield from self._search(self._waiting.popleft(), self._all)
 
-    def _search(self, block: Block, fragments: _Fragments) -> Iterator[Candidate]:
+    def _search(self, block: Block, fragments: Fragments) -> Iterator[Candidate]:
         data = block.data
         # A carriage return ends a line here, of the same length; lines are counted in what was read.
         text = data.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in data else data
-        hits = _hits(text, fragments)
-        line, counted = block.line, 0
-        for start in sorted(hits):
-            end, *found = hits[start]
-            raw = text[start:end]
-            mlperf = b":::ML" in raw
-            if mlperf:
-                if not _is_event_of_use(raw):
-                    continue
-                patterns = []
-            else:
-                patterns = [one for part in found for literal, one in fragments[part] if literal in raw]
-                if not patterns:
-                    continue
-            line += data.count(b"\n", counted, start)
+        number, counted = block.line, 0
+        for start, line, patterns, lines in self.lines(text, fragments):
+            number += data.count(b"\n", counted, start)
             counted = start
             before = self._before(data, start) if any(one.after for one in patterns) else ""
-            yield Candidate(line, text_of(raw[:LONGEST]), before, patterns, mlperf, end - start > LONGEST)
+            yield Candidate(number, text_of(line[:LONGEST]), before, patterns, len(line) > LONGEST, lines)
         self._last = data[-LINE:]
+
+    def lines(self, text: bytes, fragments: Fragments) -> Iterator[tuple[int, bytes, list[Pattern], int]]:
+        """Yield the lines that have to be read: where each begins, what may match it, how many it stands for."""
+        lines, shapes, starts = _split(text, fragments)
+        known = self._known[fragments is self._all]
+        if fresh := set(shapes).difference(known):
+            known |= dict.fromkeys(fresh)
+            known |= _kinds(fresh, fragments)
+        kinds = list(map(known.get, shapes))
+        if any(kind and kind.unless for kind in set(kinds)):
+            kinds = [kind.of(line) if kind and kind.unless else kind for kind, line in zip(kinds, lines, strict=True)]
+        for index, count in sorted(to_read(kinds, lines).items()):
+            kind = known[shapes[index]]
+            patterns = [pattern for literal, pattern in kind.patterns if literal in lines[index]] if kind else []
+            if patterns or (kind and kind.mlperf):
+                yield starts(index), lines[index], patterns, count
+        for shape in fresh:
+            if len(shape) > LONGEST_SHAPE or ((kind := known[shape]) and kind.for_itself):
+                del known[shape]
+        if len(known) > _MOST_SHAPES:
+            known.clear()
 
     def _before(self, data: bytes, start: int) -> str:
         before = data[max(0, start - LINE) : start] or self._last
         return text_of(before.rstrip(b"\r\n").rpartition(b"\n")[2])
 
 
-def _hits(data: bytes, fragments: _Fragments) -> dict[int, list[Any]]:
-    """Return, by where a line begins, where it ends and which fragments it holds."""
-    find, rfind, size = data.find, data.rfind, len(data)
-    hits: dict[int, list[Any]] = {}
+def _split(text: bytes, fragments: Fragments) -> tuple[list[bytes], list[bytes], Callable[[int], int]]:
+    """Return the lines that hold a fragment, or all if those are many; their shapes; and where each begins."""
+    if len(_hits(text[:_SAMPLE], fragments)) < _DENSE:
+        hits = _hits(text, fragments)
+        starts = sorted(hits)
+        lines = [text[start : hits[start]] for start in starts]
+        return lines, [line.translate(MASK) for line in lines], starts.__getitem__
+    lines = text.split(b"\n")
+    begun = start = 0
+
+    def starts_at(index: int) -> int:
+        nonlocal begun, start
+        start += sum(map(len, lines[begun:index])) + index - begun
+        begun = index
+        return start
+
+    return lines, text.translate(MASK).split(b"\n"), starts_at
+
+
+def _kinds(shapes: Iterable[bytes], fragments: Fragments) -> Iterator[tuple[bytes, Kind | None]]:
+    """Yield the shapes that hold a fragment, with what lines of that shape are."""
+    text = b"\n".join(shapes)
+    new = 0
+    for start, end in _hits(text, [one.translate(MASK) for one in fragments]).items():
+        shape = text[start:end]
+        if b":::ML" in shape:
+            yield shape, Kind(mlperf=True) if is_event_of_use(shape) else None
+            continue
+        found = (pair for fragment, pairs in fragments.items() if fragment.translate(MASK) in shape for pair in pairs)
+        patterns = tuple(pair for pair in found if pair[0].translate(MASK) in shape)
+        if patterns:
+            new += 1
+            yield shape, Kind(patterns) if len(shape) > LONGEST_SHAPE or new > _MOST_NEW else kind_of(shape, patterns)
+
+
+def _hits(text: bytes, fragments: Iterable[bytes]) -> dict[int, int]:
+    """Return, by where a line with a fragment begins, where it ends."""
+    find, rfind, size = text.find, text.rfind, len(text)
+    hits: dict[int, int] = {}
     for fragment in fragments:
-        end = 0
         at = find(fragment)
+        end = 0
         while at >= 0:
             start = rfind(b"\n", end, at) + 1 or end
-            known = hits.get(start)
-            if known:
-                known.append(fragment)
-                end = known[0]
-            else:
+            end = hits.get(start, -1)
+            if end < 0:
                 end = find(b"\n", at)
-                end = size if end < 0 else end
-                hits[start] = [end, fragment]
+                end = hits[start] = size if end < 0 else end
             at = find(fragment, end)
     return hits
 
 
-def _is_event_of_use(line: bytes) -> bool:
+def is_event_of_use(line: bytes) -> bool:
     """Whether an MLPerf line is worth to be decoded: most are not."""
     if line.count(_KEY) == 1:
         at = line.find(_KEY) + len(_KEY)

@@ -12,7 +12,7 @@ from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.image_files import read_files
 from runner.targets.compose.service import BASES, IMAGES, STAGES, WORKSPACE
 from trainkit.files import read_file
-from trainkit.sources import hash_sources, read_sources
+from trainkit.sources import hash_sources, read_folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,9 @@ LOCK = "requirements.lock"
 LARGEST_LOCK = 10_000_000
 
 
-def ready(client: DockerClient, root: Path, program: str, device: str, say: Callable[[str], None]) -> dict[str, Any]:
+def ready(
+    client: DockerClient, root: Path, folders: list[str], device: str, say: Callable[[str], None]
+) -> dict[str, Any]:
     """Find the image of a device, or the one that KIT_IMAGE names, and describe it; build what is missing.
 
     What an image holds is read from its files, not from its labels: an image is used only if its programs and its
@@ -34,7 +36,7 @@ def ready(client: DockerClient, root: Path, program: str, device: str, say: Call
     Args:
         client: the engine.
         root: the project's folder.
-        program: what is run, for example `mnist.ddp`; its family and `trainkit` have to be the same in the image.
+        folders: where the programs are, from the project's folder; they have to be the same in the image.
         device: `cpu` or `cuda`.
         say: takes a line to show.
     """
@@ -43,7 +45,7 @@ def ready(client: DockerClient, root: Path, program: str, device: str, say: Call
     image = _get(client, name)
     if image is not None:
         engine.check_architecture(client, image.attrs, name)
-    stale = "is not there" if image is None else _differs(client, image, root, program)
+    stale = "is not there" if image is None else _differs(client, image, root, folders)
     if stale and named:
         way = f"docker pull {named}" if image is None else "build it again, or leave KIT_IMAGE out"
         msg = f"the image {named} {stale}: {way}"
@@ -86,13 +88,12 @@ def _get(client: DockerClient, name: str) -> Image | None:
         return None
 
 
-def _differs(client: DockerClient, image: Image, root: Path, program: str) -> str | None:
+def _differs(client: DockerClient, image: Image, root: Path, folders: list[str]) -> str | None:
     """Say how an image differs from the checkout, if it does."""
-    folders = ["trainkit", f"experiments/{program.partition('.')[0]}"]
     held = read_files(client, str(image.id), WORKSPACE, [*folders, LOCK])
     lock = held.pop(LOCK, b"")
     programs = {path: data for path, data in held.items() if path.endswith(".py")}
-    if hash_sources(programs) != hash_sources(read_sources(root, program)):
+    if hash_sources(programs) != hash_sources(read_folders(root, folders)):
         return "holds other programs than this checkout"
     if lock != read_file(root / LOCK, LARGEST_LOCK):
         return f"was built from another {LOCK}"

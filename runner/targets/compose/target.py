@@ -49,7 +49,8 @@ class Options:
 class ComposeSpec(LaunchSpec):
     """A run as a compose file, whose paths are those of a run's folder."""
 
-    program: str = ""
+    folders: list[str] = field(default_factory=list)
+    """Where the image holds the programs."""
     services: dict[str, Any] = field(default_factory=dict)
     file: ClassVar[str] = "compose.yaml"
 
@@ -74,7 +75,7 @@ class Compose(Target[ComposeSpec]):
             msg = f"layout {layout}: an engine's network has room for {MOST_NODES:,} containers: choose a smaller one"
             raise RequestError(msg)
         root = str(run.experiment.root)
-        nodes = node_specs(run.cell, "node0")
+        nodes, mounted = node_specs(run.cell, "node0", run.device), run.cell.program.places
         services = {
             f"node{number}": service(
                 number,
@@ -85,6 +86,7 @@ class Compose(Target[ComposeSpec]):
                     RAW: f"../raw/node{number}",
                     ARTIFACTS: "../artifacts",
                     f"{WORKSPACE}/data:ro": f"{_literal(root)}/data",
+                    **{f"{WORKSPACE}/{_literal(one)}:ro": f"{_literal(root)}/{_literal(one)}" for one in mounted},
                 },
                 gpus=gpus if run.device == "cuda" else None,
                 nodes=layout.nodes,
@@ -96,7 +98,8 @@ class Compose(Target[ComposeSpec]):
             )
         }
         options = asdict(self.options)
-        return ComposeSpec(nodes, root, run.device, options, program=run.cell.program.name, services=services)
+        folders = run.cell.program.folders
+        return ComposeSpec(nodes, root, run.device, options, folders=folders, services=services)
 
     def preflight(self, spec: ComposeSpec) -> None:
         """Look for an engine on this machine, for Compose and, on cuda, for the engine's GPU driver."""
@@ -112,7 +115,7 @@ class Compose(Target[ComposeSpec]):
     def image(self, spec: ComposeSpec, say: Callable[[str], None]) -> dict[str, Any]:
         """Find or build the image."""
         with engine.asked():
-            return images.ready(engine.reach(), Path(spec.cwd), spec.program, spec.device, say)
+            return images.ready(engine.reach(), Path(spec.cwd), spec.folders, spec.device, say)
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
         """Prepare the start; the containers are made when the lines are asked for, so that a stop finds them."""

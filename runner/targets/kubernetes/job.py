@@ -84,7 +84,7 @@ def indexed_job(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]
         shares = " ".join(map(str, processes))
         words = shlex.join(command).replace(f"--nproc-per-node {processes[0]}", '--nproc-per-node "$1"', 1)
         command = ["sh", "-c", f"set -- {shares}; shift $JOB_COMPLETION_INDEX; exec {words}"]
-    environment = environment_of(cell) | {
+    environment = environment_of(run) | {
         "PET_NNODES": str(nodes),
         "PET_MASTER_ADDR": f"{name}-0.{name}",
         "PET_MASTER_PORT": str(MASTER_PORT),
@@ -125,7 +125,7 @@ OBJECTS = {"pytorchjob": ("PyTorchJob",), "indexed": ("Service", "Job")}
 
 def _replica(run: Run, node: int, replicas: int, options: PodOptions) -> dict[str, Any]:
     processes = run.cell.layout.processes[node]
-    template = pod_template(run, command_of(run.cell, processes), environment_of(run.cell), processes, options)
+    template = pod_template(run, command_of(run.cell, processes), environment_of(run), processes, options)
     return {"replicas": replicas, "restartPolicy": "Never", "template": template}
 
 

@@ -35,7 +35,7 @@ class PodOptions:
     shm_size: str = ""
     data_claim: str = ""
     deadline_seconds: int | None = None
-    """When the cluster itself ends the job, if the runner that supervises it does not; None: no runner supervises it."""
+    """When the cluster itself ends the job, if the runner that supervises it does not; None if no runner does."""
 
     def check(self) -> None:
         """Raise RequestError for a quantity that Kubernetes cannot read."""
@@ -55,13 +55,16 @@ def command_of(cell: Cell, processes: int) -> list[str]:
     return [torchrun, "--nproc-per-node", str(processes), *words]
 
 
-def environment_of(cell: Cell) -> dict[str, str]:
+def environment_of(run: Run) -> dict[str, str]:
     """Return the variables of every pod, less those that the operator or the Job sets.
 
-    The processes print to the pod's log, which alone outlives the pod: their output is not redirected.
+    The processes print to the pod's log, which alone outlives the pod: their output is not redirected. The lines of a
+    program that knows nothing of the kit do not say whose they are: torchrun writes that before each (`PET_TEE`).
     """
-    own = node_environment(cell)
+    cell = run.cell
+    own = node_environment(cell, run.device)
     del own["PET_REDIRECTS"], own["PYTHONUNBUFFERED"]
+    own |= {"PET_TEE": "3"} if run.experiment.dialects else {}
     network = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0"} if cell.layout.nodes > 1 else {}
     return {**own, "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}", **network}
 

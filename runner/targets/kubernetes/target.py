@@ -93,7 +93,7 @@ class Kubernetes(Target[KubernetesSpec]):
         pod_options = PodOptions(**chosen, deadline_seconds=deadline)
         pod_options.check()
         spec = KubernetesSpec(
-            node_specs(run.cell, "node0"),
+            node_specs(run.cell, "node0", run.device),
             str(run.experiment.root),
             run.device,
             asdict(self.options),

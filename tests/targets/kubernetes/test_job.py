@@ -40,7 +40,7 @@ MANIFESTS = [ROOT / folder / f"{name}.yaml" for folder in FOLDERS.values() for n
 DEFINITIONS = [path.stem for path in definition.files(ROOT)]
 # What differs from target to target, and has to: where the log goes, and how long nodes wait for each other.
 OWN = {"PET_REDIRECTS", "PET_LOG_DIR", "KIT_ARTIFACTS", "PET_RDZV_CONF", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
-OWN |= {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES"}
+OWN |= {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "PET_TEE"}
 
 
 def closed(schema: Any) -> Any:

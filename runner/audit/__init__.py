@@ -1,0 +1,1 @@
+"""Other people's tables, recomputed: which of their printed numbers follow from the others."""

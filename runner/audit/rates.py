@@ -1,0 +1,136 @@
+"""Throughputs: samples divided by time."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from runner.audit.groups import groupings
+from runner.audit.quantities import plain
+from runner.audit.readings import LOOSE, Reading, stab
+from runner.audit.roles import Role
+from runner.audit.spans import Span, ratio, span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.audit.columns import Column
+    from runner.audit.ratios import Context
+
+_FEWEST = 3
+"""Rows that have to agree before a number that is not printed is believed, for example the samples of an epoch."""
+
+
+def readings(column: Column, context: Context) -> Iterator[Reading]:
+    """Yield the ways to compute a throughput: from printed samples or batches, or from samples that fit most rows."""
+    if column.role is not Role.RATE or column.inner:
+        return
+    works = list(_works(column, context))
+    for time in context.of(Role.TIME):
+        spans = [span(value) if value else None for value in time.values]
+        averaged = _averaged(column) or _averaged(time)
+        units = all(value.kind == "time" for value in time.values if value)
+        for rank, (work, words) in enumerate(works):
+            values = [ratio(one, here) for one, here in zip(work, spans, strict=True)]
+            if units and words:
+                yield Reading(tuple(values), _formula(words, time), rank + (LOOSE if averaged else 0))
+        if averaged:
+            continue
+        alike: list[Span | None] = [Span(1, 1, 1)] * len(spans)
+        for rank, (work, words) in enumerate([(alike, ""), *works]):
+            yield from _fitted(column, time, work, words, context, 10 + rank)
+    for other in context.of(Role.RATE):
+        if other is not column and _per_device(other) != _per_device(column):
+            yield from _per(column, other, context)
+
+
+def _works(column: Column, context: Context) -> Iterator[tuple[list[Span | None], str]]:
+    for source in context.of(Role.SAMPLES, Role.BATCH):
+        spans = [span(value) if value else None for value in source.values]
+        yield spans, source.heading
+        for counts in context.counts:
+            pairs = list(zip(spans, counts, strict=True))
+            yield [one.times(count) if one and count else None for one, count in pairs], f"{source.heading} * processes"
+            if _per_device(column):
+                yield (
+                    [one.times(1 / count) if one and count else None for one, count in pairs],
+                    f"{source.heading} / processes",
+                )
+    for counts in context.counts:
+        yield [Span(count, count, count) if count else None for count in counts], ""
+        if _per_device(column):
+            yield [Span(1 / count, 1 / count, 1 / count) if count else None for count in counts], ""
+
+
+def _fitted(
+    column: Column, time: Column, work: Sequence[Span | None], words: str, context: Context, rank: int
+) -> Iterator[Reading]:
+    """Look for one amount of work that fits most rows."""
+    printed = [span(value) if value else None for value in column.values]
+    spans = [span(value) if value else None for value in time.values]
+    shares = [ratio(here, one) for here, one in zip(spans, work, strict=True)]
+    implied = [
+        Span(rate.low * share.low, rate.middle * share.middle, rate.high * share.high) if rate and share else None
+        for rate, share in zip(printed, shares, strict=True)
+    ]
+    for depth, groups in enumerate(groupings(context.columns, len(spans))[:8]):
+        values: list[Span | None] = [None] * len(spans)
+        free = 0
+        for group in sorted(set(groups)):
+            mine = [one if groups[row] == group else None for row, one in enumerate(implied)]
+            common = stab(mine)
+            inside = sum(bool(common and one and one.low <= common.high and common.low <= one.high) for one in mine)
+            known = sum(one is not None for one in mine)
+            if common is None or inside < _FEWEST or inside - 1 < 2 * (known - inside):
+                continue
+            free += 1
+            for row, share in enumerate(shares):
+                if groups[row] == group and share:
+                    values[row] = ratio(common, share)
+        if free:
+            note = "one amount of work, which fits most rows"
+            yield Reading(
+                tuple(values), _formula(words or "work", time), rank + depth, free=free, certain=True, note=note
+            )
+
+
+def _per(column: Column, other: Column, context: Context) -> Iterator[Reading]:
+    spans = [span(value) if value else None for value in other.values]
+    for rank, counts in enumerate(context.counts):
+        share = [1 / count if count and _per_device(column) else count for count in counts]
+        values = [one.times(part) if one and part else None for one, part in zip(spans, share, strict=True)]
+        yield Reading(tuple(values), _formula_per(other, counts, multiply=not _per_device(column)), 5 + rank)
+
+
+class _formula:  # noqa: N801 - it is called like a function
+    """What a throughput was computed from."""
+
+    def __init__(self, words: str, time: Column) -> None:
+        self._words, self._time = words, time
+
+    def __call__(self, row: int) -> str:
+        return f"{self._words} / {plain(self._time.cells[row].text)[:40]}"
+
+
+class _formula_per:  # noqa: N801 - as above
+    """What a throughput of all processes, or of one, was computed from."""
+
+    def __init__(self, other: Column, counts: Sequence[float | None], *, multiply: bool) -> None:
+        self._other, self._counts, self._sign = other, counts, "*" if multiply else "/"
+
+    def __call__(self, row: int) -> str:
+        return f"{plain(self._other.cells[row].text)[:40]} {self._sign} {self._counts[row] or 0:g}"
+
+
+def _averaged(column: Column) -> bool:
+    """Whether a column holds means or percentiles: samples by a mean time are not the mean of samples by time."""
+    words = plain(column.heading).lower()
+    return bool(re.search(r"\bavg|average|mean|median|平均|\bp\d\d|percentile|\d\d\s*%", words))
+
+
+def _per_device(column: Column) -> bool:
+    words = plain(column.heading).lower()
+    return any(
+        one in words
+        for one in ("/gpu", "per gpu", "per-gpu", "/device", "per device", "单卡", "每卡", "/卡", "per_gpu")
+    )

@@ -1,0 +1,203 @@
+"""What a column holds, from its heading and its cells."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from runner.audit.quantities import plain, unit_of
+from runner.audit.tables import LONGEST_CELL
+
+
+class Role(str, Enum):
+    """The kinds of column that the audit knows; `OTHER` is a number of another kind, `LABEL` a name."""
+
+    SPEEDUP = "speed-up"
+    SLOWDOWN = "slow-down"
+    CHANGE = "change"
+    EFFICIENCY = "efficiency"
+    TIME = "time"
+    RATE = "throughput"
+    COUNT = "count"
+    SAMPLES = "samples"
+    BATCH = "batch"
+    ACCURACY = "accuracy"
+    CORRECT = "correct"
+    TOTAL = "total"
+    UNKNOWN = "unknown"
+    OTHER = "other"
+    LABEL = "label"
+
+
+_THING = (
+    r"(?:im(?:a)?ge?s?|samples?|tok(?:en)?s?|seq(?:uence)?s?|sentences?|examples?|ex|frames?|req(?:uest)?s?"
+    r"|quer(?:y|ies)|steps?|iter(?:ation)?s?|it|batch(?:es)?|words?|items?|records?|rows?|epochs?|[kmgt]?b(?:ytes?)?"
+    r"|tuples?|pairs?|clips?|videos?|ops?)"
+)
+_MOST_DEVICES = 10_000_000
+_CLOCK = r"(?:s|sec|secs|second|seconds|ms|min|mins|minute|minutes|h|hr|hour|hours|秒|分钟|小时)"
+_RULES: tuple[tuple[Role, str], ...] = (
+    (
+        Role.OTHER,
+        (
+            r"energy|power|watt|co2|cost|price|\$|memory|\bmem\b|vram|显存|内存|功耗|参数|param|flops?\b(?!/s)"
+            r"|loss|损失|utili[sz]|利用率|\butil\b|bandwidth util|mfu|hfu|perplexity|\bppl\b|\bbleu|\brouge"
+            r"|f1|map\b|\biou\b|temperature|learning rate|\blr\b|seed|版本|version|\bdate\b|size \("
+            r"|file size|模型大小|gpu[- ]hours?|node[- ]hours?|core[- ]hours?|卡时|serial|timeout|timestamp"
+            r"|std|stdev|deviation|误差|variance|\bci\b|interval|wer\b|cer\b"
+        ),
+    ),
+    (Role.EFFICIENCY, r"efficien|effizienz|效率|\beff\b|\beff\.|scaling\s*\(?%"),
+    (Role.SLOWDOWN, r"slow[- _]?down|relative (?:run)?time|normali[sz]ed (?:run)?time|time ratio|相对(?:时间|耗时)"),
+    (
+        Role.SPEEDUP,
+        (
+            r"speed[- _]?ups?\b|加速比|加速倍|加速效果|提速比|beschleunigung|acc[ée]l[ée]ration|\bsu\b|scal(?:ing"
+            r"|e) factor|scale[- ]up|relative (?:speed|perf|through)|rel\. (?:speed|perf)|acceleration\b"
+            r"|相对速度|倍数"
+        ),
+    ),
+    (
+        Role.CHANGE,
+        (
+            r"faster|improve|提升|提高|提速|降低|减少|缩短|节省|reduction|reduced|saving|\bgains?\b|increase|overhead"
+            r"|\bdelta\b|δ|\bdiff|变化|加速(?!卡|器)|\bchange|vs\.? "
+        ),
+    ),
+    (
+        Role.ACCURACY,
+        (
+            r"accura|genauigkeit|\bacc\b|acc[@_. ]|_acc\b|准确率|正确率|准确度|精度|top[- ]?[15]\b|error rate"
+            r"|错误率|test err|\berr(?:or)? ?\(?%"
+        ),
+    ),
+    (Role.CORRECT, r"^\W*(?:#|n(?:um)?[._ ])?\s*correct|correctly|正确(?:数|个数|样本)|hits\b|命中"),
+    (Role.BATCH, r"batch(?!\w*\s*(?:/|per)\s*s)|\bbs\b|\bmbs\b|\bgbs\b|批"),
+    (
+        Role.RATE,
+        (
+            rf"through ?put|吞吐|{_THING}\s*(?:/|per|每)\s*{_CLOCK}(?![a-z])|\b(?:fps|qps|ips|tps|wps"
+            rf"|rps|it/s|tok/s|tgs)\b|(?:张|样本|个|条|步|tokens?)/{_CLOCK}|每秒|[tgmk]flop/?s|\bspeed\b(?!.*\((?:s"
+            rf"|ms)\))|速度|bandwidth|带宽|busbw|algbw"
+        ),
+    ),
+    (
+        Role.TIME,
+        (
+            rf"\btimes?\b(?!s)|time\b|_time|耗时|zeit\b|temps\b|dur[ée]e|laufzeit|时间|时长|用时|时延|duration"
+            rf"|latency|延迟|elapsed|wall|runtime|\b(?:secs?|seconds|minutes|mins?|hours|msec|ms)\b"
+            rf"|_(?:s|ms|secs?|seconds|minutes|hours)\b|[\(\[](?:s|ms|us|µs|μs|min|h|hrs?|秒|分钟?|小时"
+            rf"|毫秒)[\)\]]|\b{_CLOCK}\s*(?:/|per)\s*{_THING}|(?:秒|分钟|小时)"
+        ),
+    ),
+    (
+        Role.TOTAL,
+        (
+            r"^\W*(?:n|total|总数|样本总数|总样本)\W*$|(?:test|eval|val)\w*[ _](?:samples|images|size|set size"
+            r"|sentences|examples|n\b)|测试(?:样本|集)(?:数|大小|数量)?|#\s*test|n_test"
+        ),
+    ),
+    (
+        Role.SAMPLES,
+        (
+            r"^\W*(?:#|n(?:um)?[._ ]|total |number of )?\s*(?:samples|images|tokens|examples|sequences"
+            r"|sentences|frames|records)\W*(?:\(?total\)?)?$|样本数|样本量|数据量|图片数|dataset size|trained samples"
+        ),
+    ),
+    (
+        Role.COUNT,
+        (
+            r"gpus?\b(?! (?:model|type|name|kind|型号|arch))|gpu ?(?:数|数量|个数|count|num)|\bn?gpus?\b"
+            r"|卡数|显卡数|devices?\b|设备(?:数|数量|个数)|process(?:es)?\b|\bprocs?\b|进程|\branks?\b|world[_ -]?size"
+            r"|workers?\b|\bnodes?\b|节点|机器数|\bnp\b|nproc|\bcores?\b|threads?\b|核数|核心数|线程|\bcards?\b"
+            r"|\btpus?\b|accelerators?\b|chips?\b|layout|并行数|并行度|parallelism|\bdp\b|machines?\b"
+            r"|hosts?\b|npus?\b|^\W*(?:[pn]|count|number|数量)\W*$|hardware|硬件|配置|config|setup|环境|实验|显卡"
+        ),
+    ),
+)
+_COMPILED = tuple((role, re.compile(pattern, re.IGNORECASE)) for role, pattern in _RULES)
+_EXPLICIT = re.compile(
+    r"speed[- _]?up|relative speed|加速比|加速倍|\beff\b|效率|efficiency|beschleunigung|acc[ée]l[ée]ration",
+    re.IGNORECASE,
+)
+_SYMBOLS = {
+    Role.TIME: {"T", "T(p)", "T(n)", "T(N)", "T_p", "Tp", "t", "s", "ms", "us", "h", "min", "sec"}
+    | {"h:mm:ss", "hh:mm:ss", "mm:ss"},
+    Role.SPEEDUP: {"S", "S(p)", "S(n)", "S(N)", "S_p", "Sp", "x", "×"},
+    Role.EFFICIENCY: {"E", "E(p)", "E(n)", "E(N)", "E_p", "Ep"},
+    Role.COUNT: {"p", "P", "np", "#"},
+}  # fmt: skip
+_INTERVAL = re.compile(r"\[\s*\d+\s*%[^\]]*\]|\(\s*\d+\s*%\s*(?:ci|conf)[^)]*\)|±\s*\w*", re.IGNORECASE)
+_UNIT = re.compile(
+    r"[(\[]\s*([^()\[\]]{1,24})\s*[)\]]|[,:]\s*([a-zµ%/]{1,12})$|_([a-z]{1,7})$|\bin ([a-z/]+)$", re.IGNORECASE
+)
+_WITHOUT_UNIT = re.compile(r"(?:,\s*|\s+in\s+|\s*\[|\s+\()[\w%:µ/]+[\])]?$")
+_WORDS = re.compile(r"毫秒|分钟|小时|秒|[a-zµ]+\s*(?:/|\bper\b)\s*[a-z]+|[a-zµ]{2,}", re.IGNORECASE)
+
+
+def role_of(heading: str) -> Role:
+    """Return the role that a heading names; `UNKNOWN` if it names none."""
+    words = _INTERVAL.sub("", plain(heading)).strip()
+    for role, symbols in _SYMBOLS.items():
+        if words in symbols or _WITHOUT_UNIT.sub("", words) in symbols:
+            return role
+    words = words.lower()
+    both = (words, words.replace("_", " "), words.replace("_", " _"))
+    for role, pattern in _COMPILED:
+        if any(pattern.search(one) for one in both):
+            return role
+    return Role.UNKNOWN
+
+
+def is_explicit(heading: str) -> bool:
+    """Whether a heading says outright that a column is a speed-up or an efficiency."""
+    words = plain(heading)
+    return bool(_EXPLICIT.search(words)) or any(words in _SYMBOLS[one] for one in (Role.SPEEDUP, Role.EFFICIENCY))
+
+
+def heading_unit(heading: str) -> tuple[str, float]:
+    """Return the kind and scale of the unit that a heading states, for example of `Time (ms)`."""
+    words = _INTERVAL.sub("", plain(heading)).strip()
+    pieces = [next(group for group in found.groups() if group) for found in _UNIT.finditer(words)]
+    for piece in [words, *pieces, *_WORDS.findall(words)]:
+        kind, scale = unit_of(piece)
+        if kind not in ("", "other"):
+            return kind, scale
+    return ("percent", 1.0) if "%" in words else ("", 1.0)
+
+
+_TIMES = r"\s?[x×*]\s?"
+_NODES = r"(?:nodes?|machines?|机|台|节点|hosts?)"
+_CARDS = (
+    r"(?:gpus?|cards?|卡|张|个|块|proc\w*|进程|ranks?|workers?|tpus?|npus?|devices?|cores?|threads?|核|线程|cpus?"
+    r"|chips?)"
+)
+_PRODUCTS = (
+    re.compile(rf"(\d{{1,5}}){_TIMES}(\d{{1,5}})$"),
+    re.compile(rf".*?(\d{{1,4}})\s*-?{_NODES}\W*(?:[x×*,]\s*)?(\d{{1,4}})\s*-?{_CARDS}"),
+)
+_NUMBERS = (
+    re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,6})$"),
+    re.compile(rf"(\d{{1,5}}){_TIMES}(?=[a-z])"),
+    re.compile(r".*(?:(?<=[\d\s)])x\s?|[×*]\s?)(\d{1,5})$"),
+    re.compile(rf".*?(?<![\d.])(\d{{1,5}})\s*-?{_CARDS}(?![a-z])"),
+    re.compile(rf"(\d{{1,4}})\s*-?{_NODES}$"),
+)
+_ONE = re.compile(r"(?:single|one|单)\s*-?(?:gpu|card|卡|process|node|机|cpu)")
+
+
+def devices(text: str) -> float | None:
+    """Read how many processes or devices a cell names: `4`, `2x A100`, `8 GPUs`, `2x4`, `2x A100 + 3x T4`."""
+    counts = [_devices(part) for part in re.split(r"\s*\+\s*", plain(text[:LONGEST_CELL]).lower().strip("`*~ "))]
+    known = [count for count in counts if count]
+    return sum(known) if len(known) == len(counts) and sum(known) < _MOST_DEVICES else None
+
+
+def _devices(part: str) -> float | None:
+    for pattern in _PRODUCTS:
+        if found := pattern.match(part):
+            return float(int(found[1]) * int(found[2]))
+    for pattern in _NUMBERS:
+        if found := pattern.match(part):
+            return float(found[1].replace(",", ""))
+    return 1.0 if _ONE.match(part) else None

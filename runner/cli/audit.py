@@ -1,0 +1,95 @@
+"""`runner audit`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from runner.cli.lines import show, show_document
+from runner.core.errors import RequestError
+
+if TYPE_CHECKING:
+    from runner.audit.findings import Audit, Finding
+
+EXIT_WRONG = 1
+_MOST_REASONS = 5
+
+
+def audit(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Markdown, CSV, HTML, a definition, or -.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print every checked number as JSON.")] = False,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="markdown|csv|html|yaml", help="Instead of what the name says.")
+    ] = "",
+    every: Annotated[bool, typer.Option("--all", help="Print consistent numbers too.")] = False,
+) -> None:
+    """Recompute the tables of others.
+
+    Speed-ups, efficiencies, throughputs and accuracies that follow from other printed numbers, each within its
+    rounding. Exit code 1 if a number is inconsistent.
+    """
+    from runner.audit.document import audit_file
+    from runner.audit.reading import FORMATS
+
+    if format_ and format_ not in FORMATS:
+        msg = f"--format {format_}: there is {', '.join(FORMATS)}"
+        raise RequestError(msg)
+    audits = [audit_file(path, sys.stdin.buffer, format_) for path in files]
+    if as_json:
+        show_json(audits)
+    else:
+        for one in audits:
+            for finding in one.findings:
+                if every or finding.grade != "consistent" or finding.note:
+                    show(line_of(finding))
+            show_summary(one)
+    if any(finding.wrong for one in audits for finding in one.findings):
+        raise typer.Exit(EXIT_WRONG)
+
+
+def show_json(audits: list[Audit]) -> None:
+    """Print a list of objects, each on a line; all in ASCII, so that nothing is cut or escaped."""
+    rows = [json.dumps(_values(finding)) for one in audits for finding in one.findings]
+    show_document("[\n  " + ",\n  ".join(rows) + "\n]\n" if rows else "[]\n")
+
+
+def _values(finding: Finding) -> dict[str, Any]:
+    names = "file line column row text printed computed interval grade formula note"
+    return {name: getattr(finding, name) for name in names.split()}
+
+
+def line_of(finding: Finding) -> str:
+    """Say what is printed and what follows, in one line."""
+    percent = "%" if "%" in finding.text and finding.printed > 1 else ""
+    begin = f"{finding.file}:{finding.line}: {finding.column}: printed {_number(finding.printed)}{percent}, "
+    follows = f"follows {_near(finding)}{percent} from {finding.formula}: {finding.grade}"
+    return begin + follows + (f"; {finding.note}" if finding.note else "")
+
+
+def _number(value: float) -> str:
+    return f"{value:.12g}"
+
+
+def _near(finding: Finding) -> str:
+    """Return the computed number with two more digits than are printed, at most as many as differ."""
+    decimals = len(_number(finding.printed).partition(".")[2])
+    return f"{finding.computed:.{max(decimals, 2) if finding.grade != 'truncated' else decimals + 2}f}"
+
+
+def show_summary(one: Audit) -> None:
+    """Print how many numbers were checked and why the others were not."""
+    from runner.audit.findings import GRADES
+
+    counts = ", ".join(f"{count} {grade}" for grade in GRADES if (count := one.count(grade)))
+    tables = f"{one.tables} table{'' if one.tables == 1 else 's'}"
+    checked = f"{len(one.findings)} numbers checked{': ' if counts else ''}{counts}"
+    show(f"{one.file}: {tables}, {checked}; {len(one.unchecked)} not")
+    reasons = list(dict.fromkeys(one.unchecked))
+    for reason in reasons[:_MOST_REASONS]:
+        show(f"  not checked: {reason}")
+    if len(reasons) > _MOST_REASONS:
+        show(f"  and {len(reasons) - _MOST_REASONS} more")

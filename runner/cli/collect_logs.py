@@ -1,0 +1,116 @@
+"""The part of `runner collect` for the stdout of programs that know nothing of the kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.cli.lines import show, show_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runner.records.foreign.dialect import Dialect
+    from runner.targets.outputs import Output
+
+COMPOSE, PODS = "compose:", "pods:"
+
+
+def is_log(source: str) -> bool:
+    """Whether it is other people's stdout: a file or a folder of files, stdin, or containers by name."""
+    from runner.records.foreign import logs
+
+    return source == "-" or are_containers(source) or logs.is_log(Path(source))
+
+
+def are_containers(source: str) -> bool:
+    """Whether it names a compose project or the labels of pods; a file of that name comes first."""
+    import os
+
+    return source.startswith((COMPOSE, PODS)) and not os.path.lexists(source)
+
+
+def collect_logs(source: str, dialects: list[Path], words: list[str], *, json: bool) -> None:
+    """Print what each log says, as a JSON object or for a person."""
+    from runner.records.foreign import logs
+
+    for log in _logs(source, logs.dialects_with(dialects), words):
+        if json:
+            show_document(_json(log) + "\n")
+        else:
+            _show(log)
+
+
+def _logs(source: str, known: tuple[Dialect, ...], words: list[str]) -> Iterable[dict[str, Any]]:
+    import sys
+
+    from runner.records.foreign import logs
+
+    if source == "-":
+        return [logs.of_stream(sys.stdin.buffer, known)]
+    if are_containers(source):
+        from runner.targets.outputs import merged
+
+        outputs = _outputs(source, words)
+        found = logs.of_chunks(source, merged(outputs), known)
+        return [_with_ends(found, outputs)]
+    return logs.of_path(Path(source), known)
+
+
+def _outputs(source: str, words: list[str]) -> list[Output]:
+    if source.startswith(COMPOSE):
+        from runner.targets.compose import project_logs
+
+        return project_logs.outputs(source.removeprefix(COMPOSE))
+    from runner import targets
+    from runner.targets.kubernetes import label_logs
+
+    options = targets.load("kubernetes", words).options
+    return label_logs.outputs(source.removeprefix(PODS), options.namespace or "", options.context or "")
+
+
+def _with_ends(log: dict[str, Any], outputs: list[Output]) -> dict[str, Any]:
+    """Add how the containers ended, which the engine knows and the log does not say."""
+    ends = {one.prefix.rstrip(" |"): one.exit_code for one in outputs}
+    log["exit_codes"] = ends
+    if running := [name for name, code in ends.items() if code is None]:
+        log["notes"].append(f"still running, read as far as it is now: {', '.join(running)}")
+    if failed := [f"{name} with {code}" for name, code in ends.items() if code]:
+        log["notes"].append(f"exited: {', '.join(failed)}")
+        log["status"] = "failed"
+    return log
+
+
+def _json(log: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(log, allow_nan=False)
+
+
+def _show(log: dict[str, Any]) -> None:
+    """Print what a log says for a person, with the lines that it stands in."""
+    from runner.records.foreign.summary import FIELDS
+
+    show(f"{log['log']}: {log['status'] or 'the log does not say how it ended'}")
+    for field in FIELDS[1:]:
+        if log[field] is not None:
+            show(f"    {field}: {_words(log[field])}{_place(log['lines'].get(field))}")
+    if log["dialects"]:
+        show(f"    dialects: {', '.join(log['dialects'])}")
+    for note in log["notes"]:
+        show(f"    note: {note}")
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return str(value[0]) if len(value) == 1 else f"{len(value)} from {value[0]} to {value[-1]}"
+    if not isinstance(value, dict):
+        return str(value)
+    words = [value.get("metric"), value["value"], value.get("unit"), value.get("scope") and f"({value['scope']})"]
+    return " ".join(str(word) for word in words if word is not None)
+
+
+def _place(line: Any) -> str:
+    if isinstance(line, list):
+        return f", lines {line[0]} to {line[-1]}" if len(line) > 1 else f", line {line[0]}"
+    return f", line {line}" if line else ""

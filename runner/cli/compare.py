@@ -1,0 +1,146 @@
+"""`runner compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from runner.cli.columns import show_rows
+from runner.cli.lines import say, show, show_document
+from runner.cli.options import (
+    Change,
+    Device,
+    Layouts,
+    Only,
+    Repeat,
+    Results,
+    With,
+    complete_experiment,
+    complete_target,
+    device_of,
+    project_root,
+)
+from runner.core.errors import RequestError
+
+if TYPE_CHECKING:
+    from runner.execution.versions import Choices, Kind
+    from runner.report.run_summary import RunSummary
+
+REPEATS = 6
+"""Three times ABBA."""
+_LARGEST_DETECT = 1.0
+_SIDE = "A folder of results; or a commit, branch or tag, `.` for the uncommitted project, a .yaml file, or an image."
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
+    b: Annotated[str, typer.Argument(metavar="B", help="As A: the version that may be a regression.")],
+    experiment: Annotated[
+        Optional[str], typer.Option(help="What is run, or read of the results.", autocompletion=complete_experiment)
+    ] = None,
+    on: Annotated[
+        str, typer.Option(metavar="TARGET", help="Where; see `runner targets`.", autocompletion=complete_target)
+    ] = "local",
+    only: Only = None,
+    layout: Layouts = None,
+    change: Change = None,
+    repeat: Repeat = None,
+    device: Device = "auto",
+    results: Results = Path("results"),
+    with_: With = None,
+    detect: Annotated[str, typer.Option(metavar="PERCENT", help="The difference that is asked for.")] = "5%",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say whether B is faster or slower than A.
+
+    Two folders of results are compared as they are. Anything else is run first, A and B in turn. Exit code 0: no
+    difference of the size asked for, or B is faster; 1: B is slower, or a run failed; 4: undecided.
+    """
+    from runner.execution.versions import Choices, Kind, kind_of
+    from runner.report.two_sides import exit_code, judge
+    from runner.report.verdicts import to_notes, to_plain, to_rows
+
+    share = _share(detect)
+    root = project_root()
+    kinds = [kind_of(word, root, on) for word in (a, b)]
+    failed = False
+    if kinds == [Kind.RESULTS, Kind.RESULTS]:
+        _refuse_choices(on=on != "local", only=only, layout=layout, set=change, repeat=repeat, **{"with": with_})
+        labels, sides = [a, b], [_read(Path(word), experiment) for word in (a, b)]
+    elif Kind.RESULTS in kinds:
+        msg = (
+            f"{a} is {kinds[0].value}, {b} is {kinds[1].value}: compare two folders of results, or two versions to run"
+        )
+        raise RequestError(msg)
+    else:
+        choices = Choices(experiment, on, with_ or [], device_of(device), layout, only, change, repeat or REPEATS)
+        labels, sides = _run((a, b), kinds, choices, root, results)
+        failed = any(run.status != "completed" for side in sides for run in side)
+    verdicts = judge(sides[0], sides[1], share)
+    code = 1 if failed else exit_code(verdicts)
+    if json:
+        from runner.report.markup import json as encode
+
+        show_document(encode({**to_plain(labels[0], labels[1], verdicts, share), "exit_code": code}) + "\n")
+    else:
+        for name, label in zip("AB", labels, strict=True):
+            show(f"{name}: {label}")
+        show_rows(to_rows(verdicts))
+        for note in to_notes(verdicts, share):
+            show(f"- {note}")
+    raise typer.Exit(code)
+
+
+def _share(text: str) -> float:
+    """Read a difference: 5% or 0.05."""
+    words = text.strip()
+    try:
+        value = float(words.removesuffix("%")) / (100 if words.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= _LARGEST_DETECT:
+        msg = f"--detect {text}: write a difference between 0% and 100%, for example 5%"
+        raise RequestError(msg)
+    return value
+
+
+def _refuse_choices(**given: object) -> None:
+    for name, value in given.items():
+        if value:
+            msg = f"--{name}: is for versions that are run; two folders of results are compared as they are"
+            raise RequestError(msg)
+
+
+def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
+    """Read a side that was run before."""
+    from runner.report.reading import read_results
+    from runner.report.show import require_experiment
+
+    runs, notes = read_results(folder)
+    for note in notes:
+        say(f"note: {note}")
+    if experiment is not None:
+        require_experiment(folder, experiment, {run.experiment for run in runs})
+    found = [run for run in runs if experiment in (None, run.experiment)]
+    if not found:
+        msg = f"{folder}: no runs in it"
+        raise RequestError(msg)
+    return found
+
+
+def _run(
+    words: tuple[str, str], kinds: list[Kind], choices: Choices, root: Path, results: Path
+) -> tuple[list[str], list[list[RunSummary]]]:
+    """Run both sides in turn; a signal ends that, and the worktrees are removed all the same."""
+    from runner.cli.terminal import Screen
+    from runner.execution import signals
+    from runner.execution.compare import run_in_turn
+    from runner.execution.versions import version_of
+    from runner.execution.worktrees import worktrees
+
+    with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts) as trees:
+        a, b = (version_of(word, kind, choices, root, trees) for word, kind in zip(words, kinds, strict=True))
+        sides = run_in_turn((a, b), results, screen, interrupts)
+    return [a.label, b.label], list(sides)

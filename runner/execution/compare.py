@@ -1,0 +1,96 @@
+"""Two versions -> their runs, made in turn: A B, B A, A B, ... for every cell, so that a slow drift favours neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from runner.core.errors import RequestError
+from runner.definitions.plan import Side
+from runner.execution.run import carry_out, prepare
+from runner.records.folder import new_id
+from runner.report.run_summary import summary_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.definitions.plan import Plan
+    from runner.execution.observer import Observer
+    from runner.execution.run import Job
+    from runner.execution.signals import Interrupts
+    from runner.records.schema import Record
+    from runner.report.run_summary import RunSummary
+    from runner.targets.base import Target
+
+NAMES = ("A", "B")
+
+
+@dataclass(frozen=True)
+class Version:
+    """One side, ready to be run: what it is, for a person; its runs; the target, and its options as words."""
+
+    label: str
+    plan: Plan
+    target: Target[Any]
+    words: list[str]
+
+
+def run_in_turn(
+    versions: tuple[Version, Version], results: Path, observer: Observer, interrupts: Interrupts
+) -> tuple[list[RunSummary], list[RunSummary]]:
+    """Carry out the runs of two versions in turn, and return those of A and those of B.
+
+    A cell that one version lacks is left out; RequestError if they have none in common. What it raises besides, and
+    what becomes of a cell that fails, is as in `execution.run.execute`: neither side runs it again.
+    """
+    comparison = new_id("comparison")
+    sides = [
+        _with_side(version, Side(comparison, name, version.label))
+        for version, name in zip(versions, NAMES, strict=True)
+    ]
+    a, b = (prepare(one.plan, one.target, one.words, results, observer, interrupts) for one in _common(sides, observer))
+    records = carry_out(_in_turn(a, b), results, observer, interrupts)
+    return _of_side("A", records), _of_side("B", records)
+
+
+def _with_side(version: Version, side: Side) -> Version:
+    runs = tuple(replace(run, side=side) for run in version.plan.runs)
+    return replace(version, plan=replace(version.plan, runs=runs))
+
+
+def _common(versions: list[Version], observer: Observer) -> list[Version]:
+    """Leave out the cells that one of the two lacks."""
+    cells = [{str(cell) for cell in version.plan.cells} for version in versions]
+    common = cells[0] & cells[1]
+    for version, name in zip(versions, NAMES, strict=True):
+        for cell in version.plan.cells:
+            if str(cell) not in common:
+                observer.note(f"left out: {cell}: only {name} has it")
+    if not common:
+        msg = f"A and B have no cell in common: {', '.join(sorted(cells[0]))} and {', '.join(sorted(cells[1]))}"
+        raise RequestError(msg)
+    order = [str(cell) for cell in versions[0].plan.cells]
+    return [replace(version, plan=_ordered(version.plan, common, order)) for version in versions]
+
+
+def _ordered(plan: Plan, common: set[str], order: list[str]) -> Plan:
+    """Sort the runs of a plan by repeat, and those of a repeat by their cells, forwards and backwards in turn."""
+    chosen = [run for run in plan.runs if str(run.cell) in common]
+    chosen.sort(key=lambda run: (run.repeat, order.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
+    return replace(plan, runs=tuple(chosen))
+
+
+def _in_turn(a: list[Job], b: list[Job]) -> list[Job]:
+    """Put the two runs of a pair one right behind the other: A first in odd repeats, B first in even ones."""
+    pairs = zip(a, b, strict=True)
+    return [job for one, other in pairs for job in ((one, other) if one.run.repeat % 2 else (other, one))]
+
+
+def _of_side(name: str, records: list[Record]) -> list[RunSummary]:
+    return [
+        msgspec.structs.replace(summary_of(record), path=f"{record.launch.experiment}/{record.launch.id}")
+        for record in records
+        if record.launch.side and record.launch.side.name == name
+    ]

@@ -1,0 +1,125 @@
+"""The record of a program that knows nothing of the kit: what its stdout says, by dialects, and where that stands.
+
+Each process's stdout and stderr is a log of its own. Of a figure that several of them state, the lowest rank's counts,
+and its stdout before its stderr.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from runner.core.layout import Layout
+from runner.core.text import one_line
+from runner.core.values import number
+from runner.records.doubts import check_figure
+from runner.records.foreign.dialect import chosen
+from runner.records.foreign.reading import read_log
+from runner.records.foreign.summary import FIELDS, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.records.doubts import Doubts
+    from runner.records.folder import RunFolder
+    from runner.records.raw_files import RawFiles
+    from runner.records.schema import Record
+
+CLOCK = "the runner's clock, from the launch to the end"
+COARSE_SECONDS = 50
+"""Below this a time in whole seconds may be wrong by more than 1%."""
+MOST_EPOCHS = 10_000
+MOST_LOGS = 10_000
+MOST_NOTES = 20
+_WORST_FIRST = ("failed", "truncated", "completed")
+_RATES = ("samples/s", "images/s")
+
+
+def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> None:
+    """Read what the processes printed, and fill in the record's figures with their places."""
+    logs = list(_logs(record, folder, raw, doubts))
+    record.printed = _merged(logs)
+    found = record.printed
+    record.sources = {"wall_seconds": CLOCK} if "wall_seconds" in record.metrics else {}
+    for name, field, value in _figures(found):
+        figure = check_figure(name, value, doubts, f"{found[field]['log']}: ")
+        if figure is not None:
+            record.metrics[name] = figure
+            record.sources[name] = _place(found[field])
+            if name.endswith("_seconds") and figure < COARSE_SECONDS and float(figure).is_integer():
+                doubts.add(f"{_place(found[field])}: {figure:g} s: whole seconds are too coarse for a time so short")
+    accuracy = record.metrics.get("final_accuracy")
+    if accuracy is not None:
+        record.evaluations = [{"accuracy": accuracy}]
+    if (seen := found["epochs_seen"]) and len(seen["value"]) > MOST_EPOCHS:
+        doubts.add(f"{_place(seen)}: {len(seen['value']):,} epochs: those after {MOST_EPOCHS:,} are not kept")
+        seen["value"], seen["line"] = seen["value"][:MOST_EPOCHS], seen["line"][:MOST_EPOCHS]
+    record.epochs = [{"epoch_num": epoch} for epoch in seen["value"]] if seen else []
+    _compare_with_layout(record, doubts)
+
+
+def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> Iterator[dict[str, Any]]:
+    dialects = chosen(record.launch.dialects)
+    errors = ((rank, raw.output(rank, "stderr")) for rank in range(raw.places.first_ranks[-1]))
+    paths = chain(raw.printed(), ((rank, path) for rank, path in errors if path))
+    for count, (_, path) in enumerate(paths):
+        if count == MOST_LOGS:
+            doubts.add(f"more than {MOST_LOGS:,} files of output: the others are not read")
+            return
+        name = str(path.relative_to(folder.path))
+        try:
+            yield summary(name, read_log(path, dialects))
+        except (OSError, ValueError) as error:
+            doubts.add(f"{name}: left out: {getattr(error, 'strerror', None) or error}")
+
+
+def _merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Take each field from the first log that has it; `value` is the field as the log's own object shows it."""
+    found: dict[str, Any] = {}
+    for field in FIELDS[1:]:
+        log = next((log for log in logs if log[field] is not None), None)
+        found[field] = log and {"value": log[field], "log": log["log"], "line": log["lines"].get(field)}
+    told = {log["status"]: log for log in reversed(logs)}
+    worst = next((status for status in _WORST_FIRST if status in told), None)
+    of_worst = told.get(worst)
+    if of_worst and worst:
+        found["status"] = {"value": worst, "log": of_worst["log"], "line": of_worst["lines"].get("status")}
+    else:
+        found["status"] = None
+    dialects: dict[str, int] = {}
+    for log in logs:
+        for name, lines in log["dialects"].items():
+            dialects[name] = dialects.get(name, 0) + lines
+    notes = dict.fromkeys(f"{log['log']}: {note}" for log in logs if log["dialects"] for note in log["notes"])
+    return {**found, "dialects": dialects, "notes": list(notes)[:MOST_NOTES]}
+
+
+def _figures(found: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield each figure with its name in a record, the field of the log that it is from, and its value in SI units."""
+    for name, field in (("final_accuracy", "final_eval"), ("best_accuracy", "best_eval")):
+        value = found[field] and found[field]["value"]
+        if value and value["metric"] == "accuracy" and value["unit"] in ("percent", "fraction"):
+            yield name, field, value["value"] / 100 if value["unit"] == "percent" else value["value"]
+    for name, field in (
+        ("stated_seconds", "wall_time_s"),
+        ("span_seconds", "timestamps_span_s"),
+        ("final_loss", "last_train_loss"),
+    ):
+        if found[field] and number(found[field]["value"]["value"]) is not None:
+            yield name, field, found[field]["value"]["value"]
+    throughput = found["throughput"] and found["throughput"]["value"]
+    if throughput and throughput["unit"] in _RATES:
+        yield "samples_per_second", "throughput", throughput["value"]
+
+
+def _place(found: dict[str, Any]) -> str:
+    line = found["line"]
+    lines = "-".join(str(one) for one in (line[0], line[-1])) if isinstance(line, list) else line
+    return one_line(f"{found['log']}:{lines}")
+
+
+def _compare_with_layout(record: Record, doubts: Doubts) -> None:
+    """Note a number of processes that is not the one that was started."""
+    said, started = record.printed["world_size"], Layout.parse(record.launch.layout).world_size
+    if said and said["value"] != started:
+        doubts.add(f"{_place(said)} says that {said['value']} processes trained, and {started} were started")

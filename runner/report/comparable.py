@@ -1,0 +1,71 @@
+"""Whether the runs of two versions may be compared, and what differs between them that is compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.report.claims import accuracy_differs, differing, disturbed, total_work_differs, two_values
+
+if TYPE_CHECKING:
+    from runner.report.rows import CellRuns
+    from runner.report.run_summary import RunSummary
+
+VERSIONS = ("code", "image", "torch", "NCCL", "Python")
+"""What versions may differ in: it is what is compared."""
+CHOICES = (*VERSIONS, "program", "args", "threads per process")
+"""What may differ besides where both sides were made for the comparison, for example from two definitions."""
+
+
+def not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
+    """Return why nothing can be said of two sides, with the field that differs and its values; None if it can.
+
+    Args:
+        a: the runs of side A.
+        b: the runs of side B.
+        made: whether they were made for the comparison, in turn: then what disturbs the machine is in both.
+    """
+    runs = [*a.complete, *b.complete]
+    may_differ = CHOICES if made else VERSIONS
+    doubtful = (f"doubtful: {run.doubts[0]} ({run.path})" for run in (*a.runs, *b.runs) if run.doubts)
+    return (
+        next(doubtful, None)
+        or _incomplete(a, b)
+        or _within(a, b)
+        or "; ".join(_settings(runs, may_differ))
+        or differing(runs, may_differ)
+        or total_work_differs(runs)
+        or accuracy_differs(b, a)
+        or (None if made else disturbed(runs))
+    )
+
+
+def differences(a: CellRuns, b: CellRuns) -> list[str]:
+    """Return what differs between the sides, each with the value of A and that of B; it is what is compared."""
+    runs = [a.complete[0], b.complete[0]]
+    same = [two_values(name, [run.same.get(name, "") for run in runs]) for name in runs[0].same]
+    return [*_settings(runs), *(one for one in same if one)]
+
+
+def _incomplete(a: CellRuns, b: CellRuns) -> str | None:
+    for name, side in (("A", a), ("B", b)):
+        if bad := len(side.runs) - len(side.complete):
+            return f"{bad} of {len(side.runs)} runs of {name} not complete"
+    return None
+
+
+def _within(a: CellRuns, b: CellRuns) -> str | None:
+    for name, side in (("A", a), ("B", b)):
+        if wrong := differing(list(side.complete)):
+            return f"within {name}: {wrong}"
+    return None
+
+
+def _settings(runs: list[RunSummary], may_differ: tuple[str, ...] = ()) -> list[str]:
+    """Return what differs in where the runs were made and what they were told to do."""
+    fields = {name: [str(getattr(run, name)) for run in runs] for name in ("target", "hardware", "scaling", "measure")}
+    if "program" not in may_differ:
+        fields["program"] = [run.program for run in runs]
+    if "args" not in may_differ:
+        for arg in dict.fromkeys(arg for run in runs for arg in run.args):
+            fields[arg] = [str(run.args.get(arg, "none")) for run in runs]
+    return [found for name, values in fields.items() if (found := two_values(name, values))]

@@ -1,0 +1,84 @@
+"""What disturbed a run: others on its machine, throttling, swapping, by what its nodes reported while they trained."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from runner.core.values import number, whole
+
+if TYPE_CHECKING:
+    from runner.records.schema import Record
+
+MOST_PERCENT = 5.0
+"""Of the machine or of the time. So much makes a run that needs all of it 5% slower, which is the smallest difference
+that most comparisons ask for."""
+QUIET_CORES = 0.15
+"""What a machine of two cores takes for itself and for the runner was 0.05 to 0.08 cores; at 0.4 cores, two processes
+took 28% longer."""
+IDLE_CORES = 1.0
+"""As long as a whole core is idle, no process of ours waits for one, however much others take of the rest."""
+MOST_SWAPPED = 1_000_000.0
+"""Bytes per second: 250 pages, each of which takes a disk about 0.1 ms, are 2.5% of the time."""
+_LARGEST_MACHINE = 1_000_000
+
+
+def disturbances(record: Record) -> list[str]:
+    """Return what disturbed a run, each with its figure; nodes that do not report it are taken to be quiet."""
+    facts: dict[int, dict[str, Any]] = {}
+    for rank in record.ranks:
+        facts.setdefault(rank.node, rank.facts)
+    machines: dict[object, list[_Node]] = defaultdict(list)
+    for entry in record.load:
+        node = _Node(entry, facts)
+        machines[node.machine].append(node)
+    return [one for nodes in machines.values() for one in (*_others(nodes), *_hindered(nodes))]
+
+
+class _Node:
+    """What one node reported, on average, and the machine that it is on: nodes may share one."""
+
+    def __init__(self, entry: dict[str, Any], facts: dict[int, dict[str, Any]]) -> None:
+        self.number = whole(entry.get("node"), 0) or 0
+        own = facts.get(self.number, {})
+        machine = own.get("machine")
+        self.machine: object = machine if isinstance(machine, str) else self.number
+        self.cores = whole(own.get("machine_cores"), 1, _LARGEST_MACHINE)
+        self._mean = entry.get("mean")
+
+    def mean(self, name: str) -> float | None:
+        """Return the mean of a figure."""
+        return number(self._mean.get(name), 0.0) if isinstance(self._mean, dict) else None
+
+
+def _others(nodes: list[_Node]) -> list[str]:
+    """Say what processes that are none of the run's took, if ours had to wait for them."""
+    cores = nodes[0].cores
+    ours = [node.mean("own_cpu_percent") for node in nodes]
+    used = [value for node in nodes if (value := node.mean("cpu_percent")) is not None]
+    if not cores or not used or None in ours:
+        return []
+    total = sum(used) / len(used)
+    others = cores * (total - sum(value for value in ours if value is not None)) / 100
+    if others <= max(QUIET_CORES, cores * MOST_PERCENT / 100) or cores * (1 - total / 100) >= IDLE_CORES:
+        return []
+    return [f"other processes took {others:.2f} of {cores} cores"]
+
+
+def _hindered(nodes: list[_Node]) -> list[str]:
+    """Say what else kept a machine from its work; nodes on one machine report the same."""
+
+    def most(name: str) -> float:
+        return max((value for node in nodes if (value := node.mean(name)) is not None), default=0.0)
+
+    found = []
+    for name, what in (
+        ("cpu_throttled_percent", "the CPU was throttled by its temperature {:.0f}% of the time"),
+        ("gpu_throttled_percent", "GPUs were throttled by temperature or power supply {:.0f}% of the time"),
+        ("gpu_shared_percent", "other processes were on the GPUs {:.0f}% of the time"),
+    ):
+        if most(name) > MOST_PERCENT:
+            found.append(what.format(most(name)))
+    if (swapped := most("swapped_bytes_per_second")) > MOST_SWAPPED:
+        found.append(f"the machine swapped {swapped / 1e6:.1f} MB/s")
+    return found

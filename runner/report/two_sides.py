@@ -1,0 +1,171 @@
+"""Runs of two versions -> a verdict for each cell: is B faster or slower than A, or can nothing be said, and why.
+
+Runs that were made for the comparison lie in pairs, A and B one right after the other, the pairs in the order AB BA AB
+BA: what changes slowly is the same for both of a pair, and a linear drift has its sign turned by the next one. So they
+are compared within the pairs. Runs that were made at other times are compared as two whole samples, by Welch's test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runner.report.comparable import differences, not_comparable
+from runner.report.compare import key_of
+from runner.report.repeats import FEWEST, repeats_to_find
+from runner.report.rows import CellRuns, cell_runs
+from runner.report.statistics import SIGNIFICANT, Difference, Estimate, holm, paired, welch
+
+if TYPE_CHECKING:
+    from runner.report.run_summary import RunSummary
+
+FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference shown", "not comparable"
+REGRESSION = 1
+UNDECIDED = 4
+"""Exit codes of `runner compare`."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One cell of both sides; a side that has no runs of it is None."""
+
+    name: str
+    a: CellRuns | None
+    b: CellRuns | None
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether every run has its partner: made for one comparison, on the other side, as the same repeat."""
+        if not self.a or not self.b:
+            return False
+        runs = [*self.a.runs, *self.b.runs]
+        of_a, of_b = self.a.first.side, self.b.first.side
+        if not of_a or not of_b or of_a[0] != of_b[0] or of_a == of_b or {run.side for run in runs} != {of_a, of_b}:
+            return False
+        repeats = [sorted(run.repeat for run in side.complete) for side in (self.a, self.b)]
+        return repeats[0] == repeats[1] and len(set(repeats[0])) == len(repeats[0])
+
+    @property
+    def repeats(self) -> int:
+        """Complete runs of the side that has fewer."""
+        return min(len(side.complete) if side else 0 for side in (self.a, self.b))
+
+
+@dataclass(frozen=True)
+class Verdict(Pair):
+    """What can be said of one cell.
+
+    Attributes:
+        verdict: one of the four words above.
+        why: what is not comparable, or why nothing is shown; None where the repeats decide.
+        ratio: the typical time of B over that of A, with its 95% interval.
+        adjusted_p: the p-value after Holm's correction over all cells.
+        decided: whether B is faster or slower, or differs by less than was asked for.
+        proposed: repeats of each side that find the difference asked for in nine of ten comparisons, by this spread.
+        differs: what differs between the sides and is compared, each with its two values.
+    """
+
+    verdict: str = NOT_COMPARABLE
+    why: str | None = None
+    ratio: Estimate | None = None
+    adjusted_p: float | None = None
+    decided: bool = False
+    proposed: int | None = None
+    differs: tuple[str, ...] = ()
+
+
+def exit_code(verdicts: list[Verdict]) -> int:
+    """Return 1 if B is slower in any cell, 4 if anything is left open, else 0; a cell that is new in B is not open."""
+    if any(one.verdict == SLOWER for one in verdicts):
+        return REGRESSION
+    return UNDECIDED if any(not one.decided and one.a is not None for one in verdicts) else 0
+
+
+def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdict]:
+    """Compare the runs of two sides, cell by cell.
+
+    Args:
+        a: the runs of side A.
+        b: the runs of side B.
+        detect: the difference that is asked for, as a share: 0.05 is 5% more time.
+    """
+    measured = [(pair, *_difference(pair)) for pair in _matched(a, b)]
+    tested = [difference.p for pair, _, difference in measured if difference and pair.repeats >= FEWEST]
+    adjusted = iter(holm([1.0 if p is None else p for p in tested]))
+    return [
+        _verdict(pair, difference, next(adjusted) if pair.repeats >= FEWEST else None, detect)
+        if difference
+        else Verdict(pair.name, pair.a, pair.b, why=why)
+        for pair, why, difference in measured
+    ]
+
+
+def _difference(pair: Pair) -> tuple[str | None, Difference | None]:
+    """Return why a cell cannot be compared, or the logarithm of B's time over A's."""
+    if not pair.a or not pair.b:
+        return f"only in {'A' if pair.a else 'B'}", None
+    made = bool(pair.a.first.side) and bool(pair.b.first.side)
+    if why := not_comparable(pair.a, pair.b, made=made):
+        return why, None
+    # In the order of the repeats, which is that of the pairs.
+    times = [
+        [run.seconds for run in sorted(side.complete, key=lambda run: run.repeat) if run.seconds]
+        for side in (pair.b, pair.a)
+    ]
+    return None, (paired if pair.in_pairs else welch)(*times)
+
+
+def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detect: float) -> Verdict:
+    effect, half = math.log1p(detect), difference.half_width
+    shown = adjusted_p is not None and adjusted_p < SIGNIFICANT
+    small = adjusted_p is not None and half is not None and abs(difference.log) + half < effect
+    why = None
+    if adjusted_p is None:
+        why = f"n = {pair.repeats}, needs {FEWEST} on both sides"
+    elif not shown and not small:
+        why = f"too few repeats: {100 * detect:.3g}% more or less time is not excluded"
+    return Verdict(
+        pair.name,
+        pair.a,
+        pair.b,
+        verdict=(SLOWER if difference.log > 0 else FASTER) if shown else SAME,
+        why=why,
+        ratio=difference.estimate(),
+        adjusted_p=adjusted_p,
+        decided=shown or small,
+        proposed=repeats_to_find(difference, effect),
+        differs=tuple(differences(pair.a, pair.b)) if pair.a and pair.b else (),
+    )
+
+
+def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Pair]:
+    """Find for each cell of one side that of the other.
+
+    First those that agree in everything; then, of what is left, those with the same layout and axes, if each side has
+    one of them: what differs between the two is said later. One experiment is compared with one of another name.
+    """
+    one_each = len({run.experiment for run in a}) == len({run.experiment for run in b}) == 1
+    sides = [_by_place(side, named=not one_each) for side in (a, b)]
+    found = []
+    for place in sorted({*sides[0], *sides[1]}):
+        ours, theirs = (side.get(place, {}) for side in sides)
+        cell = next(iter((ours or theirs).values())).first.cell
+        name = cell if one_each else f"{place[0]} {cell}"
+        equal = [setting for setting in ours if setting in theirs]
+        found += [Pair(name, ours.pop(setting), theirs.pop(setting)) for setting in equal]
+        if len(ours) == len(theirs) == 1:
+            found.append(Pair(name, ours.popitem()[1], theirs.popitem()[1]))
+        found += [Pair(name, one, None) for one in ours.values()] + [Pair(name, None, one) for one in theirs.values()]
+    return found
+
+
+def _by_place(runs: list[RunSummary], *, named: bool) -> dict[tuple[str, int, str, bytes], dict[Any, CellRuns]]:
+    """Sort the runs of a side by their cell, and those of a cell by where they were made and what they were told."""
+    groups: dict[Any, dict[Any, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        place = (run.experiment if named else "", run.processes, run.layout, key_of(run.axes))
+        setting = (run.target, run.hardware, run.scaling, run.measure, run.program, key_of(run.args))
+        groups[place][setting].append(run)
+    return {place: {one: cell_runs(own) for one, own in settings.items()} for place, settings in groups.items()}

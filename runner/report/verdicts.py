@@ -1,0 +1,107 @@
+"""Verdicts -> rows of words and notes for a person, and plain values for a script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runner.report.repeats import MOST, POWER
+from runner.report.statistics import decimals
+from runner.report.two_sides import exit_code
+
+if TYPE_CHECKING:
+    from runner.report.rows import CellRuns
+    from runner.report.statistics import Estimate
+    from runner.report.two_sides import Verdict
+
+_FOUR_DIGITS = 1000
+
+
+def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
+    """Return a head and a row for each cell."""
+    measures = dict.fromkeys(side.first.measure for one in verdicts for side in (one.a, one.b) if side)
+    unit = " ".join(measures).replace("_", " ") if len(measures) == 1 else "seconds"
+    rows: list[tuple[str, ...]] = [("cell", "n", f"A {unit} [95%]", f"B {unit} [95%]", "B / A [95%]", "verdict")]
+    for one in verdicts:
+        counts = dict.fromkeys(str(len(side.complete)) if side else "0" for side in (one.a, one.b))
+        times = (_estimate(side.seconds if side else None) for side in (one.a, one.b))
+        rows.append((one.name, " and ".join(counts), *times, _estimate(one.ratio, least=3), one.verdict))
+    return rows
+
+
+def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
+    """Return what a reader of the rows has to know: each reason, what is compared, and how many repeats it takes."""
+    found = [f"{one.name}: {one.why}" for one in verdicts if one.why]
+    tested = sum(one.adjusted_p is not None for one in verdicts)
+    if tested > 1:
+        found.append(f"{tested} cells are compared, so each verdict holds after Holm's correction")
+    found += [f"between A and B: {what}" for what in dict.fromkeys(what for one in verdicts for what in one.differs)]
+    for one in verdicts:
+        for side in (one.a, one.b):
+            for run in side.runs if side else ():
+                if run.disturbed:
+                    found.append(f"{one.name}: disturbed: {'; '.join(run.disturbed)} ({run.path})")
+                if run.status != "completed":
+                    found.append(f"{one.name}: {run.status}: {run.reason or 'no reason known'} ({run.path})")
+    return [*found, *(_proposal(one, detect) for one in verdicts if one.ratio and one.ratio.low is not None)]
+
+
+def _proposal(one: Verdict, detect: float) -> str:
+    needed = f"over {MOST:,}" if one.proposed is None else f"{one.proposed:,}"
+    power = f"{POWER * 10:.0f} of 10 comparisons"
+    return (
+        f"{one.name}: --repeat {needed} finds a difference of {100 * detect:.3g}% in {power}; there were {one.repeats}"
+    )
+
+
+def to_plain(a: str, b: str, verdicts: list[Verdict], detect: float) -> dict[str, Any]:
+    """Return everything as plain values; the names of the fields are a promise to other people's scripts."""
+    return {
+        "a": a,
+        "b": b,
+        "detect": detect,
+        "exit_code": exit_code(verdicts),
+        "cells": [
+            {
+                "cell": one.name,
+                "verdict": one.verdict,
+                "why": one.why,
+                "ratio": one.ratio.value if one.ratio else None,
+                "ratio_low": one.ratio.low if one.ratio else None,
+                "ratio_high": one.ratio.high if one.ratio else None,
+                "p": one.adjusted_p,
+                "design": "pairs" if one.in_pairs else "independent",
+                "decided": one.decided,
+                "proposed_repeats": one.proposed,
+                "differs": list(one.differs),
+                "a": _side(one.a),
+                "b": _side(one.b),
+            }
+            for one in verdicts
+        ],
+        "notes": to_notes(verdicts, detect),
+    }
+
+
+def _side(side: CellRuns | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    return {
+        "experiment": side.first.experiment,
+        "layout": side.first.layout,
+        "axes": side.first.axes,
+        "measure": side.first.measure,
+        "n": len(side.complete),
+        "seconds": side.seconds.value if side.seconds else None,
+        "points": [run.seconds for run in side.complete],
+        "runs": [run.path for run in side.runs],
+    }
+
+
+def _estimate(estimate: Estimate | None, least: int = 0) -> str:
+    """Write a value and its interval; a ratio has three decimals at least, because 1.004 is not 1.00."""
+    if estimate is None:
+        return ""
+    digits = max(least, decimals(estimate.value) if estimate.value < _FOUR_DIGITS else 0)
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.{digits}f}"
+    return f"{estimate.value:.{digits}f} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"

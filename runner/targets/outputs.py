@@ -1,0 +1,61 @@
+"""The output of containers that somebody else started: several logs with time stamps, merged into one."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MOST = 512
+"""Containers that are read at the same time: each takes a connection."""
+LONGEST_PIECE = 65_536
+_STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+_FIRST = b""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one container printed until now; each line has the engine's time stamp before it."""
+
+    prefix: str
+    """What names the container in the merged log, as the command line of its engine writes it."""
+    chunks: Iterable[bytes]
+    """Bytes as they come, read only once."""
+    exit_code: int | None
+    """None if it still runs, or has not been started."""
+
+
+def merged(outputs: list[Output]) -> Iterator[bytes]:
+    """Yield the lines of all containers in the order of their time stamps, each with its container's prefix."""
+    streams = [_lines(one, number) for number, one in enumerate(outputs)]
+    for _, _, line in heapq.merge(*streams, key=lambda one: one[:2]):
+        yield line
+
+
+def _lines(output: Output, number: int) -> Iterator[tuple[bytes, int, bytes]]:
+    """Yield (stamp, number of the container, line); a very long line comes in pieces, one after the other."""
+    prefix, stamp, begins = output.prefix.encode(), _FIRST, True
+    for line in _pieces(output.chunks):
+        if begins and _STAMP.match(line):
+            stamp = line.partition(b" ")[0]
+        yield stamp, number, (prefix if begins else b"") + line
+        begins = line.endswith(b"\n")
+    if not begins:
+        yield stamp, number, b"\n"
+
+
+def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line + b"\n"
+        if len(rest) > LONGEST_PIECE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest

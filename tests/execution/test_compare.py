@@ -1,0 +1,193 @@
+"""`runner compare` from one end to the other: versions that it runs itself, in turn, and folders as they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.report.summarize import summarize
+from tests.support.launches import until
+from tests.support.projects import OK, Project
+from tests.support.records import Make
+
+STEP = 'log.start("epoch_start", epoch_num=epoch, epochs=args.epochs)'
+
+
+def sleeping(seconds: float, measured: str = "time.monotonic() - began") -> str:
+    """The project's program, whose one step takes so long, and what it says of that."""
+    source = OK.replace("import os\n", "import os\n    import time\n", 1)
+    source = source.replace(STEP, f"{STEP}\n            began = time.monotonic()\n            time.sleep({seconds})")
+    return source.replace('{"train_seconds": 1.0 + rank / 4, "final', f'{{"train_seconds": {measured}, "final')
+
+
+def git(folder: Path, *words: str) -> str:
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    command = ["git", *who, *words]
+    return subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def versions(project: Project, tmp_path: Path) -> Project:
+    """A project in a folder of a repository, with the tag `before` and a slower program after it."""
+    project.define(matrix={"layout": ["1x1"]})
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("__pycache__/\nresults/\ncache/\ntemporary/\n")
+    (tmp_path / ".git" / "hooks" / "post-checkout").write_text("#!/bin/sh\ntouch hooked\n")
+    (tmp_path / ".git" / "hooks" / "post-checkout").chmod(0o755)
+    for seconds, tag in ((0.4, "before"), (0.7, "after")):
+        project.program("toys.ok", sleeping(seconds))
+        git(tmp_path, "add", ".")
+        git(tmp_path, "commit", "-qm", tag)
+        git(tmp_path, "tag", tag)
+    (tmp_path / "temporary").mkdir()
+    project.env["TMPDIR"] = str(tmp_path / "temporary")
+    return project
+
+
+def nothing_left(project: Project) -> bool:
+    """Whether the worktrees are gone, from the folder for temporary files and from the repository's list."""
+    trees = git(project.root, "worktree", "list", "--porcelain").count("worktree ")
+    temporary = list(Path(project.env["TMPDIR"]).glob("runner-compare-*"))
+    return trees == 1 and not temporary
+
+
+def compared(project: Project, *words: str) -> tuple[int, dict[str, Any]]:
+    ended = project.runner("compare", *words, "--json", within=300)
+    assert ended.stdout.startswith("{"), ended.snapshot
+    return ended.code, json.loads(ended.stdout)
+
+
+def test_a_commit_that_sleeps_in_its_step_is_slower(versions: Project) -> None:
+    code, found = compared(versions, "before", "after", "--experiment", "tiny", "--repeat", "4")
+    (cell,) = found["cells"]
+    assert (code, cell["verdict"], cell["design"]) == (1, "slower", "pairs"), cell
+    assert 1.3 < cell["ratio_low"] < 0.7 / 0.4 < 1.1 * cell["ratio_high"]
+    assert found["a"].startswith("before (")
+    assert cell["differs"][0].startswith("code differs: ")
+    records = [versions.record(folder) for folder in versions.runs()]
+    assert "".join(record["launch"]["side"]["name"] for record in records) == "ABBAABBA"
+    heads = {name: git(versions.root, "rev-parse", name).strip() for name in ("before", "after")}
+    for record in records:
+        launch = record["launch"]
+        label = launch["side"]["label"].partition(" ")[0]
+        assert (launch["code"]["commit"], launch["code"]["dirty"]) == (heads[label], False)
+    assert nothing_left(versions)
+    assert not list(versions.root.rglob("hooked"))
+    tables = summarize(versions.results)[0]
+    assert [len(row.runs) for table in tables for row in table.rows] == [4, 4]  # the sides are not mixed
+
+
+def test_a_thing_against_itself_shows_no_difference(versions: Project) -> None:
+    """Its clock has ticks of half a second, so that no chance is left in the test."""
+    versions.program("toys.ok", sleeping(0.6, "round(2 * (time.monotonic() - began)) / 2"))
+    git(versions.root, "commit", "-qam", "ticks")
+    ended = versions.runner("compare", "HEAD", ".", "--experiment", "tiny", "--repeat", "3", within=300)
+    assert ended.code == 0, ended.snapshot
+    assert "1x1\t3\t0.50 [0.50, 0.50]\t0.50 [0.50, 0.50]\t1.000 [1.000, 1.000]\tno difference shown" in ended.stdout
+    assert "1x1: --repeat 3 finds a difference of 5% in 9 of 10 comparisons; there were 3" in ended.stdout
+    assert nothing_left(versions)
+
+
+def test_uncommitted_changes_belong_to_the_project_s_folder(versions: Project) -> None:
+    versions.program("toys.ok", sleeping(0.1))
+    code, found = compared(versions, "after", ".", "--experiment", "tiny", "--repeat", "3")
+    assert (code, found["cells"][0]["verdict"]) == (0, "faster")
+    assert found["b"] == "."
+
+
+def test_two_definitions_are_compared_as_they_are_in_the_project(project: Project) -> None:
+    project.program("toys.ok", sleeping(0.3).replace("time.sleep(0.3)", "time.sleep(0.3 * args.seed)"))
+    files = [
+        project.define(name=name, args={"seed": seed}, matrix={"layout": layouts})
+        for name, seed, layouts in (("one", 1, ["1x1"]), ("two", 2, ["1x1", "1x2"]))
+    ]
+    code, found = compared(project, *map(str, files), "--repeat", "3")
+    (cell,) = found["cells"]
+    assert (code, cell["verdict"], cell["differs"]) == (1, "slower", ["seed differs: 1 and 2"]), cell
+
+
+def test_a_side_that_fails_is_exit_code_1_and_is_not_run_again(versions: Project) -> None:
+    versions.program("toys.ok", "raise SystemExit(3)\n")
+    code, found = compared(versions, "before", ".", "--experiment", "tiny", "--repeat", "3")
+    assert (code, found["cells"][0]["verdict"]) == (1, "not comparable")
+    assert len(versions.runs()) == 2
+
+
+@pytest.mark.real_processes
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_removes_the_worktrees_and_keeps_the_records(versions: Project, number: signal.Signals) -> None:
+    versions.program("toys.ok", sleeping(60))
+    git(versions.root, "commit", "-qam", "long")
+    process = versions.start("compare", "HEAD", "HEAD", "--experiment", "tiny")
+    until(versions.runs)
+    os.killpg(process.pid, number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert nothing_left(versions)
+    assert [versions.record(folder)["status"] for folder in versions.runs()] == ["interrupted"]
+
+
+def folders(tmp_path: Path, make: Make, factor: float = 1.0, **changes: Any) -> list[str]:
+    for name, times in (("old", 1.0), ("new", factor)):
+        for seconds in (10.0, 10.1, 9.9, 10.05):
+            make.run(tmp_path / name, seconds * times, **(changes if name == "new" else {}))
+    return [str(tmp_path / name) for name in ("old", "new")]
+
+
+@pytest.mark.parametrize(("factor", "verdict", "code"), [(1.2, "slower", 1), (0.8, "faster", 0), (1.0, "no diff", 0)])
+def test_two_folders_are_compared_as_they_are(
+    project: Project, tmp_path: Path, make: Make, factor: float, verdict: str, code: int
+) -> None:
+    found_code, found = compared(project, *folders(tmp_path, make, factor, code={"sources_sha256": "d" * 64}))
+    assert found_code == code
+    assert found["cells"][0]["verdict"].startswith(verdict)
+    assert found["cells"][0]["design"] == "independent"
+    assert len(found["cells"][0]["a"]["runs"]) == 4
+
+
+def test_folders_of_two_machines_are_not_comparable(project: Project, tmp_path: Path, make: Make) -> None:
+    words = folders(tmp_path, make, start={"device_name": "Other CPU"})
+    ended = project.runner("compare", *words)
+    assert ended.code == 4, ended.snapshot
+    assert "1x1: hardware differs: Toy CPU, 2 cores and Other CPU, 2 cores" in ended.stdout
+
+
+REFUSED = {
+    "nothing": (["nothing", "."], "nothing: neither a folder, a definition's file, nor a commit of"),
+    "an option": (["--experiment", "tiny", "--", "--output=x", "."], "--output=x: neither"),
+    "escapes": (["\x1b[31m", "."], "neither a folder"),
+    "a file that is not there": (["no.yaml", "."], "no.yaml"),
+    "a folder and a version": (["results", "."], "results is a folder of results, . is a project's folder"),
+    "no experiment": ([".", "."], "say what is run: --experiment, one of tiny"),
+    "another experiment": ([".", ".", "--experiment", "tine"], "did you mean 'tiny'"),
+    "no share": ([".", ".", "--experiment", "tiny", "--detect", "x"], "--detect x: write a difference"),
+    "a share of nothing": ([".", ".", "--experiment", "tiny", "--detect", "0%"], "--detect 0%: write a difference"),
+    "another layout of a folder": (["results", "results", "--layout", "1x2"], "--layout: is for versions that are run"),
+    "an empty folder": (["results/empty", "results"], "no runs in it"),
+    "an experiment that is not there": (["results", "results", "--experiment", "tony"], "no runs of 'tony'"),
+    "a target": ([".", ".", "--experiment", "tiny", "--on", "locl"], "no target 'locl'; did you mean 'local'?"),
+    "a commit elsewhere": (["HEAD", ".", "--experiment", "tiny", "--on", "compose"], "a commit is run on this machine"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_bad_request_is_one_line_and_nothing_is_run(
+    versions: Project, make: Make, words: list[str], said: str
+) -> None:
+    make.run(versions.results)
+    (versions.results / "empty").mkdir()
+    before = versions.written()
+    ended = versions.runner("compare", *words)
+    assert (ended.code, ended.stdout) == (2, ""), ended.snapshot
+    assert said in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert ended.stderr.isprintable() or ended.stderr.strip().isprintable()
+    assert versions.written() == before
+    assert nothing_left(versions)

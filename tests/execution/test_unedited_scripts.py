@@ -1,0 +1,185 @@
+"""Scripts that know nothing of the kit run from definitions; their stdout becomes records and rows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+SCRIPT = """
+import argparse, os, sys, time
+import helper
+
+parser = argparse.ArgumentParser()
+parser.add_argument("rounds", type=int)
+parser.add_argument("--say", default="done")
+parser.add_argument("--end", type=int, default=0)
+args = parser.parse_args()
+time.sleep(0.2)
+if os.environ["RANK"] == "0":
+    for number in range(1, args.rounds + 1):
+        print(f"round {number} of {args.rounds}: loss is {helper.loss(number)}")
+    print(f"took 61.5 s for {os.environ['WORLD_SIZE']} workers, hits 94.5 percent: {args.say}")
+print("CUDA:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")), file=sys.stderr)
+sys.exit(args.end)
+"""
+DIALECT = r"""
+name: rounds
+about: a program that counts rounds
+lines:
+  - pattern: '^round (?P<epoch>{int}) of (?P<epochs>{int}): loss is (?P<train_loss>{number})'
+    example: 'round 3 of 4: loss is 0.25'
+  - pattern: '^took (?P<wall>{number}) s for (?P<world_size>{int}) workers, hits (?P<accuracy>{number}) percent'
+    example: 'took 12.5 s for 2 workers, hits 94.5 percent: done'
+    units: {wall: s, accuracy: percent}
+  - pattern: 'percent: broken$'
+    example: 'took 12.5 s for 2 workers, hits 94.5 percent: broken'
+    says: failed
+"""
+PATH = "training code/train it.py"
+
+
+@pytest.fixture
+def own(project: Project) -> Project:
+    """A project with a script of its own outside of experiments/, and a dialect for it."""
+    folder = project.root / "training code"
+    folder.mkdir()
+    (project.root / PATH).write_text(SCRIPT)
+    (folder / "helper.py").write_text("def loss(number):\n    return 1 / number\n")
+    (project.root / "rounds.yaml").write_text(DIALECT.lstrip())
+    return project
+
+
+def define(project: Project, **changes: Any) -> None:
+    values = {"program": PATH, "dialect": "rounds.yaml", "args": {"rounds": 3}, "matrix": {"layout": ["1x2"]}}
+    project.define(**{**values, **changes})
+
+
+def run(project: Project, *words: str) -> dict[str, Any]:
+    project.runner("run", "tiny", "--device", "cpu", *words)
+    (path,) = (project.root / "results").glob("tiny/*/run.json")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_each_figure_carries_the_line_that_it_is_from(own: Project) -> None:
+    define(own, measure="stated_seconds")
+    record = run(own)
+    assert record["status"] == "completed", record["reason"]
+    found = {name: record["metrics"][name] for name in ("stated_seconds", "final_accuracy", "final_loss")}
+    assert found == {"stated_seconds": 61.5, "final_accuracy": 0.945, "final_loss": pytest.approx(1 / 3)}
+    assert record["sources"]["stated_seconds"] == record["sources"]["final_accuracy"] == "raw/node0-rank0.stdout:4"
+    assert record["sources"]["final_loss"] == "raw/node0-rank0.stdout:3"
+    assert record["sources"]["wall_seconds"] == "the runner's clock, from the launch to the end"
+    assert record["metrics"]["wall_seconds"] > 0.2
+    assert [one["epoch_num"] for one in record["epochs"]] == [1, 2, 3]
+    assert record["printed"]["world_size"]["value"] == 2
+    assert "doubts" not in record
+    [row] = json.loads(own.runner("summarize", "results", "--format", "json").stdout)
+    assert (row["seconds"], row["accuracy"]) == (61.5, 0.945)
+    assert row["sources"]["final_accuracy"].endswith("raw/node0-rank0.stdout:4")
+    table = own.runner("summarize", "results").stdout
+    assert "stated_seconds from" in table
+    assert "does not count its work" in table
+
+
+def test_the_runners_own_clock_is_the_time_if_the_definition_names_none(own: Project) -> None:
+    define(own)
+    record = run(own)
+    [row] = json.loads(own.runner("summarize", "results", "--format", "json").stdout)
+    assert row["measure"] == record["launch"]["measure"] == "wall_seconds"
+    assert row["seconds"] == record["metrics"]["wall_seconds"]
+
+
+def test_the_record_is_made_again_without_the_dialects_file(own: Project) -> None:
+    define(own)
+    before = run(own)
+    (own.root / "rounds.yaml").unlink()
+    (path,) = (own.root / "results").glob("tiny/*")
+    assert own.runner("collect", path).code == 0
+    assert json.loads((path / "run.json").read_text()) == before
+
+
+def test_a_change_of_what_the_script_imports_is_other_code(own: Project) -> None:
+    define(own)
+    first = run(own)["launch"]["code"]["sources_sha256"]
+    (own.root / "unrelated.py").write_text("x = 1")
+    (own.root / "training code" / "helper.py").write_text("def loss(number):\n    return 2 / number\n")
+    own.runner("run", "tiny", "--results", "others")
+    (path,) = (own.root / "others").glob("tiny/*/run.json")
+    assert json.loads(path.read_text())["launch"]["code"]["sources_sha256"] != first
+
+
+def test_gpus_are_hidden_from_a_script_that_shall_train_without(own: Project) -> None:
+    define(own)
+    run(own)
+    (path,) = (own.root / "results").glob("tiny/*/raw/node0-rank1.stderr")
+    assert "CUDA: ''" in path.read_text()
+
+
+def test_an_exit_code_is_a_failure_whatever_the_script_says(own: Project) -> None:
+    define(own, args={"rounds": 3, "end": 3})
+    record = run(own)
+    assert (record["status"], record["failure"]["exit_code"]) == ("failed", 3)
+
+
+def test_a_script_that_says_it_failed_has_failed_although_its_exit_code_is_0(own: Project) -> None:
+    define(own, args={"rounds": 3, "say": "broken"})
+    record = run(own)
+    assert record["status"] == "failed"
+    assert record["reason"] == "exit code 0, yet raw/node0-rank0.stdout:4 says that it failed"
+
+
+def test_a_world_size_that_was_not_started_is_a_doubt(own: Project) -> None:
+    (own.root / PATH).write_text(SCRIPT.replace("{os.environ['WORLD_SIZE']}", "16"))
+    define(own)
+    assert run(own)["doubts"] == ["raw/node0-rank0.stdout:4 says that 16 processes trained, and 2 were started"]
+
+
+def test_a_short_time_in_whole_seconds_is_a_doubt(own: Project) -> None:
+    (own.root / PATH).write_text(SCRIPT.replace("61.5", "4"))
+    define(own, measure="stated_seconds")
+    assert "whole seconds are too coarse" in run(own)["doubts"][0]
+
+
+def test_a_program_of_the_kit_that_prints_no_event_is_told_of_dialects(own: Project) -> None:
+    define(own, dialect=None)
+    record = run(own)
+    assert record["status"] == "incomplete"
+    assert "name one in its definition" in record["reason"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dialect": "keres"}, "no dialect 'keres' in docs/dialects.md; did you mean 'keras'?"),
+        ({"dialect": "../rounds.yaml"}, "a file of the project"),
+        ({"dialect": "nowhere.yaml"}, "nowhere.yaml: cannot be read: No such file or directory"),
+        ({"dialect": "broken.yaml"}, "broken.yaml:6: this pattern cannot be used"),
+        ({"measure": "train_seconds"}, "is one of wall_seconds, stated_seconds, span_seconds"),
+        ({"program": "../train.py"}, "program '../train.py' does not exist"),
+        ({"program": "nowhere/train.py"}, "program 'nowhere/train.py' does not exist"),
+        ({"args": {"rounds": 3, "sai": "x"}}, "takes no arg 'sai'; did you mean 'say'?"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_run_is_refused_at_its_line(own: Project, changes: dict[str, Any], said: str) -> None:
+    (own.root / "broken.yaml").write_text(DIALECT.replace("(?P<wall>", "(?P<wall").lstrip())
+    define(own, **changes)
+    done = own.runner("plan", "tiny")
+    assert done.code == 2
+    assert "tiny.yaml:" in done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_another_module_of_the_project_is_a_program_too(own: Project) -> None:
+    package = own.root / "ours"
+    package.mkdir()
+    (package / "train.py").write_text(SCRIPT.replace("import helper", "class helper:\n    loss = float"))
+    define(own, program="ours.train")
+    assert run(own)["launch"]["argv"][0][:3] == ["torchrun", "-m", "ours.train"]

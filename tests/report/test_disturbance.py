@@ -1,0 +1,130 @@
+"""What disturbed a run, by its record: others, throttling, swapping, and what is none of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.records.folder import RunFolder
+from runner.records.schema import RankFacts, Record
+from runner.report.disturbance import disturbances
+from runner.report.notes import notes
+from runner.report.run_summary import summary_of
+from runner.report.summarize import summarize
+from tests.support.projects import Project
+from tests.support.records import make_launch
+
+QUIET = {"cpu_percent": 92.2, "own_cpu_percent": 88.0, "swapped_bytes_per_second": 0.0}
+
+
+def record(*means: dict[str, Any], cores: Any = 2, machines: str = "aaaaaaaa") -> Record:
+    """A record of so many nodes with these mean figures, on machines named by letters."""
+    facts = [
+        RankFacts(rank=node, node=node, facts={"machine": machines[node], "machine_cores": cores})
+        for node in range(len(means))
+    ]
+    load = [{"node": node, "mean": mean} for node, mean in enumerate(means)]
+    return Record(launch=make_launch(), status="completed", ranks=facts, load=load)
+
+
+CASES: dict[str, tuple[dict[str, Any], int, list[str]]] = {
+    "a quiet run": ({}, 2, []),
+    "a loop beside one thread": (
+        {"cpu_percent": 89.0, "own_cpu_percent": 44.5}, 2, ["other processes took 0.89 of 2 cores"],
+    ),
+    "what the system takes of two cores": ({"cpu_percent": 96.0, "own_cpu_percent": 89.0}, 2, []),
+    "as much of sixteen": (
+        {"cpu_percent": 96.0, "own_cpu_percent": 89.0}, 16, ["other processes took 1.12 of 16 cores"],
+    ),
+    "others on cores that nobody needs": ({"cpu_percent": 50.0, "own_cpu_percent": 12.0}, 16, []),
+    "others where less than a core is left": (
+        {"cpu_percent": 95.0, "own_cpu_percent": 85.0}, 16, ["other processes took 1.60 of 16 cores"],
+    ),
+    "a hot processor": (
+        {"cpu_throttled_percent": 30.4}, 2, ["the CPU was throttled by its temperature 30% of the time"],
+    ),
+    "hot for a moment": ({"cpu_throttled_percent": 4.0, "gpu_throttled_percent": 5.0}, 2, []),
+    "hot GPUs": (
+        {"gpu_throttled_percent": 12.5}, 2, ["GPUs were throttled by temperature or power supply 12% of the time"],
+    ),
+    "others on the GPUs": ({"gpu_shared_percent": 100.0}, 2, ["other processes were on the GPUs 100% of the time"]),
+    "swapping": ({"swapped_bytes_per_second": 2.5e6}, 2, ["the machine swapped 2.5 MB/s"]),
+    "a page now and then": ({"swapped_bytes_per_second": 9e5}, 2, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "cores", "found"), CASES.values(), ids=CASES)
+def test_each_disturbance_is_named_with_its_figure(changes: dict[str, Any], cores: int, found: list[str]) -> None:
+    assert disturbances(record({**QUIET, **changes}, cores=cores)) == found
+
+
+def test_nodes_on_one_machine_are_not_others_to_each_other() -> None:
+    half = {"cpu_percent": 98.0, "own_cpu_percent": 48.0}
+    assert disturbances(record(half, half)) == []
+    assert disturbances(record(half, half, machines="ab")) == ["other processes took 1.00 of 2 cores"] * 2
+
+
+def test_a_run_that_did_not_report_its_own_share_is_taken_to_be_quiet() -> None:
+    assert disturbances(record({"cpu_percent": 100.0})) == []
+    assert disturbances(record({"cpu_percent": 100.0}, {**QUIET, "own_cpu_percent": 1.0})) == []
+    assert disturbances(record({**QUIET, "own_cpu_percent": 1.0}, cores=None)) == []
+    assert disturbances(record()) == []
+
+
+ODD = st.none() | st.booleans() | st.text(max_size=3) | st.floats() | st.integers() | st.lists(st.none(), max_size=1)
+
+
+@given(st.dictionaries(st.sampled_from(["cpu_percent", "own_cpu_percent", "swapped_bytes_per_second"]), ODD), ODD, ODD)
+def test_whatever_stands_in_a_record_does_no_harm(mean: dict[str, Any], cores: Any, node: Any) -> None:
+    made = record(mean, cores=cores)
+    made.load += [{"node": node, "mean": mean}, {"node": node, "mean": cores}, {}]
+    assert all(one.isprintable() for one in disturbances(made))
+
+
+@pytest.mark.real_processes
+def test_a_real_run_beside_busy_loops_is_disturbed_and_its_row_says_so(project: Project) -> None:
+    """A loop for every core, so that the run has to wait whatever else the machine does."""
+    project.define(program="toys.busy", matrix={"layout": ["1x2"]})
+    project.program("toys.busy", BUSY)
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        ended = project.runner("run", "tiny")
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    assert ended.code == 0, ended.snapshot
+    (what,) = summary_of(RunFolder(project.runs()[0]).read()).disturbed
+    assert what.startswith("other processes took ")
+    (table,) = summarize(project.results)[0]
+    assert [note for note in notes(table) if note.startswith(f"1x2: disturbed: {what} (")]
+
+
+BUSY = """
+    import time
+    from argparse import ArgumentParser
+
+    from trainkit.arguments import add_backend, program_parser
+    from trainkit.run import running
+
+
+    def main():
+        parser = program_parser(None)
+        add_backend(parser)
+        args = parser.parse_args()
+        with running("toys.busy", args) as run:
+            with run.phase("train") as phase:
+                while time.monotonic() - run.began < 2.5:
+                    pass
+            run.log.point("tracked_stats", {"train_seconds": phase.stop_clock()})
+
+
+    if __name__ == "__main__":
+        main()
+"""

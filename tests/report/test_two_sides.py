@@ -1,0 +1,240 @@
+"""Two versions -> verdicts: how often they err, on simulated times, and what may not be compared."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runner.report.run_summary import RunSummary
+from runner.report.two_sides import FASTER, NOT_COMPARABLE, SAME, SLOWER, Verdict, exit_code, judge
+from runner.report.verdicts import to_notes, to_rows
+from tests.report.test_compare import SAME as PROVENANCE
+from tests.report.test_compare import run
+
+COMPARISONS = 1000
+NOISE = 0.02
+DETECT = 0.05
+MOST_FALSE = 0.05 + 3 * math.sqrt(0.05 * 0.95 / COMPARISONS)
+"""5% and three standard errors of a share that was counted in 1,000 trials."""
+
+
+def side(name: str, seconds: list[float], *, made: bool = True, **changes: Any) -> list[RunSummary]:
+    """Runs of one side; those that were made for a comparison say so."""
+    label = {"side": ("c1", name, f"version {name}")} if made else {}
+    return [run(value, repeat=number, **{**label, **changes}) for number, value in enumerate(seconds, 1)]
+
+
+def one(a: list[RunSummary], b: list[RunSummary], detect: float = DETECT) -> Verdict:
+    (verdict,) = judge(a, b, detect)
+    return verdict
+
+
+Order = Callable[[int], str]
+
+
+def in_turn(repeats: int) -> str:
+    """AB BA AB BA ..."""
+    return "".join("AB" if number % 2 else "BA" for number in range(1, repeats + 1))
+
+
+def in_blocks(repeats: int) -> str:
+    """All of A, then all of B."""
+    return "A" * repeats + "B" * repeats
+
+
+def simulate(chance: random.Random, order: str, factor: float = 1.0, drift: float = 0.0) -> dict[str, list[float]]:
+    """Times of a session in which the machine gets slower by `drift` in all; B takes `factor` times as long."""
+    times: dict[str, list[float]] = {"A": [], "B": []}
+    for number, name in enumerate(order):
+        slower = drift * number / (len(order) - 1)
+        value = 10 * (factor if name == "B" else 1.0) * (1 + slower) * math.exp(chance.gauss(0, NOISE))
+        times[name].append(value)
+    return times
+
+
+def verdicts(order: Order, repeats: int, *, made: bool, factor: float = 1.0, drift: float = 0.0) -> list[str]:
+    """The verdicts of 1,000 comparisons."""
+    chance = random.Random(repeats)
+    found = []
+    for _ in range(COMPARISONS):
+        times = simulate(chance, order(repeats), factor, drift)
+        found.append(one(*(side(name, times[name], made=made) for name in "AB")).verdict)
+    return found
+
+
+def share_that_differs(found: list[str]) -> float:
+    return sum(verdict != SAME for verdict in found) / len(found)
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["made in turn", "made apart"])
+@pytest.mark.parametrize("repeats", [3, 5, 10])
+def test_a_thing_compared_with_itself_differs_once_in_twenty_at_most(repeats: int, made: bool) -> None:  # noqa: FBT001
+    assert share_that_differs(verdicts(in_turn, repeats, made=made)) <= MOST_FALSE
+
+
+@pytest.mark.parametrize("repeats", [3, 5, 6, 10])
+def test_a_drift_of_the_machine_makes_no_false_alarms_in_turn_and_many_in_blocks(repeats: int) -> None:
+    assert share_that_differs(verdicts(in_turn, repeats, made=True, drift=0.08)) <= MOST_FALSE
+    assert share_that_differs(verdicts(in_blocks, repeats, made=False, drift=0.08)) > 0.3
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.08])
+@pytest.mark.parametrize("pilot", [3, 6])
+def test_a_slow_down_is_found_at_the_repeats_that_are_proposed(pilot: int, drift: float) -> None:
+    """The proposal comes from a comparison of its own, as for a person who then runs it again."""
+    chance = random.Random(3)
+    found, proposals = 0, []
+    for _ in range(COMPARISONS):
+        first = simulate(chance, in_turn(pilot), drift=drift)
+        proposed = one(side("A", first["A"]), side("B", first["B"])).proposed
+        assert proposed is not None
+        proposals.append(proposed)
+        again = simulate(chance, in_turn(proposed), 1 + DETECT, drift)
+        found += one(side("A", again["A"]), side("B", again["B"])).verdict == SLOWER
+    assert found / COMPARISONS >= 0.9
+    assert sorted(proposals)[COMPARISONS // 2] < (60 if pilot == 3 else 15)  # and it is no number that finds anything
+
+
+def test_several_cells_of_one_thing_seldom_differ_in_any() -> None:
+    chance = random.Random(11)
+    layouts = [("1x1", 1), ("1x2", 2), ("1x4", 4), ("2x2", 4), ("2x4", 8)]
+    false = 0
+    for _ in range(COMPARISONS):
+        sides: dict[str, list[RunSummary]] = {"A": [], "B": []}
+        for layout, processes in layouts:
+            for name, times in simulate(chance, in_turn(5)).items():
+                sides[name] += side(name, times, layout=layout, processes=processes)
+        false += any(verdict.verdict != SAME for verdict in judge(sides["A"], sides["B"], DETECT))
+    assert false / COMPARISONS <= MOST_FALSE
+
+
+STEADY = [10.0, 10.05, 9.95, 10.02]
+SLOW = [value * factor for value, factor in zip(STEADY, (1.2, 1.21, 1.19, 1.2), strict=True)]
+
+
+def test_each_verdict_has_its_exit_code() -> None:
+    slower = one(side("A", STEADY), side("B", SLOW))
+    assert (slower.verdict, slower.why, exit_code([slower])) == (SLOWER, None, 1)
+    assert slower.ratio is not None
+    assert slower.ratio.value == pytest.approx(1.2, rel=0.01)
+    faster = one(side("A", SLOW), side("B", STEADY))
+    assert (faster.verdict, exit_code([faster])) == (FASTER, 0)
+    same = one(side("A", STEADY), side("B", STEADY[::-1]))
+    assert (same.verdict, same.decided, exit_code([same])) == (SAME, True, 0)
+    wide = one(side("A", [9.0, 10.0, 11.0]), side("B", [11.0, 9.0, 10.0]))
+    assert (wide.verdict, wide.decided, exit_code([wide])) == (SAME, False, 4)
+    assert wide.why == "too few repeats: 5% more or less time is not excluded"
+    assert exit_code([faster, wide, slower]) == 1
+    assert exit_code([faster, wide]) == 4
+
+
+def test_whether_no_difference_is_enough_depends_on_the_difference_that_was_asked_for() -> None:
+    sides = side("A", STEADY), side("B", STEADY[::-1])
+    assert one(*sides, 0.05).decided
+    strict = one(*sides, 0.001)
+    assert not strict.decided
+    assert strict.proposed is not None
+    assert strict.proposed > 100
+    assert (one(*sides, 0.05).proposed or 0) < 10
+
+
+def test_two_repeats_are_no_verdict_however_far_apart() -> None:
+    few = one(side("A", STEADY[:2]), side("B", SLOW[:2]))
+    assert (few.verdict, few.why, exit_code([few])) == (SAME, "n = 2, needs 3 on both sides", 4)
+    assert few.proposed is not None
+    single = one(side("A", STEADY[:1]), side("B", SLOW[:1]))
+    assert (single.verdict, single.proposed) == (SAME, None)
+
+
+def test_runs_made_in_turn_are_compared_in_pairs_and_others_are_not() -> None:
+    drifting = [10.0, 11.0, 12.0, 13.0]
+    slower = [value * 1.02 * (1 + (-1) ** number * 1e-3) for number, value in enumerate(drifting)]
+    assert one(side("A", drifting), side("B", slower)).verdict == SLOWER
+    assert one(side("A", drifting, made=False), side("B", slower, made=False)).verdict == SAME
+    other = side("B", slower, side=("c2", "B", "version B"))
+    assert one(side("A", drifting), other).verdict == SAME  # of another comparison
+
+
+def changed(name: str, **changes: Any) -> list[RunSummary]:
+    return side(name, STEADY, made=False, **changes)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "other hardware": ({"hardware": "B"}, "hardware differs: Toy CPU, 8 cores and B"),
+    "another target": ({"target": "compose"}, "target differs: local and compose"),
+    "another argument": ({"args": {"epochs": 2}}, "epochs differs: 1 and 2"),
+    "another measure": ({"measure": "total_seconds"}, "measure differs: train_seconds and total_seconds"),
+    "another program": ({"program": "toys.b"}, "program differs: toys.ok and toys.b"),
+    "other data": ({"same": {**PROVENANCE, "data": "e"}}, "data differs: d and e"),
+    "other threads": ({"same": {**PROVENANCE, "threads per process": "2"}}, "threads per process differs: 1 and 2"),
+    "less work": ({"trained_samples": 900}, "trained samples differs: 1,000 and 900"),
+    "worse accuracy": ({"accuracy": 0.8}, "accuracy differs: 80.00% against 95.00%"),
+    "a doubt": ({"doubts": ["a clock that runs backwards"], "path": "x"}, "doubtful: a clock that runs backwards (x)"),
+    "a disturbance": ({"disturbed": ["the machine swapped 9.0 MB/s"]},
+                      "disturbed: the machine swapped 9.0 MB/s during 1x1 repeat 1"),
+    "a failure": ({"status": "failed"}, "4 of 4 runs of B not complete"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_like_the_other_is_not_comparable(changes: dict[str, Any], why: str) -> None:
+    found = one(changed("A"), changed("B", **changes))
+    assert (found.verdict, found.why, exit_code([found])) == (NOT_COMPARABLE, why, 4)
+
+
+def test_versions_may_differ_in_what_makes_them_versions() -> None:
+    found = one(changed("A"), changed("B", same={**PROVENANCE, "code": "x", "torch": "2.4"}))
+    assert found.verdict == SAME
+    assert found.differs == ("code differs: c and x", "torch differs: 2.3.1 and 2.4")
+    assert "between A and B: torch differs: 2.3.1 and 2.4" in to_notes([found], DETECT)
+
+
+def test_two_definitions_may_differ_in_their_arguments_if_they_do_the_same_work() -> None:
+    found = one(side("A", STEADY), side("B", SLOW, args={"epochs": 1, "workers": 2}))
+    assert (found.verdict, found.differs) == (SLOWER, ("workers differs: none and 2",))
+    assert one(side("A", STEADY), side("B", SLOW, trained_samples=500)).verdict == NOT_COMPARABLE
+
+
+def test_a_side_that_mixes_versions_is_not_comparable() -> None:
+    mixed = changed("B")[:-1] + changed("B", same={**PROVENANCE, "code": "x"})[-1:]
+    assert one(changed("A"), mixed).why == "within B: code differs: c and x"
+
+
+def test_what_disturbs_both_sides_alike_is_noted_and_does_not_refuse() -> None:
+    found = one(side("A", STEADY), side("B", SLOW, disturbed=["other processes took 0.40 of 2 cores"]))
+    assert found.verdict == SLOWER
+    assert any("disturbed: other processes took 0.40 of 2 cores" in note for note in to_notes([found], DETECT))
+
+
+def test_a_cell_that_one_side_lacks_is_named_and_open_only_if_b_lost_it() -> None:
+    more = side("A", STEADY, layout="1x2", processes=2)
+    a, b = side("A", STEADY), side("B", STEADY[::-1])
+    lost = judge(a + more, b, DETECT)
+    assert [(found.name, found.verdict, found.why) for found in lost] == [
+        ("1x1", SAME, None),
+        ("1x2", NOT_COMPARABLE, "only in A"),
+    ]
+    assert exit_code(lost) == 4
+    new = judge(b, a + more, DETECT)
+    assert [found.why for found in new] == [None, "only in B"]
+    assert exit_code(new) == 0
+
+
+def test_several_experiments_are_matched_by_their_names_and_one_by_its_cells() -> None:
+    both = [*changed("A"), *changed("A", experiment="other")]
+    assert [found.name for found in judge(both, both, DETECT)] == ["other 1x1", "tiny 1x1"]
+    assert [found.name for found in judge(changed("A"), changed("B", experiment="other"), DETECT)] == ["1x1"]
+
+
+def test_rows_have_a_column_for_each_side_and_the_ratio() -> None:
+    found = judge(side("A", STEADY), side("B", SLOW), DETECT)
+    head, row = to_rows(found)
+    assert head == ("cell", "n", "A train seconds [95%]", "B train seconds [95%]", "B / A [95%]", "verdict")
+    assert row[:2] == ("1x1", "4")
+    assert row[4].startswith("1.200 [")
+    assert row[5] == "slower"
+    assert to_notes(found, DETECT)[-1].startswith("1x1: --repeat ")
