@@ -35,8 +35,13 @@ def limit(row: Row) -> str | None:
 
 
 def _devices_of_their_own(row: Row) -> bool:
-    """Whether no two processes share a core, and no CPU stands in for several devices: else that explains a loss."""
+    """Whether no two processes share a core, nothing else took it, and no CPU stands in for several devices.
+
+    Else that explains a loss.
+    """
     run = row.first
+    if any(one.disturbed for one in (*row.complete, *(row.baseline.complete if row.baseline else ()))):
+        return False
     return run.device != "cpu" or (run.processes <= run.cores and run.processes == Layout.parse(run.layout).world_size)
 
 

@@ -34,6 +34,7 @@ def block(alone: dict[str, Any], two: dict[str, Any]) -> Block:
         ({"mfu": 0.3}, {"mfu": 0.28}, [None, None]),
         ({"mfu": 0.3}, {"mfu": 0.2}, [None, "communication"]),
         ({"mfu": 0.6}, {"mfu": 0.4, "cores": 1}, ["compute", None]),
+        ({"mfu": 0.6}, {"mfu": 0.4, "disturbed": ["other processes took 1.2 of 2 cores"]}, ["compute", None]),
         ({}, {"mfu": 0.4}, [None, None]),
         ({}, {}, [None, None]),
         ({"mfu": 0.6, "input_share": 0.3}, {"mfu": 0.2, "input_share": 0.5}, ["input", "input"]),
