@@ -11,7 +11,7 @@ FAST = $(addprefix tests/,core definitions records report targets test_rooms.py 
 export TORCH_CPU ?=
 export RESULTS ?= results
 
-.PHONY: run test check test-real test-cluster lint bench picture gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: run test check test-real test-cluster lint bench picture page gpu-check data kubernetes report mlflow lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
@@ -23,10 +23,10 @@ test: lint ## every check; tests that need an engine, a cluster, real data or ML
 check: lint ## what takes less than a minute, for the way of working: style, types, and the tests that train nothing
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not real_processes" $(FAST)
 
-REAL ?= engine or cluster or mnist or bert or mlflow
-test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, real data or MLflow; none may be left out
-	KIT_REQUIRE="engine cluster mnist bert mlflow" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
-	KIT_REQUIRE="engine cluster mnist bert mlflow" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
+REAL ?= engine or cluster or browser or mlflow or mnist or bert
+test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, a browser, MLflow or real data; none may be left out
+	KIT_REQUIRE="engine cluster browser mlflow mnist bert" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
+	KIT_REQUIRE="engine cluster browser mlflow mnist bert" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
 
 test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names; KIT_LOAD brings images to it
 	KIT_REQUIRE=cluster $(BIN)/python -m pytest -n 4 --dist loadgroup -m "cluster and not alone"
@@ -42,6 +42,9 @@ bench: $(VENV)/.develop ## measure what the kit promises about its own cost, in 
 
 picture: $(VENV)/.runtime ## draw docs/quickstart.svg, the picture of the README, of the runs in results/
 	$(BIN)/python -m bench.picture "$$RESULTS" quickstart
+
+page: $(VENV)/.develop ## make docs/report/, the page of the README, of the runs in results/
+	$(BIN)/python -m bench.page "$$RESULTS"
 
 gpu-check: ## the programs at real sizes on this machine's GPUs; needs no set-up, only a Python with torch and transformers
 	@$(PYTHON) -c 'import sys; from importlib.util import find_spec; lacks = [name for name in ("torch", "transformers") if not find_spec(name)]; sys.exit("error: this Python lacks " + " and ".join(lacks) + ": name one that has them: make gpu-check PYTHON=..." if lacks else 0)'

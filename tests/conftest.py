@@ -14,6 +14,7 @@ from runner.core.errors import RequestError
 from runner.targets.compose.base_images import NAMES, read_lock
 from runner.targets.compose.engine import check_compose, reach
 from runner.targets.kubernetes.client import PATHS, Cluster, ClusterError
+from tests.support import browser
 from tests.support.fork_server import ForkServer
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -106,8 +107,14 @@ def missing_for_mlflow_tests() -> str | None:
     return None if find_spec("mlflow") else "the package mlflow is not installed: make mlflow"
 
 
+def missing_for_browser_tests() -> str | None:
+    """Look for a browser."""
+    return None if browser.find() else "there is no browser: on Debian, install the package chromium"
+
+
 NEEDS = {
     "mlflow": ("the export to MLflow", missing_for_mlflow_tests),
+    "browser": ("pages in a browser", missing_for_browser_tests),
     "engine": ("containers", missing_for_engine_tests),
     "cluster": ("a cluster", missing_for_cluster_tests),
 }

@@ -232,6 +232,20 @@ def test_the_picture_shows_the_table_that_the_readme_has_as_text() -> None:
     assert 'url("http' not in drawn
 
 
+def test_the_report_of_the_readme_is_one_small_file_that_says_what_the_pictures_are_said_to_show() -> None:
+    page = (ROOT / "docs" / "report" / "report.html").read_bytes()
+    assert len(page) < 1_000_000
+    text = page.decode()
+    assert not re.findall(r"(?<![\w.])/(?:home|root|tmp|work)/", text), "no path of the machine that made it"
+    assert "<script" not in text
+    captions = {html.unescape(one) for one in re.findall(r"<figcaption>(.*?)</figcaption>", text)}
+    pictures = re.findall(r"(?m)^!\[(.+)\]\(docs/report/([\w-]+\.svg)\)$", TEXTS["README.md"])
+    assert len(pictures) == 2
+    for said, name in pictures:
+        assert said in captions, said
+        assert (ROOT / "docs" / "report" / name).read_text("utf-8").startswith("<?xml")
+
+
 def test_every_promise_about_input_from_others_names_a_test_that_exists() -> None:
     rows = [row.strip("|").split("|") for row in TEXTS["docs/security.md"].splitlines() if row.startswith("| ")][1:]
     assert len(rows) > 10

@@ -26,6 +26,9 @@ ONLY_IN = {
     "docker": "runner.targets.compose",
     "markdown_it": "runner.audit.markdown",
     "kubernetes": "runner.targets.kubernetes",
+    "matplotlib": "runner.report.page",
+    "jinja2": "runner.report.page",
+    "markupsafe": "runner.report.page",
     "mlflow": "runner.report.export.mlflow_store",
     "tensorboard": "runner.report.export.tensorboard_files",
 }
@@ -71,6 +74,7 @@ ELSEWHERE = {
     "runner.execution.room": "a file without a name, which holds room for a record",
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
     "runner.report.cache": "the cache in the user's cache folder",
+    "runner.report.page.files": "the page and its plots, where a person wants them",
     "runner.report.export.tensorboard_files": "the folder that an export names",
     "runner.targets.committed_files": "compose/, k8s/ and the Dockerfile",
     "runner.targets.compose.base_images": "image.lock",
@@ -257,7 +261,7 @@ def test_help_loads_no_target_and_nothing_heavy(project: Project) -> None:
 def test_no_command_loads_what_trains(finished: Project) -> None:
     for words in (["list"], ["plan", "tiny"], ["run", "tiny", "--dry-run"], ["summarize"], ["collect", "nowhere"]):
         loaded = modules_of(*words, project=finished)
-        assert not loaded & {"torch", "torchvision", "numpy", "docker", "kubernetes", "scipy"}
+        assert not loaded & {"torch", "torchvision", "numpy", "docker", "kubernetes", "scipy", "matplotlib", "jinja2"}
 
 
 def test_what_a_local_launch_spec_asks_for_is_all_in_it(project: Project) -> None:

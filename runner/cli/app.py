@@ -20,6 +20,7 @@ from runner.cli.node import node
 from runner.cli.plan import plan
 from runner.cli.prepare import PASS_ON, prepare
 from runner.cli.render import render
+from runner.cli.report import report
 from runner.cli.run import run
 from runner.cli.schema import schema
 from runner.cli.summarize import summarize
@@ -35,6 +36,7 @@ app.command("list")(list_)
 app.command()(plan)
 app.command()(run)
 app.command()(summarize)
+app.command()(report)
 app.command()(compare)
 app.command()(audit)
 app.command(context_settings=PASS_ON)(prepare)

@@ -125,7 +125,7 @@ def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
         require_experiment(folder, experiment, {run.experiment for run in runs})
     found = [run for run in runs if experiment in (None, run.experiment)]
     if not found:
-        msg = f"{folder}: no runs in it"
+        msg = f"{folder}: no runs in it; name results/ or the folder of an experiment in it"
         raise RequestError(msg)
     return found
 

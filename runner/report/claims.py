@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 _LONGEST_VALUE = 24
 
 
-def refusal(cell: CellRuns, base: CellRuns | None) -> str | None:
-    """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may."""
+def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = None) -> str | None:
+    """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may.
+
+    Args:
+        cell: the cell.
+        base: its baseline, if there is one.
+        elsewhere: the same cell as the baseline, of runs that were made in another way.
+    """
     run = cell.first
     if run.target == "replay":
         return "replayed, not measured here"
@@ -31,8 +37,7 @@ def refusal(cell: CellRuns, base: CellRuns | None) -> str | None:
     if base is cell:
         return "the baseline"
     if base is None or not base.complete:
-        missing = "no one-process run on the same hardware to compare with"
-        return "heterogeneous devices have no baseline" if run.heterogeneous else missing
+        return "heterogeneous devices have no baseline" if run.heterogeneous else _no_baseline(run, elsewhere)
     runs = [*cell.complete, *base.complete]
     return (
         _doubtful(cell, base)
@@ -52,6 +57,14 @@ def not_shown(speedup: Estimate | None, adjusted_p: float | None) -> str | None:
     if speedup.low <= 1 <= speedup.high:
         return "the interval includes 1"
     return f"p = {adjusted_p:.2g} among all rows (Holm)" if adjusted_p >= SIGNIFICANT else None
+
+
+def _no_baseline(run: RunSummary, elsewhere: CellRuns | None) -> str:
+    """Say what keeps a cell without a baseline from one that there is."""
+    differ = settings_differ([run, elsewhere.first]) if elsewhere else []
+    if not differ:
+        return "no one-process run on the same hardware to compare with"
+    return f"no one-process run like it: {'; '.join(differ)}"
 
 
 def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
@@ -93,6 +106,17 @@ def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str |
     names = [name for name in first if name not in ignored]
     found = [two_values(name, [run.same.get(name, "") for run in runs]) for name in names]
     return "; ".join(one for one in found if one) or None
+
+
+def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) -> list[str]:
+    """Return what differs in where runs were made and what they were told to do, each with two values."""
+    fields = {name: [str(getattr(run, name)) for run in runs] for name in ("target", "hardware", "scaling", "measure")}
+    if "program" not in may_differ:
+        fields["program"] = [run.program for run in runs]
+    if "args" not in may_differ:
+        for arg in dict.fromkeys(arg for run in runs for arg in run.args):
+            fields[arg] = [str(run.args.get(arg, "none")) for run in runs]
+    return [found for name, values in fields.items() if (found := two_values(name, values))]
 
 
 def _work_differs(runs: list[RunSummary]) -> str | None:

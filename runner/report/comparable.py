@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.report.claims import accuracy_differs, differing, disturbed, total_work_differs, two_values
+from runner.report.claims import (
+    accuracy_differs,
+    differing,
+    disturbed,
+    settings_differ,
+    total_work_differs,
+    two_values,
+)
 
 if TYPE_CHECKING:
     from runner.report.rows import CellRuns
-    from runner.report.run_summary import RunSummary
 
 VERSIONS = ("code", "image", "torch", "NCCL", "Python")
 """What versions may differ in: it is what is compared."""
@@ -31,7 +37,7 @@ def not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
         next(doubtful, None)
         or _incomplete(a, b)
         or _within(a, b)
-        or "; ".join(_settings(runs, may_differ))
+        or "; ".join(settings_differ(runs, may_differ))
         or differing(runs, may_differ)
         or total_work_differs(runs)
         or accuracy_differs(b, a)
@@ -43,7 +49,7 @@ def differences(a: CellRuns, b: CellRuns) -> list[str]:
     """Return what differs between the sides, each with the value of A and that of B; it is what is compared."""
     runs = [a.complete[0], b.complete[0]]
     same = [two_values(name, [run.same.get(name, "") for run in runs]) for name in runs[0].same]
-    return [*_settings(runs), *(one for one in same if one)]
+    return [*settings_differ(runs), *(one for one in same if one)]
 
 
 def _incomplete(a: CellRuns, b: CellRuns) -> str | None:
@@ -58,14 +64,3 @@ def _within(a: CellRuns, b: CellRuns) -> str | None:
         if wrong := differing(list(side.complete)):
             return f"within {name}: {wrong}"
     return None
-
-
-def _settings(runs: list[RunSummary], may_differ: tuple[str, ...] = ()) -> list[str]:
-    """Return what differs in where the runs were made and what they were told to do."""
-    fields = {name: [str(getattr(run, name)) for run in runs] for name in ("target", "hardware", "scaling", "measure")}
-    if "program" not in may_differ:
-        fields["program"] = [run.program for run in runs]
-    if "args" not in may_differ:
-        for arg in dict.fromkeys(arg for run in runs for arg in run.args):
-            fields[arg] = [str(run.args.get(arg, "none")) for run in runs]
-    return [found for name, values in fields.items() if (found := two_values(name, values))]

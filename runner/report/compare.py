@@ -35,7 +35,9 @@ def compare(
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         groups[block_key(run)][key_of([run.layout, run.axes])].append(run)
-    return [_block([cell_runs(own) for own in cells.values()], definition_of) for _, cells in sorted(groups.items())]
+    blocks = [[cell_runs(own) for own in cells.values()] for _, cells in sorted(groups.items())]
+    everywhere = _Everywhere(blocks)
+    return [_block(cells, definition_of, everywhere) for cells in blocks]
 
 
 def block_key(run: RunSummary) -> BlockKey:
@@ -44,11 +46,15 @@ def block_key(run: RunSummary) -> BlockKey:
     return (*place, run.scaling, run.measure, key_of(run.args), _common_program(run), run.side or ())
 
 
-def _block(cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str, Any]]) -> Block:
+def _block(
+    cells: list[CellRuns],
+    definition_of: Callable[[RunSummary], dict[str, Any]],
+    everywhere: _Everywhere,
+) -> Block:
     newest = max((run for cell in cells for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
     by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
-    against = [_Against(cell, by_cell, definition) for cell in sorted(cells, key=_order)]
+    against = [_Against(cell, by_cell, definition, everywhere) for cell in sorted(cells, key=_order)]
     # What is refused for another reason is not tested, so it makes it no harder for the other rows.
     tested = [one for one in against if one.why_not is None and one.difference]
     values = [one.difference.p if one.difference else None for one in tested]
@@ -57,17 +63,44 @@ def _block(cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str
     return Block(tuple(_row(one, adjusted_p.get(id(one)), definition) for one in against), definition)
 
 
+class _Everywhere:
+    """The complete cells of all blocks, to say why a cell has no baseline in its own."""
+
+    def __init__(self, blocks: list[list[CellRuns]]) -> None:
+        self._blocks = blocks
+        self._cells: dict[tuple[str, bytes], CellRuns] | None = None
+
+    def find(self, run: RunSummary, changes: dict[str, Any]) -> CellRuns | None:
+        """Return a cell of the run's experiment whose runs lie in the same folder, and which has these axes."""
+        if self._cells is None:
+            self._cells = {}
+            for cell in (cell for cells in self._blocks for cell in cells if cell.complete):
+                self._cells.setdefault(self._place(cell.first, {}), cell)
+        return self._cells.get(self._place(run, changes))
+
+    def _place(self, run: RunSummary, changes: dict[str, Any]) -> tuple[str, bytes]:
+        return f"{run.path.rpartition('/')[0]} {run.experiment}", _cell_key(run, changes)
+
+
 class _Against:
     """A cell, its baseline, the difference between the two, and what forbids a claim whatever that is."""
 
-    def __init__(self, cell: CellRuns, by_cell: dict[bytes, CellRuns], definition: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        cell: CellRuns,
+        by_cell: dict[bytes, CellRuns],
+        definition: dict[str, Any],
+        everywhere: _Everywhere,
+    ) -> None:
         # The one-process row with the same axes, or the cell that the definition declares.
-        self.base = by_cell.get(_cell_key(cell.first, {"layout": "1x1", **(definition.get("baseline") or {})}))
+        changes = {"layout": "1x1", **(definition.get("baseline") or {})}
+        self.base = by_cell.get(_cell_key(cell.first, changes))
         self.cell = cell
         self.difference: Difference | None = None
         if self.base and self.base is not cell and self.base.seconds and cell.seconds:
             self.difference = welch(_per_work(self.base, self.base), _per_work(cell, self.base))
-        self.why_not = refusal(cell, self.base)
+        there = self.base is not None and bool(self.base.complete)
+        self.why_not = refusal(cell, self.base, None if there else everywhere.find(cell.first, changes))
 
 
 def _row(one: _Against, adjusted_p: float | None, definition: dict[str, Any]) -> Row:

@@ -106,8 +106,7 @@ def _difference(pair: Pair) -> tuple[str | None, Difference | None]:
     """Return why a cell cannot be compared, or the logarithm of B's time over A's."""
     if not pair.a or not pair.b:
         return f"only in {'A' if pair.a else 'B'}", None
-    made = bool(pair.a.first.side) and bool(pair.b.first.side)
-    if why := not_comparable(pair.a, pair.b, made=made):
+    if why := not_comparable(pair.a, pair.b, made=pair.in_pairs):
         return why, None
     # In the order of the repeats, which is that of the pairs.
     times = [

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from runner.report.two_sides import Verdict
 
 _FOUR_DIGITS = 1000
+_MANY_DIGITS = 1e7
 
 
 def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
@@ -35,14 +36,26 @@ def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     if tested > 1:
         found.append(f"{tested} cells are compared, so each verdict holds after Holm's correction")
     found += [f"between A and B: {what}" for what in dict.fromkeys(what for one in verdicts for what in one.differs)]
-    for one in verdicts:
-        for side in (one.a, one.b):
-            for run in side.runs if side else ():
-                if run.disturbed:
-                    found.append(f"{one.name}: disturbed: {'; '.join(run.disturbed)} ({run.path})")
-                if run.status != "completed":
-                    found.append(f"{one.name}: {run.status}: {run.reason or 'no reason known'} ({run.path})")
+    found += [
+        note for one in verdicts for name, side in (("A", one.a), ("B", one.b)) for note in _runs(one, name, side)
+    ]
     return [*found, *(_proposal(one, detect) for one in verdicts if one.ratio and one.ratio.low is not None)]
+
+
+def _runs(one: Verdict, name: str, side: CellRuns | None) -> list[str]:
+    """Say which runs of a side are not complete, and how many were disturbed."""
+    if side is None:
+        return []
+    found = [
+        f"{one.name}: {name}: {run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})"
+        for run in side.runs
+        if run.status != "completed"
+    ]
+    disturbed = [run for run in side.runs if run.disturbed]
+    if disturbed:
+        first = f"{'; '.join(disturbed[0].disturbed)} ({disturbed[0].path})"
+        found.append(f"{one.name}: {name}: {len(disturbed)} of {len(side.runs)} runs disturbed, the first: {first}")
+    return found
 
 
 def _proposal(one: Verdict, detect: float) -> str:
@@ -102,6 +115,9 @@ def _estimate(estimate: Estimate | None, least: int = 0) -> str:
     if estimate is None:
         return ""
     digits = max(least, decimals(estimate.value) if estimate.value < _FOUR_DIGITS else 0)
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.{digits}f}"
-    return f"{estimate.value:.{digits}f} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
+    words = [
+        f"{value:.3g}" if value >= _MANY_DIGITS else f"{value:.{digits}f}"
+        for value in (estimate.value, estimate.low, estimate.high)
+        if value is not None
+    ]
+    return f"{words[0]} [{words[1]}, {words[2]}]" if len(words) == 3 else words[0]  # noqa: PLR2004 - value, low and high

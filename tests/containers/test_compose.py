@@ -14,6 +14,8 @@ from tests.support.containers import docker, name_of_its_own
 from tests.support.launches import run_once
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.containers import Images
     from tests.support.projects import Project
 
@@ -125,3 +127,29 @@ def test_a_kept_request_can_be_started_again(project: Project) -> None:
     docker(*words, "down")
     again = next(folder.glob("raw/node0/*/attempt_0/0/stdout.log"))
     assert '"run_stop"' in again.read_text()
+
+
+def test_two_images_are_compared_as_they_are(project: Project, image: Images, tmp_path: Path) -> None:
+    other = f"{name_of_its_own('other')}:1"
+    changed = "echo '# another program' >> /workspace/experiments/toy/ddp.py"
+    (tmp_path / "Dockerfile").write_text(f"FROM {image.cpu}\nUSER 0\nRUN {changed}\n")
+    docker("build", "--quiet", "--tag", other, ".", cwd=tmp_path)
+    choices = ["--experiment", "toy", "--on", "compose", "--layout", "1x1", "--device", "cpu", "--repeat", "1"]
+    try:
+        done = project.runner("compare", image.cpu, other, *choices, "--json", within=400)
+    finally:
+        docker("image", "rm", other)
+    assert done.code == 4, done.snapshot
+    (cell,) = json.loads(done.stdout)["cells"]
+    assert [what.partition(" differs")[0] for what in cell["differs"]] == ["image", "code"]
+    named = {
+        record["launch"]["side"]["name"]: record["launch"]["image"]["name"]
+        for record in map(project.record, project.runs("toy"))
+    }
+    assert named == {"A": image.cpu, "B": other}
+
+
+def test_an_image_that_is_named_and_not_there_is_refused(project: Project) -> None:
+    done = project.runner("run", "toy", "--on", "compose", "--device", "cpu", "--with", "image=kit-test-nowhere:1")
+    assert done.code == 2
+    assert done.stderr == "error: the image kit-test-nowhere:1 is not there: docker pull kit-test-nowhere:1\n"

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from runner.execution.signals import Interrupts
+from runner.execution.worktrees import worktrees
 from runner.report.summarize import summarize
 from tests.support.launches import until
 from tests.support.projects import OK, Project
@@ -111,6 +113,20 @@ def test_two_definitions_are_compared_as_they_are_in_the_project(project: Projec
     code, found = compared(project, *map(str, files), "--repeat", "3")
     (cell,) = found["cells"]
     assert (code, cell["verdict"], cell["differs"]) == (1, "slower", ["seed differs: 1 and 2"]), cell
+
+
+def test_a_commit_finds_the_data_of_the_checkout_and_leaves_it_there(versions: Project) -> None:
+    data = versions.root / "data" / "set" / "x"
+    data.parent.mkdir(parents=True)
+    data.write_text("prepared")
+    with worktrees(versions.root, Interrupts()) as trees:
+        project = trees.add("0", "before")
+        assert project.name == versions.root.name
+        assert (project / "data" / "set" / "x").read_text() == "prepared"
+        assert "time.sleep(0.4)" in (project / "experiments" / "toys" / "ok.py").read_text()
+    assert not project.exists()
+    assert data.read_text() == "prepared"
+    assert nothing_left(versions)
 
 
 def test_a_side_that_fails_is_exit_code_1_and_is_not_run_again(versions: Project) -> None:

@@ -252,19 +252,30 @@ def test_heterogeneous_devices_have_no_baseline() -> None:
     assert found.claimed == "heterogeneous devices have no baseline"
 
 
-def test_runs_on_other_hardware_with_other_args_or_on_another_target_are_not_compared() -> None:
-    for changes in (
-        {"hardware": "B"},
-        {"args": {"epochs": 2}},
-        {"target": "compose"},
-        {"scaling": "weak"},
-        {"program": "toys.x"},
-    ):
-        blocks = compare(base() + pair(**changes))
-        assert len(blocks) == 2, changes
-        assert [one.rows[-1].claimed for one in blocks if one.rows[-1].first.layout == "1x2"] == [
-            "no one-process run on the same hardware to compare with"
-        ]
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"hardware": "B"}, "hardware differs: B and Toy CPU, 8 cores"),
+        ({"args": {"epochs": 2}}, "epochs differs: 2 and 1"),
+        ({"args": {"epochs": 2, "lr": 0.1}}, "epochs differs: 2 and 1; lr differs: 0.1 and none"),
+        ({"target": "compose"}, "target differs: compose and local"),
+        ({"scaling": "weak"}, "scaling differs: weak and strong"),
+        ({"measure": "total_seconds"}, "measure differs: total_seconds and train_seconds"),
+        ({"program": "toys.x"}, "program differs: toys.x and toys.ok"),
+    ],
+)
+def test_runs_made_in_another_way_are_not_compared_and_what_differs_is_named(changes: dict[str, Any], why: str) -> None:
+    blocks = compare(base() + pair(**changes))
+    assert len(blocks) == 2
+    (claimed,) = [found.claimed for one in blocks for found in one.rows if found.first.layout == "1x2"]
+    assert claimed == f"no one-process run like it: {why}"
+
+
+def test_a_baseline_of_another_experiment_or_folder_is_none() -> None:
+    for changes in ({"experiment": "other", "hardware": "B"}, {"path": "elsewhere/run", "hardware": "B"}):
+        blocks = compare(base(ONE[:1], **changes) + pair())
+        (claimed,) = [found.claimed for one in blocks for found in one.rows if found.first.layout == "1x2"]
+        assert claimed == "no one-process run on the same hardware to compare with"
 
 
 def test_each_row_has_the_baseline_of_its_own_axes() -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runner.report.run_summary import RunSummary
 from runner.report.two_sides import FASTER, NOT_COMPARABLE, SAME, SLOWER, Verdict, exit_code, judge
-from runner.report.verdicts import to_notes, to_rows
+from runner.report.verdicts import to_notes, to_plain, to_rows
+from tests.report.test_compare import RUNS, run
 from tests.report.test_compare import SAME as PROVENANCE
-from tests.report.test_compare import run
 
 COMPARISONS = 1000
 NOISE = 0.02
@@ -207,7 +211,8 @@ def test_a_side_that_mixes_versions_is_not_comparable() -> None:
 def test_what_disturbs_both_sides_alike_is_noted_and_does_not_refuse() -> None:
     found = one(side("A", STEADY), side("B", SLOW, disturbed=["other processes took 0.40 of 2 cores"]))
     assert found.verdict == SLOWER
-    assert any("disturbed: other processes took 0.40 of 2 cores" in note for note in to_notes([found], DETECT))
+    (said,) = [note for note in to_notes([found], DETECT) if "disturbed" in note]
+    assert said.startswith("1x1: B: 4 of 4 runs disturbed, the first: other processes took 0.40 of 2 cores (tiny/run")
 
 
 def test_a_cell_that_one_side_lacks_is_named_and_open_only_if_b_lost_it() -> None:
@@ -238,3 +243,31 @@ def test_rows_have_a_column_for_each_side_and_the_ratio() -> None:
     assert row[4].startswith("1.200 [")
     assert row[5] == "slower"
     assert to_notes(found, DETECT)[-1].startswith("1x1: --repeat ")
+
+
+@given(RUNS, RUNS, st.booleans())
+def test_whatever_is_compared_every_run_is_in_a_cell_and_no_verdict_stands_without_its_evidence(
+    a: list[RunSummary],
+    b: list[RunSummary],
+    made: bool,  # noqa: FBT001
+) -> None:
+    if made:
+        a, b = (
+            [msgspec.structs.replace(one, side=("c", name, name)) for one in side]
+            for name, side in (("A", a), ("B", b))
+        )
+    found = judge(a, b, DETECT)
+    for runs, sides in ((a, [one.a for one in found]), (b, [one.b for one in found])):
+        assert sorted(run.path for side in sides if side for run in side.runs) == sorted(run.path for run in runs)
+    for verdict in found:
+        if verdict.verdict in (FASTER, SLOWER):
+            assert verdict.repeats >= 3
+            assert verdict.ratio is not None
+            assert verdict.ratio.low is not None
+            assert verdict.ratio.high is not None
+            assert (verdict.ratio.low > 1) if verdict.verdict == SLOWER else (verdict.ratio.high < 1)
+        assert verdict.decided or verdict.why
+    assert exit_code(found) in (0, 1, 4)
+    assert len(to_rows(found)) == len(found) + 1
+    assert max(len(word) for row in to_rows(found) for word in row) < 200
+    json.dumps(to_plain("a", "b", found, DETECT), allow_nan=False)

@@ -56,11 +56,13 @@ class Pattern:
     """What the line before has to match."""
     sets: dict[str, Any]
     """Values that the line means without writing them."""
+    ends: bool = False
+    """Whether it is looked for only at both ends of a log, because the last one counts."""
 
     @property
     def everywhere(self) -> bool:
         """Whether such lines are looked for in all of a log: those of the training and of evaluations."""
-        return not self.dialect.built_in or not _OFTEN.isdisjoint(self.regex.groupindex)
+        return not self.ends and (not self.dialect.built_in or not _OFTEN.isdisjoint(self.regex.groupindex))
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
         """Yield each match in a line, of which only the beginning is looked at."""
@@ -143,7 +145,7 @@ def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> P
     entry = document.values["lines"][number]
     if not isinstance(entry, dict):
         document.fail("a line is read by a pattern with an example", *place)
-    document.only_keys(("pattern", "example", "units", "says", "scope", "weak", "after", "sets"), *place)
+    document.only_keys(("pattern", "example", "units", "says", "scope", "weak", "after", "sets", "ends"), *place)
     regex, literals = _compiled(document, entry.get("pattern"), *place, "pattern")
     for name in regex.groupindex:
         if name not in FIELDS:
@@ -155,7 +157,7 @@ def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> P
         document.fail("'sets' gives backend, world_size or nnodes a value", *place, "sets")
     if not (regex.groupindex or sets or entry.get("says")):
         document.fail("it has no named field, as in (?P<epoch>{int}), nor 'says' or 'sets'", *place, "pattern")
-    for key, kind in (("example", str), ("scope", str), ("weak", bool)):
+    for key, kind in (("example", str), ("scope", str), ("weak", bool), ("ends", bool)):
         if key in entry and not isinstance(entry[key], kind):
             document.fail(f"'{key}' has to be {'a text' if kind is str else 'true or false'}", *place, key)
     after = _compiled(document, entry["after"], *place, "after")[0] if "after" in entry else None
@@ -170,6 +172,7 @@ def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> P
         entry.get("weak", False),
         after,
         sets,
+        entry.get("ends", False),
     )
     _check_example(document, pattern, place)
     return pattern

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MOST_EPOCHS = 100_000
 _TEXT = 200
 _SCALARS = ("world_size", "nnodes", "backend", "epochs", "speedup")
+_PLACES = ("done", "total", "step", "steps")
 SINGLE_BEST = "best_accuracy"
 
 
@@ -36,6 +37,8 @@ class Record:
     says: set[str] = field(default_factory=set)
     scopes: dict[str, str] = field(default_factory=dict)
     """What a field's value is of, as its pattern says."""
+    epoch: float | int | None = None
+    """The epoch that the line names for its evaluation."""
     lines: int = 1
     """How many lines it stands for: `kinds.py` leaves those out that can change nothing but these two counts."""
 
@@ -50,6 +53,26 @@ class Progress:
     total: int | None = None
     step: int | None = None
     steps: int | None = None
+
+
+@dataclass
+class Blocks:
+    """The epochs of MLPerf programs that name blocks of several epochs."""
+
+    epochs: dict[float | int, int] = field(default_factory=dict)
+    _begun: range = range(0)
+
+    def add(self, event: mlperf.Event, line: int) -> None:
+        """Take in the begin of a block, which shows its first epoch, or its end, which shows that all were done."""
+        first, count = (mlperf.number(event.metadata.get(name)) for name in ("first_epoch_num", "epoch_count"))
+        done = self._begun
+        if event.key == "block_start" and first is not None:
+            begin = int(first)
+            self._begun = range(begin, begin + min(max(int(count or 1), 1), MOST_EPOCHS))
+            done = range(begin, begin + 1)
+        for epoch in done:
+            if len(self.epochs) < MOST_EPOCHS:
+                self.epochs.setdefault(epoch, line)
 
 
 @dataclass
@@ -74,6 +97,7 @@ class Facts:
     """The last line that said completed, failed, trouble or elided."""
     times: list[tuple[int, datetime]] = field(default_factory=list)
     """The first loss line with a time stamp and the last line with one that says something."""
+    blocks: Blocks = field(default_factory=Blocks)
     runs: dict[str, list[mlperf.Event]] = field(default_factory=dict)
     run_lines: dict[str, int] = field(default_factory=dict)
     benchmark: str | None = None
@@ -97,40 +121,52 @@ class Facts:
         if "epoch" in fields:
             self._epoch = fields["epoch"]
             self._add_epoch(fields["epoch"], record.line, weak="epoch" in record.weak)
+        if "pass_accuracy" in fields:
+            self._take_pass(fields, record)
         self._training(record, writer)
         self._evaluation(record, writer)
         for name, last in (("wall", self.walls["wall" in record.weak]), ("throughput", self.throughputs)):
             if name in fields:
                 last.add(writer, self._value(record, name))
-        for word in record.says:
+        begun = self.progress is not None or self.evaluated
+        for word in record.says if begun else record.says - record.weak:
             self.said[word] = Value(word, record.line, one_line(record.text, _TEXT))
         if record.origin.time and self.times and self.times[0][0] < record.line:
             self.times[1:] = [(record.line, record.origin.time)]
 
     def add_event(self, event: mlperf.Event, line: int, origin: Origin) -> None:
         """Take in an MLPerf event."""
-        record = Record(line, event.key, origin, "mlperf", "stated")
+        record = Record(line, event.key, origin, "mlperf")
         self._epoch = None if event.key == "run_start" else self._epoch
+        self.benchmark = self.benchmark or event.benchmark
+        number = mlperf.number(event.metadata.get("epoch_num"))
         if event.key in ("run_start", "run_stop"):
-            self.runs.setdefault(event.key, [])
-            if len(self.runs[event.key]) < MOST_WRITERS:
-                self.runs[event.key].append(event)
-            first = event.key == "run_start" and event.key in self.run_lines
-            self.run_lines[event.key] = self.run_lines[event.key] if first else line
-        elif event.key == "submission_benchmark" and isinstance(event.value, str):
+            self._run(event, line)
+        elif event.key in ("submission_benchmark", "benchmark") and isinstance(event.value, str):
             self.benchmark = event.value
         elif event.key in ("number_of_ranks", "number_of_nodes"):
             name = {"number_of_ranks": "world_size", "number_of_nodes": "nnodes"}[event.key]
             count = mlperf.number(event.value)
             record.fields |= {name: int(count)} if count else {}
-        elif event.key == "epoch_start":
-            epoch = mlperf.number(event.metadata.get("epoch_num", event.value))
-            if epoch is not None and float(epoch).is_integer():
-                record.fields["epoch"] = int(epoch)
-        elif event.key == "eval_accuracy":
-            record.fields |= _accuracy(event, self.benchmark)
+        elif event.key in ("epoch_start", "train_epoch"):
+            number = mlperf.number(event.value) if number is None else number
+            record.fields |= {"epoch": int(number)} if number is not None and float(number).is_integer() else {}
+        elif event.key in ("block_start", "block_stop"):
+            self.blocks.add(event, line)
+        elif event.key == mlperf.EVALUATION:
+            value, scope = mlperf.evaluation(event.value)
+            record.epoch = number
+            record.fields |= {mlperf.EVALUATION: value} if value is not None else {}
+            record.scopes |= {mlperf.EVALUATION: scope} if scope else {}
         record.weak = set(record.fields)
         self.add(record)
+
+    def _run(self, event: mlperf.Event, line: int) -> None:
+        found = self.runs.setdefault(event.key, [])
+        if len(found) < MOST_WRITERS:
+            found.append(event)
+        if event.key == "run_stop" or len(found) == 1:
+            self.run_lines[event.key] = line
 
     def fact(self, name: str) -> Value | None:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""
@@ -145,14 +181,17 @@ class Facts:
         return value
 
     def _value(self, record: Record, name: str) -> Value:
+        value, unit = record.fields[name], record.units.get(name)
+        if unit == "share":
+            unit = "fraction" if value <= 1 else "percent"
         return Value(
-            record.fields[name],
+            value,
             record.line,
             one_line(record.text, _TEXT) if name == "wall" else "",
-            record.units.get(name),
+            unit,
             record.scopes.get(name) or record.scopes.get("correct" if name == "accuracy" else ""),
             name in record.weak,
-            self._epoch,
+            self._epoch if record.epoch is None else record.epoch,
         )
 
     def _scalars(self, record: Record) -> None:
@@ -183,15 +222,32 @@ class Facts:
             self.losses.add(writer, self._value(record, "train_loss"))
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]
-        places = {name: fields.get(name) for name in ("done", "total", "step", "steps")}
         before = self.progress
-        self.progress = Progress(record.line, fields.get("epoch", self._epoch), **places)
-        done = fields.get("done")
-        if done is not None:
-            if before and before.done is not None and done > before.done:
-                self.stride = done - before.done
-            if before and before.done is not None and before.epoch != self.progress.epoch:
-                self.widest = max(self.widest, before.done)
+        now = Progress(record.line, fields.get("epoch", self._epoch), *(fields.get(name) for name in _PLACES))
+        self.progress = now
+        if before is None or before.done is None or now.done is None:
+            return
+        if now.done > before.done:
+            self.stride = now.done - before.done
+        if before.epoch != now.epoch:
+            self.widest = max(self.widest, before.done)
+
+    def _take_pass(self, fields: dict[str, Any], record: Record) -> None:
+        """Take the accuracy of a pass over data for an evaluation, unless the pass is one of the training."""
+        accuracy = fields.pop("pass_accuracy")
+        if self._is_another_pass(fields):
+            fields.pop("train_loss", None)
+            if fields.get("done") == fields.get("total"):
+                fields.setdefault("accuracy", accuracy)
+                record.units.setdefault("accuracy", record.units["pass_accuracy"])
+                record.scopes["accuracy"] = record.scopes.get("pass_accuracy", "")
+
+    def _is_another_pass(self, fields: dict[str, Any]) -> bool:
+        """Whether a progress bar is of an evaluation: the epoch was done, and this one counts other data or again."""
+        before = self.progress
+        if before is None or before.done is None or "epoch" in fields or before.epoch != self._epoch:
+            return False
+        return before.done == before.total and (fields.get("done"), fields.get("total")) != (before.done, before.total)
 
     def _evaluation(self, record: Record, writer: Writer) -> None:
         fields = record.fields
@@ -200,7 +256,7 @@ class Facts:
             record.units.setdefault("accuracy", "percent")
         if SINGLE_BEST in fields:
             self.stated_best = self._value(record, SINGLE_BEST)
-        for metric in METRICS:
+        for metric in (*METRICS, mlperf.EVALUATION):
             if metric not in fields:
                 continue
             self.evaluated = record.line
@@ -209,15 +265,4 @@ class Facts:
             if key in self.evaluations:
                 self.evaluations[key].add(value)
             elif len(self.evaluations) < MOST_WRITERS:
-                self.evaluations[key] = Evaluations(metric, value, value, stated_best=record.best == "stated")
-
-
-def _accuracy(event: mlperf.Event, benchmark: str | None) -> dict[str, Any]:
-    """Read the value of an MLPerf evaluation, which has several parts in some benchmarks."""
-    named = str(event.metadata.get("metric", "")).lower()
-    metric = named if named in METRICS else mlperf.metric_of(benchmark)
-    value = event.value
-    if isinstance(value, dict):
-        value = value.get("accuracy", value.get("value", next(iter(value.values()), None)))
-    number = mlperf.number(value)
-    return {} if number is None else {metric: number}
+                self.evaluations[key] = Evaluations(value, value, value, stated_best=record.best == "stated")

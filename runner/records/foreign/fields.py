@@ -19,17 +19,19 @@ FIELDS = (
     "run_loss",
     *METRICS,
     "best_accuracy",
+    "pass_accuracy",
     "wall",
     "throughput",
     "speedup",
     "backend",
 )
-_SHARE = ("fraction", "percent")
+_SHARE = ("fraction", "percent", "share")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _RATES = ("samples/s", "tokens/s", "images/s", "steps/s", "it/s", "ms/step", "s/step", "GB/s", "MB/s", "TFLOPS")
 UNITS: dict[str, tuple[str, ...]] = {
     "accuracy": _SHARE,
     "best_accuracy": _SHARE,
+    "pass_accuracy": _SHARE,
     "auc": ("auc", *_SHARE),
     "f1": _SHARE,
     "map": _SHARE,
@@ -43,7 +45,7 @@ UNITS: dict[str, tuple[str, ...]] = {
     "throughput": _RATES,
     "speedup": ("times",),
 }
-NEED_UNITS = {"accuracy", "best_accuracy", "wall", "throughput"}
+NEED_UNITS = {"accuracy", "best_accuracy", "pass_accuracy", "wall", "throughput"}
 """Fields that say nothing without a unit."""
 _CLOCK = re.compile(r"(?:(\d{1,4}) days?, )?(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 _WORDS = re.compile(r"(?:(\d{1,5})h ?)?(?:(\d{1,5})m(?:in)? ?)?(\d{1,9}(?:\.\d{1,9})?)s?")

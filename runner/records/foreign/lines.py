@@ -6,8 +6,11 @@ the last one counts. Line numbers count newlines, as editors do.
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import TYPE_CHECKING, NamedTuple
+
+from runner.records.foreign import origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +19,20 @@ BLOCK = 1 << 18
 LONGEST = 65_536
 """Bytes of one line; of a longer one only the beginning is looked at."""
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+_LONGEST_PREFIX = 1_000
+_COMPRESSED = (
+    (b"\x1f\x8b", "gzip", "gzip -dc"),
+    (b"BZh", "bzip2", "bzip2 -dc"),
+    (b"\xfd7zXZ", "xz", "xz -dc"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"),
+    (b"\x04\x22\x4d\x18", "lz4", "lz4 -dc"),
+)
+_ARCHIVES = (b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07")
+_ODD = bytes(range(8)) + bytes(range(14, 27)) + b"\x7f"
+"""Bytes that no text has. Progress bars have backspaces; logs have NUL after a crash of their disk, or in UTF-16."""
+_BACK = re.compile(rb"\x08+\r?")
+"""Backspaces, with which progress bars go back to the beginning of the line."""
 
 
 class Block(NamedTuple):
@@ -38,7 +55,13 @@ class Lines:
         self.ends_with_newline = True
         self.line = 1
         """The number of the line that begins next."""
-        self.binary = False
+        self.unreadable = ""
+        """Why the input is no text, if so."""
+        self.nuls = 0
+        """How many NUL bytes were left out."""
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._prefix = b""
+        """What stood before the line that the last block ended in, if it was a launcher's."""
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of the whole input; binary data ends it at once."""
@@ -65,31 +88,72 @@ class Lines:
 
     def _chunk(self) -> bytes:
         size = BLOCK if self._left is None else min(BLOCK, self._left)
-        chunk = self._read(size) if size and not self.binary else b""
+        chunk = self._read(size) if size and not self.unreadable else b""
         if self._left is not None:
             self._left -= len(chunk)
         first = not self.bytes
-        if chunk:
-            self.bytes += len(chunk)
-            self.ends_with_newline = chunk.endswith((b"\n", b"\r"))
-        if first and looks_binary(chunk):
-            self.binary = True
+        self.bytes += len(chunk)
+        if first and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        if self._decoder:
+            chunk = self._decoder.decode(chunk, final=not chunk).encode("utf-8", "replace")
+        if first and chunk and (why := why_unreadable(chunk)):
+            self.unreadable = why
             return b""
+        if b"\0" in chunk:
+            text = chunk.translate(None, b"\0")
+            self.nuls += len(chunk) - len(text)
+            chunk = text or b" "
+        if chunk:
+            self.ends_with_newline = chunk.endswith((b"\n", b"\r"))
         return chunk
 
     def _block(self, data: bytes) -> Block:
-        block = Block(_ANSI.sub(b"", data) if b"\x1b" in data else data, self.line)
+        if b"\x1b" in data:
+            data = _ANSI.sub(b"", data)
+        if b"\b" in data:
+            data = _BACK.sub(b"\r", data)
+        if self._prefix or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
+            data = self._states(data)
+        block = Block(data, self.line)
         self.line += data.count(b"\n")
         return block
 
+    def _states(self, data: bytes) -> bytes:
+        """Repeat the prefix of a launcher, which stands once before a progress bar, before each state of the bar."""
+        lines = data.split(b"\n")
+        for number, line in enumerate(lines):
+            begun = self._prefix if number == 0 else b""
+            states = line.rstrip(b"\r")
+            if not begun and b"\r" not in states and number < len(lines) - 1:
+                continue
+            prefix = begun or prefix_of(states)
+            if prefix:
+                head = prefix if begun and not states.startswith(prefix) else b""
+                lines[number] = head + states.replace(b"\r", b"\r" + prefix) + line[len(states) :]
+            self._prefix = prefix
+        if not lines[-1]:
+            self._prefix = b""
+        return b"\n".join(lines)
 
-def looks_binary(data: bytes) -> bool:
-    """Whether the beginning of a file is no text: it has a fair part of bytes that no text has."""
+
+def prefix_of(line: bytes) -> bytes:
+    """Return the prefixes of launchers at the beginning of a line."""
+    text = text_of(line[:_LONGEST_PREFIX].partition(b"\r")[0])
+    return text[: len(text) - len(origin.split(text)[1])].encode()
+
+
+def why_unreadable(data: bytes) -> str:
+    """Say why the beginning of a file is no text, and what to do; an empty text if it is one."""
     head = data[:8_192]
-    odd = len(head) - len(head.translate(None, bytes(range(9)) + bytes(range(14, 27)) + b"\x7f"))
-    return odd * 20 > len(head) or head.startswith(
-        (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-    )
+    for magic, name, command in _COMPRESSED:
+        if head.startswith(magic):
+            return f"it is compressed by {name}: not read; `{command} FILE | runner collect -` reads it"
+    if head.startswith(_ARCHIVES) or head[257:262] == b"ustar":
+        return "it is an archive: not read; unpack it, and collect the folder"
+    text = head.translate(None, b"\0")
+    odd = len(text) - len(text.translate(None, _ODD))
+    return "it is binary data, no text: not read" if odd * 20 >= len(text) else ""
 
 
 def text_of(line: bytes) -> str:

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 MOST_FILES = 50_000
 _DEEPEST = 30
+_TOO_DEEP = f"it lies more than {_DEEPEST} folders deep; collect it by itself"
 _OF_A_RUN = ("run.json", "raw", "request")
 
 
 def is_log(path: Path) -> bool:
     """Whether a path is read as other people's stdout: a file, or a folder with files that is no run's folder."""
+    if path.is_symlink():  # read as a log, it is refused for what it is
+        return not any(os.path.lexists(path / name) for name in _OF_A_RUN)
     if not files.is_folder(path):
-        return path.exists() and not path.is_dir() and not path.is_symlink()
+        return path.exists() and not path.is_dir()
     if any(os.path.lexists(path / name) for name in _OF_A_RUN):
         return False
     if any(next(path.glob(f"{above}/run.json"), None) for above in ("*", "*/*")):  # a folder of runs' folders
@@ -65,11 +68,14 @@ def of_path(path: Path, dialects: tuple[Dialect, ...]) -> Iterator[dict[str, Any
             msg = f"{one_line(path)}: cannot be read: {_why(error)}"
             raise RequestError(msg) from None
         return
-    for number, file in enumerate(_below(path)):
+    for number, (file, why) in enumerate(_below(path)):
         name = os.path.relpath(file, path)
         if number == MOST_FILES:
             yield unread(name, f"the folder has more than {MOST_FILES:,} files: the others are not read")
             return
+        if why:
+            yield unread(name, f"not read: {why}")
+            continue
         try:
             yield summary(name, read_log(file, dialects))
         except (OSError, ValueError) as error:
@@ -80,11 +86,22 @@ def _why(error: Exception) -> str:
     return one_line(getattr(error, "strerror", None) or error)
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder in the order of their names; links are not followed."""
-    for place, folders, names in os.walk(folder):
-        depth = len(Path(place).relative_to(folder).parts)
-        folders[:] = sorted(folders) if depth < _DEEPEST else []
-        links = [name for name in folders if (Path(place) / name).is_symlink()]
-        for name in sorted([*names, *links]):
-            yield Path(place) / name
+def _below(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the files below a folder in the order of their names, and why what is there cannot be read."""
+    failed: list[OSError] = []
+    for place, folders, names in os.walk(folder, onerror=failed.append):
+        yield from _failures(folder, failed)
+        here = Path(place)
+        links = [name for name in folders if (here / name).is_symlink()]
+        if len(here.relative_to(folder).parts) >= _DEEPEST:
+            yield from ((here / name, _TOO_DEEP) for name in sorted(set(folders) - set(links)))
+            folders.clear()
+        folders.sort()
+        yield from ((here / name, "") for name in sorted([*names, *links]))
+    yield from _failures(folder, failed)
+
+
+def _failures(folder: Path, failed: list[OSError]) -> Iterator[tuple[Path, str]]:
+    while failed:
+        error = failed.pop(0)
+        yield Path(error.filename or folder), _why(error)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import Any, NamedTuple
 
+from runner.core.text import one_line
+
 _NEW = ":::MLLOG"
 # :::MLPv0.5.0 resnet 1541710419.123 (train.py:12) run_stop: {"success": true}
 _FIRST = re.compile(
-    r":::MLPv[\d.]{1,12} \w{1,40} (\d{1,12}(?:\.\d{1,12})?) (?:\([^)]{0,300}\) )?(\w{1,80})(?:: (.*))?$"
+    r":::MLPv[\d.]{1,12} (\w{1,40}) (\d{1,12}(?:\.\d{1,12})?) (?:\([^)]{0,300}\) )?(\w{1,80})(?:: ?(.*))?$"
 )
 # :::MLL 1556733699.671 run_stop: {"value": null, "metadata": {"status": "success"}}
 _SECOND = re.compile(r":::MLL(?:v[\d.]{1,12} \w{1,40})? (\d{1,12}(?:\.\d{1,12})?) (\w{1,80}) ?:? ?(.*)$")
@@ -20,11 +23,17 @@ _METRICS = {
     "rnnt": "wer",
     "unet3d": "dice",
     "ssd": "map",
-    "maskrcnn": "map",
+    "mask": "map",
     "retinanet": "map",
 }
 _LOSSES = ("gpt", "llama", "mixtral", "llm", "flux")
+_UNITS = {"auc": "auc"}
+_SHARES = ("accuracy", "dice", "map", "wer")
+_MOST_PARTS = 4
+_TEXT = 200
 MOST_NUMBER = 10**15
+EVALUATION = "eval_accuracy"
+"""What every benchmark calls its result; which metric it is depends on the benchmark."""
 
 
 class Event(NamedTuple):
@@ -34,6 +43,8 @@ class Event(NamedTuple):
     value: Any
     metadata: dict[str, Any]
     time_ms: float | None
+    benchmark: str | None = None
+    """The benchmark, if the line itself names it."""
 
 
 def events(line: str) -> list[Event]:
@@ -51,6 +62,27 @@ def metric_of(benchmark: str | None) -> str:
     return "val_loss" if any(word in name for word in _LOSSES) else "accuracy"
 
 
+def unit_of(metric: str, value: float) -> str | None:
+    """Return the unit of an evaluation; None if the value is outside of what the benchmark's rules define."""
+    return _UNITS.get(metric) or ("fraction" if metric in _SHARES and 0 <= value <= 1 else None)
+
+
+def evaluation(value: Any) -> tuple[float | int | None, str | None]:
+    """Return the number of an evaluation, and what it is of where there are several, for example boxes and masks."""
+    if isinstance(value, list):
+        value = {f"value {place}": one for place, one in enumerate(value[:_MOST_PARTS], start=1)}
+    if not isinstance(value, dict):
+        return number(value), None
+    for key in ("accuracy", "value"):
+        if key in value:
+            return evaluation(value[key])
+    parts = [(name, found) for name, one in value.items() if (found := number(one)) is not None][:_MOST_PARTS]
+    if len(parts) < 2:  # noqa: PLR2004
+        return (parts[0][1] if parts else None), None
+    others = ", ".join(f"{name} {found}" for name, found in parts[1:])
+    return parts[0][1], one_line(f"{parts[0][0]}; {others}", _TEXT)
+
+
 def number(value: Any) -> float | int | None:
     """Return a finite number, also one that is written as text."""
     if isinstance(value, str):
@@ -65,40 +97,57 @@ def number(value: Any) -> float | int | None:
 
 def _event(text: str) -> Event | None:
     if text.startswith(_NEW):
-        data = _json(text[len(_NEW) :].lstrip())
-        if not isinstance(data, dict) or not isinstance(data.get("key"), str):
-            return None
-        metadata = data.get("metadata")
-        time = number(data.get("time_ms"))
-        return Event(data["key"], data.get("value"), metadata if isinstance(metadata, dict) else {}, time)
+        return _new(_json(text[len(_NEW) :].lstrip()))
     if found := _FIRST.match(text.rstrip()):
-        value = _json(found[3]) if found[3] else None
-        if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
-            inner = value.get("value")
-            extra = {**(inner if isinstance(inner, dict) else {}), **value["metadata"]}
-            value = inner
-        else:
-            extra = value if isinstance(value, dict) else {}
-        if "success" in extra:
-            extra = {**extra, "status": "success" if extra["success"] is True else "aborted"}
-        if found[2] == "eval_accuracy" and isinstance(extra.get("value"), int | float):
-            value = extra["value"]
-        return Event(found[2], value, extra, float(found[1]) * 1_000)
+        return _first(found)
     if found := _SECOND.match(text.rstrip()):
         data = _json(found[3]) if found[3] else None
         data = data if isinstance(data, dict) else {"value": data}
-        metadata = data.get("metadata")
-        return Event(
-            found[2], data.get("value"), metadata if isinstance(metadata, dict) else {}, float(found[1]) * 1_000
-        )
+        return Event(found[2], data.get("value"), _dict(data.get("metadata")), _moment(float(found[1]) * 1_000))
     return None
 
 
-def _json(text: str) -> Any:
-    try:
-        return _DECODER.raw_decode(text.strip())[0]
-    except (ValueError, RecursionError):
+def _new(data: Any) -> Event | None:
+    if not isinstance(data, dict) or not isinstance(data.get("key"), str):
         return None
+    time = number(data.get("time_ms"))
+    seconds = number(data.get("time_s"))
+    if time is None and seconds is not None:
+        time = seconds * 1_000
+    return Event(data["key"], data.get("value"), _dict(data.get("metadata")), _moment(time))
+
+
+def _first(found: re.Match[str]) -> Event:
+    value = _json(found[4]) if found[4] else None
+    if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
+        inner = value.get("value")
+        extra = {**_dict(inner), **value["metadata"]}
+        value = inner
+    else:
+        extra = _dict(value)
+    if "success" in extra:
+        word = str(extra["success"]).lower()
+        extra = {**extra, "status": "success" if word in ("true", "1") else f"success: {word}"}
+    if "epoch" in extra:
+        extra = {"epoch_num": extra["epoch"], **extra}
+    return Event(found[3], value, extra, _moment(float(found[2]) * 1_000), found[1])
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _moment(time_ms: float | None) -> float | None:
+    """Return a time; 0 is what tools write that add a line later."""
+    return time_ms if time_ms and time_ms > 0 else None
+
+
+def _json(text: str) -> Any:
+    """Decode a value; some programs write parts of it with the quotes of Python."""
+    for words in (text, text.replace("'", '"')) if "'" in text else (text,):
+        with contextlib.suppress(ValueError, RecursionError):
+            return _DECODER.raw_decode(words.strip())[0]
+    return None
 
 
 _DECODER = json.JSONDecoder()

@@ -9,26 +9,41 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_INDENT = " \t"
 _MOST = 6
 """Prefixes before one line, for example a container's, torchrun's and a logger's."""
 _LONGEST = 300
 """Letters of all prefixes together."""
+_LEVELS = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|SUCCESS"
 # Each is tried at the beginning of the line. None has a repeat within a repeat.
 _PREFIXES = {
     "torchrun": re.compile(r"\[(?:default|rank|local_rank ?)(?P<rank>\d{1,6})\]:? ?"),
-    "mpirun": re.compile(r"\[\d{1,6},(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?"),
+    "mpirun": re.compile(r"\[(?:prterun-[\w.@-]{1,120}@)?\d{1,6},(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?"),
     "horovodrun": re.compile(r"\[(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?"),
     "rank": re.compile(r"\[(?P<rank>\d{1,4})\]:? (?=\S)|\[[Rr]ank:? (?P<rank2>\d{1,6})\]:? ?"),
     "kubectl": re.compile(r"\[pod/(?P<name>[\w.-]{1,120}/[\w.-]{1,120})\] ?|\[Pod (?P<name2>[\w.-]{1,120})\]: ?"),
-    "compose": re.compile(r"(?P<name>[A-Za-z0-9][\w.-]{0,80}-\d{1,4}) {1,40}\| ?"),
-    "srun": re.compile(r" {0,4}(?P<rank>\d{1,5}): (?=\S)"),
-    "process": re.compile(r"\[PID:? ?(?P<name>\d{1,9})\]\s?|\(pid=(?P<name2>\d{1,9})[^)]{0,80}\) ?"),
-    "time": re.compile(
-        r"\[?(?P<time>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?P<zone>Z|[+-]\d\d:?\d\d)?\]?[ :,-]{0,3}"
+    "compose": re.compile(
+        r"(?P<name>[A-Za-z0-9][\w.-]{0,80}[-_]\d{1,4}) {1,40}\| ?|(?P<name2>[a-z0-9][a-z0-9._-]{0,80}) {2,40}\| "
     ),
-    "logger": re.compile(r"\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\]?(?::[\w.]{0,60}:|:)?[\s-]{0,10}(?=\S)"),
+    "srun": re.compile(r" {0,4}(?P<rank>\d{1,5}): (?=\S)"),
+    "process": re.compile(
+        r"\[(?:PID|pid):? ?(?P<name>\d{1,9})\]\s?|\((?:\w{1,60} )?pid=(?P<name2>\d{1,9})[^)]{0,80}\) ?"
+    ),
+    "time": re.compile(
+        r" {0,2}\[?(?P<time>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?P<zone>Z|[+-]\d\d:?\d\d)?"
+        r"\]?[ :,-]{0,3}"
+    ),
+    "transformers": re.compile(
+        rf"\[(?:{_LEVELS})\|[\w./-]{{1,100}}:\d{{1,6}}\] (?P<time>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:,\d{{1,9}})?) >> ?"
+    ),
+    "logging": re.compile(
+        rf"(?:\d\d/\d\d/\d{{4}} \d\d:\d\d:\d\d - )?"
+        rf"(?:(?:{_LEVELS}) - [\w.]{{1,80}} ?- {{1,4}}|[\w.]{{1,80}} - (?:{_LEVELS}) - )"
+    ),
+    "loguru": re.compile(rf"\| (?:{_LEVELS}) {{1,8}}\| [\w.<>:]{{1,160}} - "),
+    "logger": re.compile(rf"\[?(?:{_LEVELS})\]?(?::[\w.]{{0,60}}:|:)?[\s-]{{0,10}}(?=\S)"),
 }
-_BEGINS = frozenset("[( 0123456789") | frozenset("DIWEC")
+_BEGINS = frozenset("[(0123456789") | frozenset("DIWECS")
 
 
 class Origin(NamedTuple):
@@ -50,7 +65,7 @@ NOBODY = Origin()
 
 
 def split(line: str) -> tuple[Origin, str]:
-    """Return the origin of a line, and the line without its prefixes."""
+    """Return the origin of a line, and the line without its prefixes and its indentation."""
     kinds: list[str] = []
     rank = name = time = None
     at = 0
@@ -59,14 +74,15 @@ def split(line: str) -> tuple[Origin, str]:
         number = groups.get("rank") or groups.get("rank2")
         if rank is None and number:
             rank = int(number)
-        name = name or groups.get("name") or groups.get("name2")
-        if kind == "time":
-            time = time_of(found["time"], found["zone"])
+        own = groups.get("name") or groups.get("name2")
+        name = f"{name}/{own}" if name and own else name or own
+        if groups.get("time"):
+            time = time_of(groups["time"], groups.get("zone"))
         kinds.append(kind)
         at = found.end()
     if not kinds:
-        return NOBODY, line
-    return Origin(tuple(kinds), rank, name, time), line[at:]
+        return NOBODY, line.lstrip(_INDENT)
+    return Origin(tuple(kinds), rank, name, time), line[at:].lstrip(_INDENT)
 
 
 def writer_spans(line: str) -> list[tuple[int, int]]:
@@ -81,10 +97,10 @@ def writer_spans(line: str) -> list[tuple[int, int]]:
 
 def _prefixes(line: str) -> Iterator[tuple[str, re.Match[str]]]:
     """Yield the prefixes of a line in their order; each kind stands there once at most."""
-    if line[:1] not in _BEGINS and "|" not in line[:_LONGEST]:
+    at = len(line) - len(line.lstrip(_INDENT))
+    if line[at : at + 1] not in _BEGINS and "|" not in line[:_LONGEST]:
         return
     left = dict(_PREFIXES)
-    at = 0
     while len(_PREFIXES) - len(left) < _MOST and at < _LONGEST:
         matches = ((kind, found) for kind, pattern in left.items() if (found := pattern.match(line, at)))
         kind, found = next(matches, ("", None))

@@ -99,7 +99,7 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
                 record.lines = candidate.lines
             record.fields |= values
             record.units |= pattern.units
-            record.weak |= set(values) if pattern.weak else set()
+            record.weak |= {*values, pattern.says or ""} if pattern.weak else set()
             record.says |= {pattern.says} if pattern.says else set()
             record.scopes |= dict.fromkeys(values, pattern.scope) if pattern.scope else {}
     for record in records.values():
@@ -128,13 +128,15 @@ def _keep(reading: Reading, found: list[Date]) -> None:
 
 
 def _notes(lines: Lines, cut: int, facts: Facts) -> Iterator[str]:
-    if lines.binary:
-        yield "it is binary or compressed data, no text: not read"
+    if lines.unreadable:
+        yield lines.unreadable
     elif not lines.bytes:
         yield "it is empty"
     elif not facts.dialects:
         yield "no line of it is in a known dialect; `docs/dialects.md` shows them and how to add one"
+    if lines.nuls:
+        yield f"{lines.nuls:,} NUL bytes were left out"
     if cut + lines.cut:
         yield f"{cut + lines.cut} lines are too long: only the beginning of each was looked at"
-    if lines.bytes and not lines.ends_with_newline and not lines.binary:
+    if lines.bytes and not lines.ends_with_newline and not lines.unreadable:
         yield "the last line has no newline: it may be torn"

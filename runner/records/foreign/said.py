@@ -66,9 +66,9 @@ class Last:
 class Evaluations:
     """The evaluations of one metric by one writer."""
 
-    metric: str
     last: Value
-    best: Value
+    highest: Value
+    lowest: Value
     count: int = 1
     stated_best: bool = False
     """Whether the best is only taken where it is stated."""
@@ -77,5 +77,9 @@ class Evaluations:
         """Take a later evaluation."""
         self.count += 1
         self.last = value
-        better = value.value < self.best.value if self.metric in LOWER_IS_BETTER else value.value > self.best.value
-        self.best = value if better else self.best
+        self.highest = value if value.value > self.highest.value else self.highest
+        self.lowest = value if value.value < self.lowest.value else self.lowest
+
+    def best(self, metric: str) -> Value:
+        """Return the best one, which depends on what is measured."""
+        return self.lowest if metric in LOWER_IS_BETTER else self.highest

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 ENDS = 4
 """Blocks at the beginning and at the end of a log in which every fragment is looked for: 1 MiB each."""
 _COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st", b"Loss")
-_COMMON_AT_ENDS = (b"raining", b"train_", b"istributed", b"exit", b"error: ", b"Saved ", b"--n")
+_COMMON_AT_ENDS = (b"raining", b"train_", b"istributed", b"exit", b"rror: ", b"fail", b"Saved ", b"--n")
 """Fragments that many texts have."""
 _KEY = b'"key": "'
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
-_KEYS |= {b"number_of_nodes"}
+_KEYS |= {b"number_of_nodes", b"train_epoch", b"block_start", b"block_stop"}
 _LONGEST_FRAGMENT = 40
 _SAMPLE = 8_192
 """Bytes at the beginning of a block that show how many of its lines hold a fragment."""

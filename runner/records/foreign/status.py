@@ -25,7 +25,7 @@ def status_of(facts: Facts) -> Status:
     done, failed, trouble = (facts.said.get(word) for word in ("completed", "failed", "trouble"))
     trained = facts.progress.line if facts.progress else 0
     went_on = max(trained, facts.evaluated)
-    completed = done.line if done and done.line >= trained else 0
+    completed = done.line if done and (done.line >= trained or _at_the_end(facts.progress)) else 0
     if failed and failed.line > completed:
         return Status("failed", failed.line, (f"line {failed.line} says: {failed.text}",))
     notes: tuple[str, ...] = ()
@@ -42,6 +42,11 @@ def status_of(facts: Facts) -> Status:
         return Status("truncated", facts.run_lines["run_start"], (*notes, "run_start has no run_stop"))
     status, line = _by_progress(facts, trained)
     return Status(status, line, notes)
+
+
+def _at_the_end(progress: Progress | None) -> bool:
+    """Whether a progress bar is full: some are shown again after what a program says at its end."""
+    return progress is not None and progress.done is not None and progress.done == progress.total
 
 
 def _mlperf(facts: Facts) -> Status | None:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
+from runner.records.foreign import mlperf
 from runner.records.foreign.fields import METRICS
 from runner.records.foreign.status import status_of
 
@@ -30,6 +31,9 @@ FIELDS = (
     "speedup",
 )
 
+_ROUNDING = 0.1
+"""The part of a duration by which the same duration, printed elsewhere, may differ."""
+
 
 def unread(name: str, why: str) -> dict[str, Any]:
     """Return the object of a log that could not be read."""
@@ -52,7 +56,7 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
         shown[field] = value.value if value else None
         lines |= {field: value.line} if value else {}
     whole = {"run_start", "run_stop"} <= facts.runs.keys()
-    seen = facts.epochs[whole] or facts.epochs[not whole]
+    seen = facts.epochs[whole] or facts.epochs[not whole] or facts.blocks.epochs
     shown["epochs_seen"] = sorted(seen) or None
     lines |= {"epochs_seen": [seen[epoch] for epoch in sorted(seen)]} if seen else {}
     shown["last_train_loss"] = _value(facts.losses.chosen() or facts.run_losses.chosen())
@@ -88,27 +92,30 @@ def _stated(value: Value) -> str:
 
 def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Return the last and the best evaluation, of the metric and the writer that say most."""
-    weak = (whole, not whole)
-    order = [(one, metric) for one in weak for metric in METRICS]
-    keys = [key for place in order for key in sorted(facts.evaluations) if key[:2] == place]
-    found = facts.evaluations[keys[0]] if keys else None
+    known = {(weak, _metric(facts, name), who): one for (weak, name, who), one in facts.evaluations.items()}
+    order = [(weak, metric) for weak in (whole, not whole) for metric in METRICS]
+    key = next((key for place in order for key in sorted(known) if key[:2] == place), None)
     stated = facts.stated_best and _evaluation("accuracy", facts.stated_best, "best accuracy, as stated")
-    if found is None:
+    if key is None:
         return None, stated
-    final = _evaluation(found.metric, found.last, found.last.scope)
+    found, metric = known[key], key[1]
+    final = _evaluation(metric, found.last, found.last.scope)
     if found.count > 1 and not found.stated_best and stated is None:
-        return final, _evaluation(found.metric, found.best, _epoch(found))
+        best = found.best(metric)
+        return final, _evaluation(metric, best, _best(found, best))
     return final, stated
 
 
-def _epoch(found: Evaluations) -> str:
-    return f"best of {found.count}" + (f", epoch {found.best.epoch}" if found.best.epoch is not None else "")
+def _metric(facts: Facts, name: str) -> str:
+    return mlperf.metric_of(facts.benchmark) if name == mlperf.EVALUATION else name
+
+
+def _best(found: Evaluations, best: Value) -> str:
+    return f"best of {found.count}" + (f", epoch {best.epoch}" if best.epoch is not None else "")
 
 
 def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
-    unit = value.unit
-    if unit is None and metric == "accuracy":
-        unit = "fraction" if 0 <= value.value <= 1 else None
+    unit = mlperf.unit_of(metric, value.value) if value.unit is None else value.unit
     return {"metric": metric, "value": value.value, "unit": unit, "scope": scope, "line": value.line}
 
 
@@ -158,7 +165,7 @@ def _notes(facts: Facts) -> list[str]:
         words = ", ".join(f"{one['value']} in line {one['line']}" for one in values)
         notes.append(f"contradictory {name}: {words}")
     wall, other = (facts.walls[weak].chosen() for weak in (False, True))
-    if wall and other and wall.value != other.value:
+    if wall and other and abs(wall.value - other.value) > _ROUNDING * abs(wall.value):
         notes.append(f"wall_time_s is that of line {wall.line}; line {other.line} says {other.value} s")
     if elided := facts.said.get("elided"):
         notes.append(f"line {elided.line} shows that somebody left lines out")

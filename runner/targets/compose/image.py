@@ -61,6 +61,16 @@ def ready(
     return {**_describe(client, image, _base(root, device)), "name": name}
 
 
+def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str, Any]:
+    """Describe an image that is used as it is, whatever programs it holds: each run reports the hash of its own."""
+    image = _get(client, name)
+    if image is None:
+        msg = f"the image {name} is not there: docker pull {name}"
+        raise RequestError(msg)
+    engine.check_architecture(client, image.attrs, name)
+    return {**_describe(client, image, _base(root, device)), "name": name}
+
+
 def _build(root: Path, device: str, name: str) -> None:
     """Build with the engine's own builder; its progress goes to the screen."""
     bases = read_lock(root)

@@ -28,6 +28,7 @@ def service(
     gpus: list[str] | int | None = None,
     nodes: int = 1,
     build: dict[str, Any] | None = None,
+    image: str = "",
     shm: str = "${KIT_SHM:-1gb}",
     memory: str = "${KIT_MEMORY:-0}",
 ) -> dict[str, Any]:
@@ -42,12 +43,13 @@ def service(
         gpus: how many GPUs it may use, or which; none if None.
         nodes: how many nodes there are.
         build: how the image is made if it is missing.
+        image: another image than the device's.
         shm: the size of /dev/shm, over which NCCL and data loaders pass data; Docker's default of 64 MB is too small.
         memory: the most memory that it may use; 0 is no limit.
     """
     network = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0"} if nodes > 1 else {}
     described: dict[str, Any] = {
-        "image": f"${{KIT_IMAGE:-{IMAGES[device]}}}",
+        "image": image or f"${{KIT_IMAGE:-{IMAGES[device]}}}",
         **({"build": build} if build else {}),
         "hostname": f"node{node}",
         "init": True,

@@ -38,6 +38,12 @@ mkdir -p {folders} && docker compose -f compose.yaml up"""
 class Options:
     """The options of target compose; sizes as Docker writes them."""
 
+    image: str = field(
+        default="",
+        metadata={
+            "help": "image of the containers, as it is; by default this project's, built if it is missing or old"
+        },
+    )
     memory: str = field(default="0", metadata={"help": "memory of each container, for example 8gb; 0 is no limit"})
     shm_size: str = field(
         default="1gb",
@@ -90,6 +96,7 @@ class Compose(Target[ComposeSpec]):
                 },
                 gpus=gpus if run.device == "cuda" else None,
                 nodes=layout.nodes,
+                image=_literal(self.options.image),
                 shm=self.options.shm_size,
                 memory=self.options.memory,
             )
@@ -113,8 +120,10 @@ class Compose(Target[ComposeSpec]):
                 engine.check_gpus(client)
 
     def image(self, spec: ComposeSpec, say: Callable[[str], None]) -> dict[str, Any]:
-        """Find or build the image."""
+        """Find the image that was named, or find or build the project's."""
         with engine.asked():
+            if self.options.image:
+                return images.named(engine.reach(), self.options.image, Path(spec.cwd), spec.device)
             return images.ready(engine.reach(), Path(spec.cwd), spec.folders, spec.device, say)
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:

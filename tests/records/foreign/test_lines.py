@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.records.foreign import lines
-from runner.records.foreign.lines import Lines, looks_binary
+from runner.records.foreign.lines import Lines, why_unreadable
 
 TEXT = st.lists(st.sampled_from([b"a", b"loss", b"\n", b"\r", b"\r\n", b"\xff", "秒".encode()]), max_size=60).map(
     b"".join
@@ -56,10 +56,23 @@ def test_colours_are_removed() -> None:
     assert b"".join(block.data for block in found) == b"loss: 0.5\n"
 
 
+def test_backspaces_end_a_state_of_a_progress_bar() -> None:
+    _, found = blocks(b"1/2 - loss: 0.5\b\b\b\b\r2/2 - loss: 0.4\n", 1_000)
+    assert b"".join(block.data for block in found) == b"1/2 - loss: 0.5\r2/2 - loss: 0.4\n"
+
+
+def test_each_state_of_a_progress_bar_has_the_prefix_of_its_line() -> None:
+    data = b"[rank1]: 10%|\r20%|\r30%|\nplain\r40%|\n"
+    expected = b"[rank1]: 10%|\r[rank1]: 20%|\r[rank1]: 30%|\nplain\r40%|\n"
+    for size in (5, 14, 1_000):
+        _, found = blocks(data, size)
+        assert b"".join(block.data for block in found) == expected
+
+
 def test_binary_data_is_known_by_its_beginning() -> None:
-    assert looks_binary(bytes(range(256)) * 20)
-    assert looks_binary(b"\x1f\x8b\x08 packed")
-    assert not looks_binary("Epoch 1 \x1b[0m 总共耗时\t\r\n".encode())
-    assert not looks_binary(b"")
+    assert "binary" in why_unreadable(bytes(range(256)) * 20)
+    assert "gzip -dc" in why_unreadable(b"\x1f\x8b\x08 packed")
+    assert "archive" in why_unreadable(b"PK\x03\x04")
+    assert not why_unreadable("Epoch 1 \x1b[0m 总共耗时\t\r\n".encode())
     reader, found = blocks(b"\x00" * 100_000, 1_000)
-    assert (reader.binary, found) == (True, [])
+    assert ("binary" in reader.unreadable, found) == (True, [])

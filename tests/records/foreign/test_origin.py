@@ -61,4 +61,25 @@ def test_time_stamps_count_with_their_zone() -> None:
 def test_what_is_left_is_always_the_end_of_the_line(line: str) -> None:
     origin, rest = split(line)
     assert line.endswith(rest)
-    assert (rest == line) == (not origin.kinds)
+    assert (rest == line.lstrip(" \t")) == (not origin.kinds)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "rank", "rest"),
+    [
+        ("trainer_1  | Done!", "trainer_1", None, "Done!"),
+        ("master    | Done!", "master", None, "Done!"),
+        ("(RayTrainWorker pid=4711, ip=10.0.0.1) Done!", "4711", None, "Done!"),
+        ("[prterun-node17-4711@1,3]<stdout>:Done!", None, 3, "Done!"),
+        ("[INFO|trainer.py:1145] 2021-05-25 06:38:26,285 >>   Num Epochs = 1", None, None, "Num Epochs = 1"),
+        ("04/01/2022 12:00:00 - INFO - __main__ -   Num Epochs = 1", None, None, "Num Epochs = 1"),
+        ("2023-08-02 00:41:17.936 | INFO     | __main__:log:54 - [Rank 0] Loss: 1", None, 0, "Loss: 1"),
+        ("2025-01-10 08:12:01,222 - root - INFO - step: 1", None, None, "step: 1"),
+        (" [2025-02-01 10:00:05] iteration", None, None, "iteration"),
+        ("trainer-1  | [PID 71]\tloss", "trainer-1/71", None, "loss"),
+        ("Epoch 0 | Training snapshot saved", None, None, "Epoch 0 | Training snapshot saved"),
+    ],
+)
+def test_launchers_and_loggers_of_many_projects_are_known(line: str, name: str, rank: int, rest: str) -> None:
+    origin, left = split(line)
+    assert (origin.name, origin.rank, left) == (name, rank, rest)

@@ -1,0 +1,227 @@
+"""What a page says of single runs, read from their records: where each came from, its phases, curves and load.
+
+Only the runs that a page shows are read, and no more than `MOST_BYTES` of records. Each value is checked here: what no
+figure can be is None, and a gap in a plot.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from runner.core.layout import Layout
+from runner.core.text import listed, one_line
+from runner.core.values import number, positive, whole
+from runner.records.decode import read_record
+from runner.records.events import read_events
+from runner.records.folder import LARGEST_RECORD, RunFolder
+from runner.records.listing import RECORD
+from runner.report.reading import BROKEN
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from runner.records.events import Event
+    from runner.records.schema import Record
+    from runner.report.run_summary import RunSummary
+
+MOST_BYTES = 64_000_000
+"""Bytes of records that a page reads; the provenance of further runs is not on it."""
+MOST_POINTS = 120
+"""Points of a curve; of a longer one every second, third, ... is drawn, and the last."""
+MOST_MESSAGES = 5_000
+MOST_RAW_BYTES = 32_000_000
+_LONGEST = 200
+_RATE = "_bus_bytes_per_second"
+_UNKNOWN = ""
+
+Curve = list[tuple[float, float | None]]
+
+
+@dataclass(frozen=True)
+class Details:
+    """One run, as its record says.
+
+    Attributes:
+        provenance: where it came from, by name; what is not known is "".
+        command: one for each node that was started in another way.
+        seconds: of each phase, and `train`, `total` and `wall`.
+        curves: by name, (epoch, seconds of training until its end, value).
+        load: of each figure, (seconds, mean over nodes and devices).
+        rates: metrics that are bus bandwidths, by operation.
+    """
+
+    provenance: dict[str, str]
+    command: tuple[str, ...]
+    seconds: dict[str, float]
+    curves: dict[str, list[tuple[int, float | None, float | None]]] = field(default_factory=dict)
+    load: dict[str, Curve] = field(default_factory=dict)
+    rates: tuple[str, ...] = ()
+
+
+class DetailReader:
+    """Reads the records of runs until so many bytes have been read.
+
+    Attributes:
+        left_out: how many were not read, because they are too large or broken.
+    """
+
+    def __init__(self, results: Path) -> None:
+        self.left_out = 0
+        self._results, self._room = results, MOST_BYTES
+        self._known: dict[str, Details | None] = {}
+
+    def __call__(self, run: RunSummary) -> Details | None:
+        """Return what a run's record says; None if it is not read."""
+        if run.path not in self._known:
+            self._known[run.path] = self._read(run)
+        return self._known[run.path]
+
+    def _read(self, run: RunSummary) -> Details | None:
+        path = self._results / run.path
+        try:
+            data = files.read_file(path / RECORD, min(LARGEST_RECORD, self._room), below=path)
+            self._room -= len(data)
+            return details_of(read_record(data))
+        except BROKEN:
+            self.left_out += 1
+            return None
+
+    def messages(self, run: RunSummary) -> dict[str, list[tuple[float, float]]]:
+        """Return the bus bandwidths of a run by operation, as (bytes of a message, bytes a second)."""
+        try:
+            return _messages(RunFolder(self._results / run.path), run)
+        except BROKEN:
+            return {}
+
+
+def details_of(record: Record) -> Details:
+    """Reduce a record to what a page shows of it."""
+    launch = record.launch
+    seconds = {name: value for name in record.phases if (value := number(record.phases[name], 0.0)) is not None}
+    for phase, metric in (("train", "train_seconds"), ("total", "total_seconds"), ("wall", "wall_seconds")):
+        if (value := number(record.metrics.get(metric), 0.0)) is not None:
+            seconds.setdefault(phase, value)
+    return Details(
+        provenance=_provenance(record),
+        command=tuple(dict.fromkeys(one_line(shlex.join(map(str, words))) for words in launch.argv[:64])),
+        seconds=seconds,
+        curves=_curves(record),
+        load=_load(record.load),
+        rates=tuple(name.removesuffix(_RATE) for name in record.metrics if name.endswith(_RATE)),
+    )
+
+
+def _provenance(record: Record) -> dict[str, str]:
+    launch = record.launch
+    facts = [rank.facts for rank in record.ranks if rank.facts]
+    commit, dirty = launch.code.get("commit"), launch.code.get("dirty")
+    changes = {True: " with uncommitted changes", False: ""}.get(bool(dirty), "")
+    image = launch.image or {}
+    pulled = {one.place["digest"] for one in record.outcome.exits if "digest" in one.place} if record.outcome else set()
+    found = {
+        "host": _values(fact.get("host") for fact in facts) or _word(launch.host.get("name")),
+        "system": _word(launch.host.get("os")),
+        "commit": f"{_word(commit)[:12]}{changes}" if commit else _UNKNOWN,
+        "image": _word(image.get("digest") or image.get("id")) or _values(pulled),
+        "sources": _word(launch.code.get("sources_sha256"))[:12],
+        "definition": _word(launch.definition_sha256)[:12],
+        "kit": _word(launch.runner.get("version")),
+    }
+    for label, fact in (("torch", "torch"), ("CUDA", "cuda"), ("NCCL", "nccl"), ("Python", "python")):
+        found[label] = _values(one.get(fact) for one in facts)
+    found["threads"] = _values(one.get("threads") for one in facts)
+    return found
+
+
+def _values(values: Iterable[Any]) -> str:
+    return listed(sorted({_word(value) for value in values if value is not None}))
+
+
+def _word(value: object) -> str:
+    return _UNKNOWN if value is None else one_line(value, _LONGEST)
+
+
+def _curves(record: Record) -> dict[str, list[tuple[int, float | None, float | None]]]:
+    """Return loss and accuracy by epoch; the seconds are those of training, without the tests between epochs."""
+    epochs = [row for row in record.epochs if whole(row.get("epoch_num")) is not None]
+    ends = accumulate(positive(row.get("train_seconds")) or 0.0 for row in epochs)
+    clock = {row["epoch_num"]: end or None for row, end in zip(epochs, ends, strict=True)}
+    tests = [row for row in record.evaluations if whole(row.get("epoch_num")) is not None]
+    sources = (
+        ("training loss", epochs, "loss"),
+        ("test loss", tests, "loss"),
+        ("accuracy", tests, "accuracy"),
+    )
+    found = {}
+    for label, rows, key in sources:
+        curve = [(row["epoch_num"], clock.get(row["epoch_num"]), number(row.get(key))) for row in rows if key in row]
+        if curve:
+            found[label] = thinned(curve)
+    return found
+
+
+def _load(nodes: list[dict[str, Any]]) -> dict[str, Curve]:
+    """Average each figure over nodes and devices, by the second."""
+    sums: dict[str, dict[float, list[float]]] = {}
+    for node in nodes[:64]:
+        points = node.get("points")
+        seconds = points.get("seconds") if isinstance(points, dict) else None
+        if not isinstance(points, dict) or not isinstance(seconds, list):
+            continue
+        for key, values in points.items():
+            if (figure := _figure(key)) and isinstance(values, list):
+                for second, value in zip(seconds, values, strict=False):
+                    at, found = number(second, 0.0), number(value, 0.0)
+                    if at is not None and found is not None:
+                        sums.setdefault(figure, {}).setdefault(float(round(at)), []).append(found)
+    return {
+        figure: thinned([(second, sum(values) / len(values)) for second, values in sorted(of_figure.items())])
+        for figure, of_figure in sums.items()
+    }
+
+
+def _figure(key: object) -> str | None:
+    """Name the figures that are drawn; those of several GPUs are averaged."""
+    text = str(key)
+    if text in ("cpu_percent", "memory_bytes"):
+        return text
+    if text.startswith("gpu") and text.endswith("_percent"):
+        return "gpu_percent"
+    return None
+
+
+def _messages(folder: RunFolder, run: RunSummary) -> dict[str, list[tuple[float, float]]]:
+    """Read the bandwidth of each operation and size from what the first process printed."""
+    found: dict[str, dict[float, float]] = {}
+    for _, path in folder.raw_files(Layout.parse(run.layout)).printed():
+        with files.open_file(path, folder.path) as file:
+            if file.seek(0, 2) > MOST_RAW_BYTES:
+                return {}
+            file.seek(0)
+            kept = 0
+            for events, _, _ in read_events(file):
+                for event in events:
+                    if kept < MOST_MESSAGES and (message := _message(event)):
+                        operation, size, rate = message
+                        found.setdefault(operation, {})[size] = rate
+                        kept += 1
+        if found:
+            break
+    return {operation: sorted(sizes.items()) for operation, sizes in found.items()}
+
+
+def _message(event: Event) -> tuple[str, float, float] | None:
+    size, rate = positive(event.metadata.get("bytes")), positive(event.metadata.get("bus_bytes_per_second"))
+    return (one_line(event.value, _LONGEST), size, rate) if size and rate else None
+
+
+def thinned(values: list[Any], most: int = MOST_POINTS) -> list[Any]:
+    """Return at most so many values: every second, third, ... of them, and the last."""
+    step = -(-len(values) // most) or 1
+    kept = values[::step]
+    return kept if (len(values) - 1) % step == 0 or not values else [*kept[: most - 1], values[-1]]

@@ -1,0 +1,216 @@
+"""How every plot looks, and how one becomes SVG or PNG: byte for byte the same each time.
+
+Colours are those of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers tell apart; each series
+has a marker and a dash of its own as well. In a page the colours are CSS variables, so that light, dark and print each
+have theirs.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from runner.core.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 4.9, 3.0
+"""Inches of a plot: at 72 points an inch it is as wide as a phone, so that its text is read there without a zoom."""
+INK, MUTED, GRID, PAPER = "#1b1d22", "#646b75", "#dce0e5", "#fffffe"
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1)), (0, (8, 2)))
+MOST_SERIES = len(SERIES)
+LONGEST_NAME = 44
+_LETTERS = 70
+"""Letters of a legend side by side, with eight for each line's own look."""
+_LEGEND_INCHES = 0.19
+_LEFT, _RIGHT, _BELOW, _ABOVE = 0.66, 0.1, 0.48, 0.14
+"""Inches around the axes; the left ones hold ticks and the name of the axis."""
+_LETTER_INCHES = 0.078
+_DECADE = 10
+_VARIABLES = {
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    GRID: "var(--grid)",
+    PAPER: "var(--paper)",
+    **{colour: f"var(--c{number})" for number, colour in enumerate(SERIES)},
+}
+_COLOUR = re.compile("|".join(_VARIABLES))
+_PROLOGUE = re.compile(r"^.*?(?=<svg)", re.DOTALL)
+_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
+_STYLES = re.compile(r"\s*<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
+_TAG = re.compile(r"<[^>]+>")
+_GROUP = re.compile(r'<g id="[\w.-]*">')
+_SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"[^>]*>')
+_FONT = re.compile(r"font-family: [^;\"]*; ?|; ?font-family: [^;\"]*(?=\")")
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_RC: dict[Any, Any] = {
+    "svg.fonttype": "none",  # the page's own font, and a third of the size
+    "text.parse_math": False,  # a name with $ in it is no formula
+    "text.usetex": False,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9.5,
+    "axes.labelsize": 9.5,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "axes.formatter.useoffset": False,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "text.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "lines.markeredgewidth": 1.1,
+    "hatch.linewidth": 0.6,
+    "hatch.color": PAPER,
+    "path.simplify": True,
+}
+
+
+class Plot(NamedTuple):
+    """A plot: its file name, its title, what to conclude from it, and the drawing itself."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw in the style of the kit, whatever the user's matplotlibrc says; a letter that no font has is no warning."""
+    import matplotlib as mpl  # noqa: PLC0415 - an extra, and it takes its time
+
+    with warnings.catch_warnings(), mpl.rc_context():
+        warnings.simplefilter("ignore")
+        mpl.rcdefaults()
+        mpl.rcParams.update(_RC)
+        yield
+
+
+def axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
+    """Make an empty plot of one pair of axes."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(WIDTH, height), facecolor="none")
+    return figure, figure.add_subplot()
+
+
+def series(number: int) -> dict[str, Any]:
+    """Return colour, marker and dash of a series, as `plot` takes them; the first is the widest, to be seen below."""
+    place = number % MOST_SERIES
+    look = {"color": SERIES[place], "marker": MARKERS[place], "linestyle": DASHES[place], "markeredgecolor": PAPER}
+    return {**look, "linewidth": 2.6 - 0.28 * place, "markersize": 7.5 - 0.6 * place}
+
+
+def finish(figure: Figure, axes: Axes, left: float = _LEFT) -> None:
+    """Name the series above the plot, in as many columns as their names leave room for, and set the margins.
+
+    The plot grows by its legend. Margins in inches take half the time of a layout that measures each text.
+    """
+    handles, labels = axes.get_legend_handles_labels()
+    width, height = figure.get_size_inches()
+    above = _ABOVE
+    if handles:
+        columns = max(1, min(3, _LETTERS // (max(map(len, labels)) + 8), len(labels)))
+        rows = -(-len(labels) // columns)
+        above, height = above + _LEGEND_INCHES * rows, height + _LEGEND_INCHES * rows
+        figure.legend(
+            handles, labels, loc="upper left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, handlelength=2.6
+        )
+    figure.set_size_inches(width, height)
+    right = 1 - _RIGHT / width
+    figure.subplots_adjust(min(left / width, 0.6), _BELOW / height, right, 1 - above / height)
+
+
+def logarithmic(axes: Axes, axis: Literal["x", "y"], base: int, write: Callable[[float], str] = "{:g}".format) -> None:
+    """Make an axis logarithmic, with plain numbers at some of its ticks: powers alone say too little."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 - an extra
+
+    (axes.set_xscale if axis == "x" else axes.set_yscale)("log", base=base)
+    scale = axes.xaxis if axis == "x" else axes.yaxis
+    scale.set_major_locator(LogLocator(base, (1, 2, 5) if base == _DECADE else (1,), numticks=9))
+    scale.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
+    scale.set_minor_formatter(NullFormatter())
+
+
+def room_for(names: Sequence[str]) -> float:
+    """Return the inches that names beside the axes take."""
+    return 0.15 + _LETTER_INCHES * max(map(len, names))
+
+
+def name(text: object) -> str:
+    """Shorten a name from outside for a legend or a tick."""
+    return one_line(text, LONGEST_NAME)
+
+
+def points(values: Sequence[float | None]) -> list[float]:
+    """Return values to plot: what is missing is a gap."""
+    return [math.nan if value is None else float(value) for value in values]
+
+
+def inline(plot: Plot, prefix: str) -> str:
+    """Return a plot as SVG for a page: its colours are the page's, and its ids are its own."""
+    text = _PROLOGUE.sub("", _METADATA.sub("", _STYLES.sub("", _svg(plot, prefix))))
+    text = _TAG.sub(lambda found: _for_a_page(found[0]), text)
+    text = re.sub(r">\s+<", "><", text)
+    return _SIZE.sub(r'<svg viewBox="0 0 \1 \2" role="img" xmlns:xlink="http://www.w3.org/1999/xlink">', text, count=1)
+
+
+def _for_a_page(tag: str) -> str:
+    """Rewrite one tag: shorter numbers, the page's colours and font. What stands between tags is text, and stays."""
+    tag = _FONT.sub("", _GROUP.sub("<g>", tag))
+    tag = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), tag)
+    return _COLOUR.sub(lambda found: _VARIABLES[found[0]], tag).replace(" \n", " ").replace("\n", "")
+
+
+def as_svg(plot: Plot) -> bytes:
+    """Return a plot as a file of its own, on white."""
+    return _METADATA.sub("", _svg(plot, plot.name, "white")).encode()
+
+
+def as_png(plot: Plot) -> bytes:
+    """Return a plot as PNG, on white, with 200 dots an inch."""
+    data = io.BytesIO()
+    with drawing():
+        plot.figure.savefig(data, format="png", dpi=200, facecolor="white", metadata={"Software": None})
+    return data.getvalue()
+
+
+def as_pdf(plot: Plot) -> bytes:
+    """Return a plot as PDF, for LaTeX."""
+    data = io.BytesIO()
+    nothing = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+    with drawing():
+        plot.figure.savefig(data, format="pdf", facecolor="white", metadata=nothing)
+    return data.getvalue()
+
+
+def _svg(plot: Plot, salt: str, facecolor: str = "none") -> str:
+    import matplotlib as mpl  # noqa: PLC0415
+
+    data = io.StringIO()
+    with drawing():
+        mpl.rcParams["svg.hashsalt"] = salt
+        plot.figure.savefig(data, format="svg", facecolor=facecolor, metadata={"Date": None, "Creator": None})
+    return data.getvalue()

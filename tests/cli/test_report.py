@@ -1,0 +1,41 @@
+"""`runner report`, as a person types it."""
+
+from __future__ import annotations
+
+from tests.support.projects import Project
+
+
+def test_a_page_and_its_plots_are_written_and_named(finished: Project) -> None:
+    done = finished.runner("report", "results", "-o", "../my page.html", "--plots", "../plots")
+    assert done.code == 0, done.snapshot
+    page = (finished.root.parent / "my page.html").read_text("utf-8")
+    assert "A tiny experiment" in page
+    assert done.stdout == ""
+    assert "../my page.html: " in done.stderr
+    assert "plots, each as SVG and PNG" in done.stderr
+    assert (finished.root.parent / "plots" / "01-tiny-speed-up.svg").is_file()
+
+
+def test_the_evidence_has_latex_beside_it(finished: Project) -> None:
+    done = finished.runner("report", "results", "--evidence", "-o", "../proposal.html")
+    assert done.code == 0, done.snapshot
+    for name in ("proposal.html", "proposal.tex", "proposal-speed-up.pdf"):
+        assert (finished.root.parent / name).is_file()
+
+
+def test_nothing_is_written_into_a_run_and_a_folder_that_is_not_there_is_one_line(finished: Project) -> None:
+    run = next((finished.root / "results" / "tiny").iterdir())
+    before = sorted(run.rglob("*"))
+    for words in (["-o", f"{run}/page.html"], ["--plots", f"{run}/raw/plots", "-o", "../x.html"]):
+        done = finished.runner("report", "results", *words)
+        assert done.code == 2
+        assert "it lies in the folder of a run" in done.stderr
+    assert sorted(run.rglob("*")) == before
+    done = finished.runner("report", "results", "-o", "../nowhere/page.html")
+    assert done.snapshot == (
+        "exit 2\n--- stdout\n--- stderr\n"
+        "error: ../nowhere/page.html: cannot be written: there is no such folder to write it to\n"
+    )
+    done = finished.runner("report", "no-results")
+    assert done.code == 2
+    assert "there is no such folder" in done.stderr
