@@ -51,6 +51,7 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
     accuracy = record.metrics.get("final_accuracy")
     if accuracy is not None:
         record.evaluations = [{"accuracy": accuracy}]
+        record.facts |= {"eval_samples": samples} if (samples := found["final_eval"]["value"].get("samples")) else {}
     if (seen := found["epochs_seen"]) and len(seen["value"]) > MOST_EPOCHS:
         doubts.add(f"{_place(seen)}: {len(seen['value']):,} epochs: those after {MOST_EPOCHS:,} are not kept")
         seen["value"], seen["line"] = seen["value"][:MOST_EPOCHS], seen["line"][:MOST_EPOCHS]

@@ -183,3 +183,20 @@ def test_another_module_of_the_project_is_a_program_too(own: Project) -> None:
     (package / "train.py").write_text(SCRIPT.replace("import helper", "class helper:\n    loss = float"))
     define(own, program="ours.train")
     assert run(own)["launch"]["argv"][0][:3] == ["torchrun", "-m", "ours.train"]
+
+
+def test_a_claim_needs_accuracies_that_agree_also_if_nobody_counted_the_samples(own: Project) -> None:
+    worse = "{94.5 if os.environ['WORLD_SIZE'] == '1' else 93.5}"
+    (own.root / PATH).write_text(SCRIPT.replace("94.5", worse))
+    define(own, measure="stated_seconds", matrix={"layout": ["1x1", "1x2"]}, repeat=3)
+    own.runner("run", "tiny", "--device", "cpu")
+    [_, row] = json.loads(own.runner("summarize", "results", "--format", "json").stdout)
+    assert row["claimed"] == "accuracy differs: 93.50% against 94.50%"
+
+
+def test_the_number_of_samples_of_an_accuracy_is_kept(project: Project) -> None:
+    (project.root / "train.py").write_text("print('Test set: Average loss: 0.0469, Accuracy: 357/360 (98%)')\n")
+    define(project, program="train.py", dialect="pytorch-mnist", args=None)
+    record = run(project)
+    assert record["facts"] == {"eval_samples": 360}
+    assert record["metrics"]["final_accuracy"] == pytest.approx(357 / 360)

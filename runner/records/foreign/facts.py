@@ -192,6 +192,7 @@ class Facts:
             record.scopes.get(name) or record.scopes.get("correct" if name == "accuracy" else ""),
             name in record.weak,
             self._epoch if record.epoch is None else record.epoch,
+            record.fields.get("of") if name == "accuracy" else None,
         )
 
     def _scalars(self, record: Record) -> None:

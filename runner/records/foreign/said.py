@@ -23,6 +23,8 @@ class Value(NamedTuple):
     scope: str | None = None
     weak: bool = False
     epoch: float | int | None = None
+    samples: int | None = None
+    """Of how many samples an accuracy is."""
 
 
 @dataclass

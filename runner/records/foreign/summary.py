@@ -116,7 +116,8 @@ def _best(found: Evaluations, best: Value) -> str:
 
 def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
     unit = mlperf.unit_of(metric, value.value) if value.unit is None else value.unit
-    return {"metric": metric, "value": value.value, "unit": unit, "scope": scope, "line": value.line}
+    samples = {"samples": value.samples} if value.samples else {}
+    return {"metric": metric, "value": value.value, "unit": unit, "scope": scope, **samples, "line": value.line}
 
 
 def _span(reading: Reading) -> dict[str, Any] | None:
