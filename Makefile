@@ -17,16 +17,16 @@ run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
 	@$(BIN)/runner summarize "$$RESULTS" --experiment quickstart
 
-test: lint ## every check; tests that need an engine, a cluster or real data are left out if there is none
+test: lint ## every check; tests that need an engine, a cluster, real data or MLflow are left out if there is none
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 check: lint ## what takes less than a minute, for the way of working: style, types, and the tests that train nothing
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not real_processes" $(FAST)
 
-REAL ?= engine or cluster or browser or mnist or bert
-test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, a browser or real data; none may be left out
-	KIT_REQUIRE="engine cluster browser mnist bert" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
-	KIT_REQUIRE="engine cluster browser mnist bert" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
+REAL ?= engine or cluster or browser or mlflow or mnist or bert
+test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, a browser, MLflow or real data; none may be left out
+	KIT_REQUIRE="engine cluster browser mlflow mnist bert" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
+	KIT_REQUIRE="engine cluster browser mlflow mnist bert" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
 
 test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names; KIT_LOAD brings images to it
 	KIT_REQUIRE=cluster $(BIN)/python -m pytest -n 4 --dist loadgroup -m "cluster and not alone"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from bench import bert, collectives, compose, load, loader, overhead, parsing, startup, summary
+from bench import bert, collectives, compose, load, loader, mlflow_search, overhead, parsing, startup, summary
 
 PARTS = {
     "startup": startup,
     "parsing": parsing,
     "summary": summary,
+    "mlflow": mlflow_search,
     "loader": loader,
     "load": load,
     "collectives": collectives,

@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-COLUMNS = 106
+COLUMNS = 100
 DOCS = Path(__file__).parents[1] / "docs"
 
 

@@ -46,7 +46,7 @@ def main() -> None:
     for count, goal in GOALS.items():
         with tempfile.TemporaryDirectory() as folder:
             results = Path(folder, "results")
-            _write(results, count)
+            write_records(results, count)
             cold = [_pair(results, Path(folder, f"cache{number}")) for number in range(COLD_PAIRS)]
             warm = [_pair(results, Path(folder, "cache0")) for _ in range(WARM_PAIRS)]
             page = _report(results, Path(folder, "cache0"))
@@ -83,11 +83,11 @@ def _report(results: Path, cache: Path) -> Cost:
 
 def _grown(results: Path, cache: Path, number: int) -> tuple[Cost, Cost, float]:
     """Add a record before the pair."""
-    _write(results, number + 1, number)
+    write_records(results, number + 1, number)
     return _pair(results, cache)
 
 
-def _write(results: Path, count: int, first: int = 0) -> None:
+def write_records(results: Path, count: int, first: int = 0) -> None:
     """Make records as a lab would have them: cells of three repeats, some hundred experiments, real sizes."""
     for number in range(first, count):
         layout = ("1x1", "1x2", "1x4", "2x4")[number // 3 % 4]

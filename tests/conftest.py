@@ -1,9 +1,10 @@
-"""What all tests share. Tests that need an engine or a cluster are left out, in one line, if there is none."""
+"""What all tests share. Tests that need an engine, a cluster or MLflow are left out, in one line, if there is none."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put slow files first; leave out what needs an engine or a cluster if there is none, unless KIT_REQUIRE has it."""
+    """Put slow files first; leave out what needs something that is not there, unless KIT_REQUIRE has it."""
     places = {name: number for number, name in enumerate(SLOWEST_FIRST)}
     items.sort(key=lambda item: places.get(item.path.relative_to(ROOT / "tests").parts[0], len(places)))
     config.stash[LEFT_OUT] = []
@@ -101,12 +102,18 @@ def missing_for_cluster_tests() -> str | None:
     return missing_for_engine_tests() if "PyTorchJob" in known else "the cluster knows no PyTorchJob"
 
 
+def missing_for_mlflow_tests() -> str | None:
+    """Look for MLflow, which has a list of packages of its own."""
+    return None if find_spec("mlflow") else "the package mlflow is not installed: make mlflow"
+
+
 def missing_for_browser_tests() -> str | None:
     """Look for a browser."""
     return None if browser.find() else "there is no browser: on Debian, install the package chromium"
 
 
 NEEDS = {
+    "mlflow": ("the export to MLflow", missing_for_mlflow_tests),
     "browser": ("pages in a browser", missing_for_browser_tests),
     "engine": ("containers", missing_for_engine_tests),
     "cluster": ("a cluster", missing_for_cluster_tests),

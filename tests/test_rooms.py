@@ -29,6 +29,8 @@ ONLY_IN = {
     "matplotlib": "runner.report.page",
     "jinja2": "runner.report.page",
     "markupsafe": "runner.report.page",
+    "mlflow": "runner.report.export.mlflow_store",
+    "tensorboard": "runner.report.export.tensorboard_files",
 }
 """Libraries that one module or room knows."""
 LISTING = """
@@ -73,6 +75,7 @@ ELSEWHERE = {
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
     "runner.report.cache": "the cache in the user's cache folder",
     "runner.report.page.files": "the page and its plots, where a person wants them",
+    "runner.report.export.tensorboard_files": "the folder that an export names",
     "runner.targets.committed_files": "compose/, k8s/ and the Dockerfile",
     "runner.targets.compose.base_images": "image.lock",
     "runner.targets.compose": "the data folder, which containers are shown",
@@ -251,7 +254,7 @@ def test_help_loads_no_target_and_nothing_heavy(project: Project) -> None:
     loaded = modules_of("--help", project=project)
     assert "typer" in loaded
     heavy = {"markdown_it", "docker", "kubernetes", "msgspec", "psutil", "ruamel", "rich", "sqlite3", "asyncio"}
-    heavy |= {"matplotlib", "jinja2"}
+    heavy |= {"mlflow", "tensorboard", "matplotlib", "jinja2"}
     assert not loaded & (heavy | TRAINS)
 
 

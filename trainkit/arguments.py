@@ -77,6 +77,16 @@ def add_epochs(parser: ArgumentParser, batch_size: int, unit: str) -> None:
     )
 
 
+def add_peak(parser: ArgumentParser) -> None:
+    """For a program that reports the utilization of its devices."""
+    parser.add_argument(
+        "--peak-milliseconds",
+        type=at_least(0),
+        default=500,
+        help="how long the peak of the devices is measured, before the training; 0: not at all",
+    )
+
+
 def add_learning_rate_rule(parser: ArgumentParser) -> None:
     """For a program that may scale its learning rate with the number of processes."""
     parser.add_argument(

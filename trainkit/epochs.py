@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,10 @@ from torch.nn.functional import cross_entropy
 from trainkit import distributed
 from trainkit import process_facts as facts
 from trainkit.errors import Refusal
+from trainkit.flops import Work
 from trainkit.run import Run
+
+Any_Batch = TypeVar("Any_Batch")
 
 
 def global_batch_size(args: Namespace, workers: int) -> int:
@@ -61,6 +64,19 @@ class Totals:
     steps: int = 0
     places: int = 0
     """Positions in the batches, padding included, if a family counts them."""
+    input_seconds: float = 0.0
+    """How long this process was busy with getting batches; a GPU may have worked meanwhile."""
+
+    def timed(self, batches: Iterable[Any_Batch]) -> Iterator[Any_Batch]:
+        """Yield the batches, and add up how long each took to come."""
+        source = iter(batches)
+        while True:
+            began = time.perf_counter()
+            batch = next(source, None)
+            self.input_seconds += time.perf_counter() - began
+            if batch is None:
+                return
+            yield batch
 
     def add(self, batch: Batch, losses: Tensor, places: int = 0) -> None:
         """Count a step: the losses [n] of this rank's samples, without its stand-in."""
@@ -89,9 +105,14 @@ class Report:
     eval_seconds: float = 0.0
     losses: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
+    input_seconds: float = 0.0
+    units: int = 0
+    """This rank's samples or, if a family counts them, positions in its batches."""
 
     def __post_init__(self) -> None:
-        """Report what is trained on."""
+        """Report what is trained on, and measure what the devices can do."""
+        self.work = Work(self.run)
+        self.work.measure_peak(self.dtype, self.args.peak_milliseconds / 1000)
         if self.run.first:
             log = self.run.log
             log.point("seed", self.args.seed)
@@ -103,6 +124,11 @@ class Report:
     def describe_data(self) -> None:
         """Report what the data is, by its hash."""
         raise NotImplementedError
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the training's matrix products."""
+        return torch.float32
 
     def outputs(self, model: nn.Module) -> Iterable[tuple[Batch, Tensor]]:
         """Yield this rank's batches of the test set with the model's outputs [n, classes], in fp32."""
@@ -144,6 +170,8 @@ class Report:
                     **more,
                 }
         self.train_seconds += seconds
+        self.input_seconds += totals.input_seconds
+        self.units += totals.places or totals.samples
         self.losses.append(loss)
 
     def evaluate(self, model: nn.Module, epoch: int) -> None:
@@ -187,6 +215,8 @@ class Report:
             "eval_seconds": self.eval_seconds,
             **facts.peak_memory(self.run.device),
             "samples_per_second": trained / self.train_seconds,
+            "input_seconds": self.input_seconds,
+            **self.work.rates(self.units, self.train_seconds),
         }
         if self.run.first:
             best = max(self.accuracies)

@@ -5,6 +5,7 @@ from trainkit.arguments import (
     add_data_dir,
     add_epochs,
     add_learning_rate_rule,
+    add_peak,
     add_seed,
     data_folder,
     program_parser,
@@ -35,4 +36,5 @@ def bert_parser(description: str | None) -> Parser:
     )
     add_epochs(parser, 64, "sentences")
     add_seed(parser)
+    add_peak(parser)
     return parser

@@ -47,11 +47,11 @@ def train(run: Run, args: Namespace) -> None:
         return losses.detach()
 
     with run.phase("warmup"):
-        warm_up(step, batches, run, args, model, optimizer)
+        warm_up(step, batches, run, args, model, optimizer, report.work)
     for epoch in range(1, args.epochs + 1):
         lr = optimizer.param_groups[0]["lr"]
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
-            for batch in batches.epoch(epoch):
+            for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch), batch.tokens.numel())
         report.evaluate(model, epoch)
     report.finish(model)

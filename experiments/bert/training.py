@@ -3,6 +3,7 @@
 import copy
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import islice
 
 import torch
@@ -14,23 +15,28 @@ from experiments.bert.model import autocast
 from experiments.bert.sentences import of_files
 from trainkit import distributed, epochs
 from trainkit.epochs import Totals
+from trainkit.flops import Work
 from trainkit.run import Run
 
 Step = Callable[[Batch], Tensor]
 """One update of the model; returns the loss of every sentence of the batch [n]."""
 
 
-def warm_up(step: Step, batches: Batches, run: Run, args: Namespace, model: nn.Module, optimizer: Optimizer) -> None:
+def warm_up(
+    step: Step, batches: Batches, run: Run, args: Namespace, model: nn.Module, optimizer: Optimizer, work: Work
+) -> None:
     """Take the first steps, which are slow, before the clock starts; then undo them.
 
     They have the longest sentences: what fits into memory now will fit later. In between, the ranks' parameters
-    must be equal after real steps: a gradient that is not averaged is found here.
+    must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first step are
+    counted, for each position in its batch.
     """
     before = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
     fresh = copy.deepcopy(optimizer.state_dict())
     with torch.random.fork_rng(devices=run.cuda_devices):
-        for batch in islice(batches.longest_first(), args.warmup_steps):
-            step(batch)
+        for number, batch in enumerate(islice(batches.longest_first(), args.warmup_steps)):
+            with nullcontext() if number else work.counted(batch.tokens.numel()):
+                step(batch)
     run.require_equal_parameters(model)
     model.load_state_dict(before)
     optimizer.load_state_dict(fresh)
@@ -47,6 +53,11 @@ class Report(epochs.Report):
         log, data = self.run.log, self.data
         log.point("dataset", data.source, data_sha256=of_files(data.files), split_sha256=data.split_sha256)
         log.point("files", sha256=data.files)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the training's matrix products."""
+        return torch.bfloat16 if self.args.precision == "bf16" else torch.float32
 
     def outputs(self, model: nn.Module) -> Iterator[tuple[Batch, Tensor]]:
         """Yield this rank's batches of the test set with the model's logits [n, 2]."""

@@ -6,6 +6,7 @@ from trainkit.arguments import (
     add_data_dir,
     add_epochs,
     add_learning_rate_rule,
+    add_peak,
     add_seed,
     at_least,
     data_folder,
@@ -40,6 +41,7 @@ def mnist_parser(description: str | None) -> Parser:
     )
     add_epochs(parser, 512, "samples")
     add_seed(parser)
+    add_peak(parser)
     parser.add_argument(
         "--loader",
         choices=["resident", "torchvision"],

@@ -57,12 +57,16 @@ def train(run: Run, args: Namespace) -> None:
         optimizer.step()
         return losses.detach()
 
+    def alone(batch: Batch) -> None:
+        # The FLOPs of all parts: torch's counter does not see the threads in which DataParallel computes them.
+        cross_entropy(model(batch.images), batch.labels).backward()
+
     with run.phase("warmup"):
-        warm_up(step, batches, run, model, optimizer)
+        warm_up(step, batches, run, model, optimizer, report.work, counted=alone)
     for epoch in range(1, args.epochs + 1):
         lr = set_learning_rate(optimizer, args, epoch, run.devices)
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
-            for batch in batches.epoch(epoch):
+            for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch))
         report.evaluate(model, epoch)
     report.finish(model)

@@ -60,11 +60,11 @@ def train(run: Run, args: Namespace) -> None:
         return losses.detach()
 
     with run.phase("warmup"):
-        warm_up(step, batches, run, model, optimizer)
+        warm_up(step, batches, run, model, optimizer, report.work)
     for epoch in range(1, args.epochs + 1):
         lr = set_learning_rate(optimizer, args, epoch, run.world_size)
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
-            for batch in batches.epoch(epoch):
+            for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch))
         report.evaluate(model, epoch)
     report.finish(model)

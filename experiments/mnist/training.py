@@ -3,6 +3,7 @@
 import copy
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import islice
 
 import torch
@@ -13,6 +14,7 @@ from experiments.mnist.data import EVAL_BATCH, Batch, Batches, Data
 from experiments.mnist.model import MODELS
 from trainkit import distributed, epochs
 from trainkit import sharding as shards
+from trainkit.flops import Work
 from trainkit.run import Run
 
 Step = Callable[[Batch], Tensor]
@@ -49,16 +51,26 @@ def set_learning_rate(optimizer: Optimizer, args: Namespace, epoch: int, workers
     return rate
 
 
-def warm_up(step: Step, batches: Batches, run: Run, model: nn.Module, optimizer: Optimizer) -> None:
+def warm_up(
+    step: Step,
+    batches: Batches,
+    run: Run,
+    model: nn.Module,
+    optimizer: Optimizer,
+    work: Work,
+    counted: Callable[[Batch], object] | None = None,
+) -> None:
     """Take the first steps, which are slow, before the clock starts; then undo them.
 
     Parameters, buffers, optimizer and random numbers are as before. In between, the ranks'
-    parameters must be equal after real steps: a gradient that is not averaged is found here.
+    parameters must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first
+    step are counted or, where the counter does not see them, those of `counted`.
     """
     before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
     with torch.random.fork_rng(devices=run.cuda_devices):
-        for batch in islice(batches.epoch(0), batches.args.warmup_steps):
-            step(batch)
+        for number, batch in enumerate(islice(batches.epoch(0), batches.args.warmup_steps)):
+            with nullcontext() if number else work.counted(len(batch.labels)):
+                (step if number or counted is None else counted)(batch)
     run.require_equal_parameters(model)
     model.load_state_dict(before[0])
     optimizer.load_state_dict(before[1])

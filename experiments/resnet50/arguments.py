@@ -4,7 +4,7 @@ import math
 import os
 from argparse import Namespace
 
-from trainkit.arguments import Parser, add_seed, at_least, program_parser
+from trainkit.arguments import Parser, add_peak, add_seed, at_least, program_parser
 from trainkit.errors import Refusal
 
 TWO = 2
@@ -23,6 +23,7 @@ def resnet_parser(description: str | None) -> Parser:
     )
     parser.add_argument("--lr", type=float, default=1e-3, help="learning rate of SGD")
     add_seed(parser)
+    add_peak(parser)
     parser.add_argument(
         "--warmup-batches", type=at_least(0), default=1, help="before the clock starts; they are undone"
     )

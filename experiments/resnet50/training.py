@@ -3,6 +3,7 @@
 import copy
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from experiments.resnet50.model import NUM_CLASSES
 from trainkit import distributed
 from trainkit import process_facts as facts
 from trainkit import sharding as shards
+from trainkit.flops import Work
 from trainkit.run import Run
 
 Forward = Callable[[Tensor], Tensor]
@@ -45,6 +47,8 @@ def noise(args: Namespace, run: Run) -> tuple[list[Tensor], Tensor]:
 
 def train(run: Run, args: Namespace, model: nn.Module, forward: Forward) -> None:
     """Warm up, train all batches inside the clock, report the result, then trace if asked to."""
+    work = Work(run)
+    work.measure_peak(torch.float32, args.peak_milliseconds / 1000)
     with run.phase("data"):
         batches, labels = noise(args, run)
         labels = labels.to(devices_of(run)[-1])
@@ -63,7 +67,8 @@ def train(run: Run, args: Namespace, model: nn.Module, forward: Forward) -> None
     with run.phase("warmup"):
         before = copy.deepcopy(model.state_dict())
         for number in range(args.warmup_batches):
-            step(batches[number % len(batches)])
+            with nullcontext() if number else work.counted(args.batch_size):
+                step(batches[number % len(batches)])
         model.load_state_dict(before)
     with run.phase("epoch", epoch_num=1, epochs=1) as phase:
         losses = [step(images) for images in batches]
@@ -77,7 +82,7 @@ def train(run: Run, args: Namespace, model: nn.Module, forward: Forward) -> None
         run.log.point("batch_loss", loss, batch=number, loss_hex=loss.hex())
     run.log.point("parameters", distributed.fingerprint(list(model.parameters())))
     stats = {"train_seconds": seconds, "samples_per_second": samples / seconds, "final_loss": values[-1]}
-    run.log.point("tracked_stats", stats | peak_memory(run))
+    run.log.point("tracked_stats", stats | work.rates(samples, seconds) | peak_memory(run))
     if args.profile:
         trace(run, step, batches, Path(args.artifacts))
 

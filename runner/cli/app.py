@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from runner import __version__
-from runner.cli import image
+from runner.cli import export, image
 from runner.cli.audit import audit
 from runner.cli.collect import collect
 from runner.cli.compare import compare
@@ -46,6 +46,7 @@ app.command()(node)
 app.command()(schema)
 app.command()(render)
 app.add_typer(image.app, name="image")
+app.add_typer(export.app, name="export")
 
 
 @app.callback(invoke_without_command=True)

@@ -15,7 +15,8 @@ from runner.core.errors import RequestError
 def summarize(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder of the records.")] = Path("results"),
     format_: Annotated[
-        str, typer.Option("--format", metavar="table|markdown|csv|json", help="table on a terminal, else markdown.")
+        str,
+        typer.Option("--format", metavar="table|markdown|csv|json|latex", help="table on a terminal, else markdown."),
     ] = "",
     experiment: Annotated[Optional[str], typer.Option(help="Only this experiment.")] = None,
 ) -> None:
@@ -38,7 +39,7 @@ def summarize(
         say(f"note: {note}")
     if chosen == "table":
         from runner.cli.terminal import print_table
-        from runner.report.formats import read_table
+        from runner.report.table import read_table
 
         for text in texts:
             print_table(read_table(text))

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -17,6 +18,7 @@ from runner.cli.lines import line
 from runner.cli.progress import Progress
 from runner.core.text import escaped, one_line
 from runner.core.values import number
+from runner.report.fit import fit
 from runner.report.statistics import decimals
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from runner.definitions.plan import Run
     from runner.records.events import Event
     from runner.records.schema import Record
-    from runner.report.formats import Table
+    from runner.report.table import Grid, Table
 
 _REFRESH = 4
 _PLAIN_SECONDS = 10.0
@@ -128,15 +130,34 @@ def print_table(table: Table) -> None:
     console.print(Text(line(table.title), "bold"))
     for common in table.common:
         console.print(Text(line(common), "dim"))
-    grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in table.head:
-        grid.add_column(Text(one_line(name)), overflow="fold")
-    for cells in table.lines:
-        style = "green" if cells[-1] == "yes" else "dim" if cells[-1].startswith("published") else ""
-        grid.add_row(*(Text(one_line(cell), style) for cell in cells))
-    console.print(grid)
+    _print_grid(console, table)
+    if table.published.lines:
+        console.print(Text(line(table.published.title), "dim"))
+        _print_grid(console, table.published, "dim")
+    notes = RichTable.grid(padding=(0, 1, 0, 0))
     for note in table.notes:
-        console.print(Text(line(f"· {note}")))
+        notes.add_row(Text("·"), Text(line(note), overflow="fold"))
+    if table.notes:
+        console.print(notes)
+    console.print()
+
+
+def _print_grid(console: Console, grid: Grid, style: str = "") -> None:
+    """Print a grid so that it fits, what it refers to, and which columns a wider terminal would show."""
+    fitted = fit(grid, console.width, cell_len)
+    drawn = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, fitted.gap - 2))
+    for head in fitted.head:
+        drawn.add_column(Text("\n".join(map(one_line, head))), overflow="fold")
+    for cells in fitted.lines:
+        row = "green" if cells[-1] == "yes" else style
+        drawn.add_row(*(Text(one_line(cell), row) for cell in cells))
+    below = list(fitted.footnotes)
+    if fitted.left_out:
+        below.append(f"a wider terminal, or --format markdown, also shows: {', '.join(fitted.left_out)}")
+    console.print()
+    console.print(drawn)
+    for note in below:
+        console.print(Text(line(note), style))
     console.print()
 
 

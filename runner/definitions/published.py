@@ -123,13 +123,18 @@ def figures(definition: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _with_speedup(row: dict[str, Any], rows: list[dict[str, Any]], axes: set[str]) -> dict[str, Any]:
     count, model = _devices(row["hardware"])
-    result = {**row, "devices": count, "rounding": 0.5 * 10 ** -_decimals(row.get("speedup"))}
+    result = {**_own(row), "devices": count, "rounding": 0.5 * 10 ** -_decimals(row.get("speedup"))}
     for base in rows:
         same = _devices(base["hardware"]) == (1, model) and all(base.get(axis) == row.get(axis) for axis in axes)
         for measure in ("total_seconds", "train_seconds"):
             if count and same and base.get(measure) and row.get(measure):
                 return {**result, "computed_speedup": base[measure] / row[measure]}
     return result
+
+
+def _own(row: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what only this module computes."""
+    return {key: value for key, value in row.items() if key != "computed_speedup"}
 
 
 def _devices(hardware: str) -> tuple[int, str]:

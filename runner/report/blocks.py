@@ -38,6 +38,7 @@ class _Row(_Hardware, total=False):
     accuracy: _Share
     best_accuracy: _Share
     val_loss: list[_Loss]
+    where: str
     note: str
 
 

@@ -1,42 +1,22 @@
-"""Rows -> table, csv, json, markdown."""
+"""Rows -> table, csv, json, markdown, latex."""
 
 from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from runner.core.text import one_line
-from runner.definitions.published import NUMBERS, figures
+from runner.report.fit import with_footnotes
 from runner.report.forms import FIELDS, FORMS
-from runner.report.markup import csv_cell, json, markdown, markdown_line
-from runner.report.notes import notes
-from runner.report.statistics import decimals
+from runner.report.markup import csv_cell, json, latex, markdown, markdown_line
+from runner.report.table import to_table
+from runner.report.utilization import limit
 
 if TYPE_CHECKING:
     from runner.report.rows import Block, Row
-    from runner.report.statistics import Estimate
-
-
-@dataclass(frozen=True)
-class Table:
-    """A block as text: what is common, once, above; one line a row; notes below. Each text is one printable line."""
-
-    title: str
-    common: list[str]
-    head: list[str]
-    lines: list[list[str]]
-    notes: list[str]
-
-    def __post_init__(self) -> None:
-        """Make one line of each text: whatever a record holds, it cannot forge a row or move a cursor."""
-        object.__setattr__(self, "title", one_line(self.title))
-        for name in ("common", "head", "notes"):
-            object.__setattr__(self, name, [one_line(text) for text in getattr(self, name)])
-        object.__setattr__(self, "lines", [[one_line(cell) for cell in line] for line in self.lines])
+    from runner.report.table import Grid
 
 
 def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
@@ -54,6 +34,11 @@ def as_csv(blocks: list[Block]) -> str:
     return _document("csv", blocks)
 
 
+def as_latex(blocks: list[Block]) -> str:
+    """Write one LaTeX table a block, for the package booktabs."""
+    return _document("latex", blocks)
+
+
 def as_markdown(blocks: list[Block]) -> str:
     """Write one Markdown table a block."""
     return _document("markdown", blocks)
@@ -62,11 +47,6 @@ def as_markdown(blocks: list[Block]) -> str:
 def write(form: str, block: Block) -> str:
     """Write the text of one block in one of the `FORMS`."""
     return _WRITERS[form](block)
-
-
-def read_table(text: str) -> Table:
-    """Read a text of the form `table`."""
-    return msgspec.json.decode(text, type=Table)
 
 
 def _document(form: str, blocks: list[Block]) -> str:
@@ -89,33 +69,40 @@ def _markdown(block: Block) -> str:
     table = to_table(block)
     parts = [f"### {markdown(table.title)}", ""]
     parts += [f"{markdown_line(line)}  " for line in table.common]
-    parts += ["", _pipe(table.head), _pipe(["---"] * len(table.head)), *map(_pipe, table.lines), ""]
+    parts += ["", *_pipes(table), ""]
+    if table.published.lines:
+        parts += [markdown_line(table.published.title), "", *_pipes(table.published), ""]
     parts += [f"- {markdown_line(note)}" for note in table.notes] + ([""] if table.notes else [])
     return "\n".join(parts)
+
+
+def _latex(block: Block) -> str:
+    table = to_table(block)
+    measured = with_footnotes(table)
+    what = " ".join([f"{latex(table.title)}:", *(f"{latex(line)}." for line in table.common)])
+    parts = ["\\begin{table}", "\\centering", f"\\caption{{{what}}}", *_tabular(measured.names, measured.lines)]
+    if table.published.lines:
+        parts += ["", "\\medskip", latex(table.published.title), "", "\\smallskip"]
+        parts += _tabular(table.published.head, table.published.lines)
+    if below := [*measured.footnotes, *table.notes]:
+        parts += ["\\begin{flushleft}", "\\footnotesize", " \\\\\n".join(map(latex, below)), "\\end{flushleft}"]
+    return "\n".join([*parts, "\\end{table}", ""])
+
+
+def _tabular(head: list[str], lines: list[list[str]]) -> list[str]:
+    rows = [" & ".join(map(latex, cells)) + " \\\\" for cells in (head, *lines)]
+    return [
+        f"\\begin{{tabular}}{{{'l' * len(head)}}}",
+        *("\\toprule", rows[0], "\\midrule", *rows[1:], "\\bottomrule"),
+        "\\end{tabular}",
+    ]
 
 
 def _table(block: Block) -> str:
     return msgspec.json.encode(to_table(block)).decode()
 
 
-_WRITERS = {"table": _table, "markdown": _markdown, "csv": _csv, "json": _json}
-
-
-def to_table(block: Block) -> Table:
-    """Lay a block out for reading; published rows stand below the measured ones."""
-    run = block.first
-    axes = list(run.axes)
-    head = ["layout", *axes, "n", f"{run.measure.replace('_', ' ')} [95%]", "speed-up [95%]", "efficiency"]
-    head += ["serial", "accuracy", "claimed"]
-    lines = [_line(row, axes) for row in block.rows]
-    lines += [_published_line(line, axes, run.measure) for line in figures(block.definition)]
-    points = "; ".join(
-        f"{row.first.cell}: {' '.join(_seconds(one.seconds) for one in row.complete if one.seconds)}"
-        for row in block.rows
-        if row.complete
-    )
-    below = ([f"each run, in seconds: {points}"] if points else []) + notes(block)
-    return Table(run.experiment, _common(block), _without_empty(head, lines), _columns(head, lines), below)
+_WRITERS = {"table": _table, "markdown": _markdown, "csv": _csv, "json": _json, "latex": _latex}
 
 
 def _plain(row: Row) -> dict[str, Any]:
@@ -149,94 +136,15 @@ def _plain(row: Row) -> dict[str, Any]:
         "started_by_hand": sum(run.by_hand for run in row.runs),
         "load": row.load,
         "sources": row.sources,
+        "mfu": row.mean("mfu"),
+        "limited_by": limit(row),
     }
 
 
-def _common(block: Block) -> list[str]:
-    """Say once what all rows share."""
-    run = block.first
-    summary = block.definition.get("summary", "")
-    work = next((row.complete[0] for row in block.rows if row.complete), run)
-    batches = sorted({row.first.global_batch_size for row in block.rows if row.first.global_batch_size})
-    args = " ".join(f"{key}={value}" for key, value in run.args.items() if key not in ("scaling", "device"))
-    about = [f"target {run.target}", f"{run.scaling} scaling"]
-    if batches:
-        about.append(f"global batch {', '.join(map(str, batches))}")
-    if work.trained_samples:
-        about.append(f"{work.trained_samples:,} samples trained in {work.steps:,} steps")
-    if work.torch:
-        about.append(f"torch {work.torch}")
-    what = ": ".join(word for word in ("" if "program" in run.axes else run.program, args) if word)
-    return [line for line in (summary, f"on {run.hardware}; {'; '.join(about)}", what) if line]
-
-
-def _line(row: Row, axes: list[str]) -> list[str]:
-    efficiency, serial, accuracy = row.efficiency, row.serial_fraction, row.mean("accuracy")
-    return [
-        row.first.layout,
-        *(str(row.first.axes.get(axis, "")) for axis in axes),
-        str(len(row.complete)),
-        _estimate(row.seconds),
-        _estimate(row.speedup),
-        f"{efficiency.value:.0%}" if efficiency else "",
-        f"{serial:.1%}" if serial is not None else "",
-        f"{accuracy:.2%}" if accuracy is not None else "",
-        "yes" if row.claimed is True else f"{row.claimed}",
-    ]
-
-
-def _published_line(line: dict[str, Any], axes: list[str], measure: str) -> list[str]:
-    """Lay out a published row: its own figures, and the speed-up that its own times give."""
-    times = [key for key in (measure, *NUMBERS) if key.endswith("_seconds") and line.get(key)]
-    seconds = line[times[0]] if times else None
-    accuracy = line.get("accuracy") or line.get("best_accuracy")
-    name = "" if measure in times or not times else " " + times[0].removesuffix("_seconds").replace("_", " ")
-    computed, printed = line.get("computed_speedup"), line.get("speedup")
-    speedup = f"{computed:.2f}" if computed else ""
-    if printed and (not computed or abs(printed - computed) > line["rounding"]):
-        speedup = f"{speedup} (printed {printed:g})".strip()
-    curve = line.get("val_loss")
-    if curve and not seconds:
-        name = f"val loss {curve[0]:.3f} to {curve[-1]:.3f} in {len(curve)} epochs"
-    return [
-        str(line.get("layout", "")),
-        *(str(line.get(axis, "")) for axis in axes),
-        "",
-        f"{seconds:g}{name}" if seconds else name,
-        speedup,
-        f"{computed / line['devices']:.0%}" if computed and line.get("devices") else "",
-        "",
-        f"{accuracy:.2%}" + (" best" if "accuracy" not in line else "") if accuracy else "",
-        f"published: {line['hardware']}",
-    ]
-
-
-def _estimate(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return ""
-    digits = decimals(estimate.value) if estimate.value < 1000 else 0  # noqa: PLR2004 - four digits of seconds say enough
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.{digits}f}"
-    return f"{estimate.value:.{digits}f} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.{decimals(value)}f}"
+def _pipes(grid: Grid) -> list[str]:
+    rule = "|" + " --- |" * len(grid.head)
+    return [_pipe(grid.head), rule, *map(_pipe, grid.lines)]
 
 
 def _pipe(cells: list[str]) -> str:
     return "| " + " | ".join(markdown(cell) for cell in cells) + " |"
-
-
-def _used(head: list[str], lines: list[list[str]]) -> list[int]:
-    """Return the columns in which anything stands."""
-    return [column for column in range(len(head)) if any(line[column] for line in lines)]
-
-
-def _without_empty(head: list[str], lines: list[list[str]]) -> list[str]:
-    return [head[column] for column in _used(head, lines)]
-
-
-def _columns(head: list[str], lines: list[list[str]]) -> list[list[str]]:
-    used = _used(head, lines)
-    return [[line[column] for column in used] for line in lines]

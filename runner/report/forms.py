@@ -11,7 +11,7 @@ FIELDS = (
     *("experiment", "target", "layout", "axes", "n", "seconds", "seconds_low", "seconds_high"),
     *("speedup", "speedup_low", "speedup_high", "efficiency", "accuracy", "claimed"),
     *("not_complete", "processes", "best_accuracy", "serial_fraction", "hardware", "program", "args", "scaling"),
-    *("measure", "points", "published", "started_by_hand", "load", "sources"),
+    *("measure", "points", "published", "started_by_hand", "load", "sources", "mfu", "limited_by"),
 )
 """The fields of a row in csv and json; their names and order are a promise."""
 
@@ -35,6 +35,7 @@ FORMS = {
     "table": Form(),
     "markdown": Form(between="\n"),
     "csv": Form(before=",".join(FIELDS) + "\n"),
+    "latex": Form(before="% These tables need \\usepackage{booktabs}.\n", between="\n"),
     "json": Form("[\n", ",\n", "\n]\n"),
 }
 """A text of `table` is that of a `Table`, from which the terminal draws it."""

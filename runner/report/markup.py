@@ -12,6 +12,21 @@ _MARKDOWN = re.compile(r"[\\`|<*~]|\](?=[(\[:])|&(?=#|\w+;)")
 _BEGINS_A_BLOCK = re.compile(r"(?=[#>+=-]|\d+[.)])")
 # What spreadsheets take for the beginning of a formula, the wide forms of East Asian keyboards included.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 - these are meant
+_TEX = {
+    **{letter: f"\\{letter}" for letter in "{}$&#%_"},
+    "\\": "\\textbackslash{}",
+    "^": "\\textasciicircum{}",
+    "~": "\\textasciitilde{}",
+    "`": "\\textasciigrave{}",
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "|": "\\textbar{}",
+    '"': "{''}",
+    "±": "$\\pm$",
+    "÷": "$\\div$",
+}
+"""What TeX takes for commands, what its older fonts show as other letters, and the signs of an interval."""
+_TEX_LETTER = re.compile("[" + re.escape("".join(_TEX)) + "]|[-'?!](?=[-'`])")
 _NOT_ASCII = re.compile(r"[^ -~]")
 _encode = msgspec.json.Encoder().encode
 
@@ -25,6 +40,16 @@ def markdown_line(text: str) -> str:
     """Escape a line that stands alone, so that it begins no heading, list or rule."""
     line = markdown(text)
     return f"\\{line}" if _BEGINS_A_BLOCK.match(line) else line
+
+
+def latex(text: str) -> str:
+    """Escape all that TeX would not print as it is.
+
+    Two letters that older fonts join into another, for example `--`, stay two. No text begins with `[` or `*`, which
+    would belong to the end of the line before it.
+    """
+    line = _TEX_LETTER.sub(lambda found: _TEX.get(found[0], f"{found[0]}{{}}"), one_line(text))
+    return f"{{{line[0]}}}{line[1:]}" if line.startswith(("[", "*")) else line
 
 
 def csv_cell(value: object) -> object:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.report.published_rows import published_notes
 from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
 from runner.report.statistics import SIGNIFICANT
+from runner.report.utilization import utilization_notes
 
 if TYPE_CHECKING:
     from runner.report.rows import Block, Row
@@ -26,7 +28,8 @@ def notes(block: Block) -> list[str]:
     if block.first.side:
         comparison, name, label = block.first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
-    return [*found, *_sources(block), *_bytes_moved(block), *_load(block), *_skipped(block), *_published(block)]
+    found += [*_sources(block), *_bytes_moved(block), *_load(block), *utilization_notes(block)]
+    return [*found, *_skipped(block), *published_notes(block)]
 
 
 def _of_row(row: Row) -> list[str]:
@@ -124,11 +127,3 @@ def _skipped(block: Block) -> list[str]:
             cells = ", ".join(f"{key} {value}" for key, value in skip.items() if key not in ("why", "when"))
             found.append(f"left out: {cells}: {skip['why']}")
     return found
-
-
-def _published(block: Block) -> list[str]:
-    published = block.definition.get("published")
-    if not published:
-        return []
-    own = [f"published: {row['hardware']}: {row['note']}" for row in published["rows"] if row.get("note")]
-    return [f"published rows: {published['source']}", *own]

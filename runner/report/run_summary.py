@@ -24,6 +24,7 @@ PLACES = ("data_dir",)
 MOST_CORES = 1_000_000
 _LONGEST_NAME = 200
 _LARGEST_COUNT = 10**15
+_LARGEST_SHARE = 1_000.0
 
 
 class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=False):
@@ -60,6 +61,8 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     steps: int
     global_batch_size: int
     bytes_moved: float | None = None
+    mfu: float | None = None
+    input_share: float | None = None
     torch: str
     same: dict[str, str]
     runner: dict[str, Any]
@@ -119,6 +122,8 @@ def summary_of(record: Record) -> RunSummary:
         steps=count.total("steps", record.epochs),
         global_batch_size=count("global_batch_size", record.facts.get("global_batch_size")),
         bytes_moved=metrics.get("bytes_moved_per_step"),
+        mfu=_share(metrics, "flops_per_second", "peak_flops_per_second"),
+        input_share=_share(metrics, "input_seconds", "train_seconds"),
         load=_load(record),
         disturbed=disturbances(record),
         side=(_name(launch.side.comparison), _name(launch.side.name), _name(launch.side.label))
@@ -156,6 +161,13 @@ def _compared(args: dict[str, Any], launch: Launch) -> dict[str, Any]:
     own = [keys for keys in by_program.values() if isinstance(keys, dict)] if isinstance(by_program, dict) else []
     left_out = {*PLACES, *launch.axes, *(key for keys in own for key in keys)}
     return {key: value for key, value in args.items() if key not in left_out}
+
+
+def _share(metrics: dict[str, float], part: str, whole_: str) -> float | None:
+    """Divide two figures of a run, if it has both."""
+    above, below = positive(metrics.get(part)), positive(metrics.get(whole_))
+    found = above / below if above is not None and below is not None else None
+    return found if found is not None and found <= _LARGEST_SHARE else None
 
 
 def _load(record: Record) -> dict[str, float]:

@@ -111,7 +111,7 @@ BAD_REQUESTS = [
     (["run", "tiny", "--nothing"], "No such option"),
     (["plan", "tiny", "--only", "size=1"], "--only size=1: 'size' is no axis of tiny"),
     (["summarize", "nowhere"], "nowhere: there is no such folder; make a first run with: runner run quickstart"),
-    (["summarize", "--format", "xml"], "--format xml: there is table, markdown, csv, json"),
+    (["summarize", "--format", "xml"], "--format xml: there is table, markdown, csv, latex, json"),
     (["collect", "nowhere"], "nowhere: no run's folder: it does not exist"),
 ]
 

@@ -67,6 +67,7 @@ COMMANDS = [
     ["summarize", WORDS],
     ["summarize", "--format", "csv"],
     ["summarize", "--format", "json"],
+    ["summarize", "--format", "latex"],
     ["prepare", WORDS],
     ["targets", WORDS],
 ]

@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 MARK = b":::MLLOG "
 GRACE_SECONDS = 10.0
 """What the other ranks get after one has failed; torchrun's own is 30."""
+SHORT_PEAK = ("--peak-milliseconds", "20")
+"""What the programs of the tests are given instead of half a second."""
 KEEP = str(Path(__file__).parent / "keep_parameters.py")
 
 
@@ -140,7 +142,7 @@ def launch() -> Callable[..., Ended]:
 
     @cache
     def once(program: str, processes: int | None, *args: str) -> Ended:
-        whole = ["-m", f"experiments.{program}", "--dataset", "digits", *args]
+        whole = ["-m", f"experiments.{program}", "--dataset", "digits", *SHORT_PEAK, *args]
         return start(whole, processes, {})
 
     return once
@@ -168,7 +170,7 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
     def once(program: str, processes: int | None, *args: str, sabotage: str = "") -> Ended:
         path = tmp_path_factory.mktemp("kept") / "parameters.pt"
         extra = {"KEEP": str(path), "PROGRAM": program, "SABOTAGE": sabotage}
-        ended = start([KEEP, "--dataset", "digits", *args], processes, extra)
+        ended = start([KEEP, "--dataset", "digits", *SHORT_PEAK, *args], processes, extra)
         if path.exists():
             ended.parameters = torch.load(path, weights_only=True)
         return ended
@@ -193,6 +195,7 @@ def launch_bert(reviews: Path) -> Callable[..., Ended]:
 
     @cache
     def once(program: str, processes: int | None, *args: str) -> Ended:
-        return start(["-m", f"experiments.{program}", "--data-dir", str(reviews), *args], processes, {})
+        whole = ["-m", f"experiments.{program}", "--data-dir", str(reviews), *SHORT_PEAK, *args]
+        return start(whole, processes, {})
 
     return once

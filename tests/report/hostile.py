@@ -42,8 +42,9 @@ def all_formats(results: Path) -> tuple[list[dict[str, Any]], list[str], str]:
     blocks, notes = summarize(results)
     tables = [formats.to_table(block) for block in blocks]
     shown = [text for one in tables for text in (one.title, *one.common, *one.head, *one.notes)]
-    shown += [cell for one in tables for line in one.lines for cell in line]
-    texts = [formats.as_markdown(blocks), formats.as_csv(blocks), formats.as_json(blocks)]
+    shown += [text for one in tables for text in (one.published.title, *one.published.head)]
+    shown += [cell for one in tables for line in (*one.lines, *one.published.lines) for cell in line]
+    texts = [formats.as_markdown(blocks), formats.as_csv(blocks), formats.as_json(blocks), formats.as_latex(blocks)]
     for text in (*shown, *notes, *"".join(texts).split("\n")):
         assert text.isprintable(), text
     json.loads(texts[2])

@@ -5,6 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +16,7 @@ import pytest
 
 from runner.cli.terminal import print_table
 from runner.report import formats as report
+from runner.report.forms import FORMS
 from runner.report.summarize import summarize
 
 if TYPE_CHECKING:
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from runner.report.rows import Block
     from tests.support.records import Make
 
+ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
 NUMBER = (float, int)
 MAYBE = (*NUMBER, type(None))
@@ -81,14 +87,17 @@ def blocks(results: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pyt
 
 def without_times(text: str) -> str:
     """Ids hold the number of the run among all that these tests made."""
-    import re  # noqa: PLC0415
-
     return re.sub(r"\d{8}T\d{6,}Z-local-[0-9a-f]{8}", "<time>-local-<id>", text)
 
 
 @pytest.mark.parametrize(
     ("name", "render"),
-    [("summary.md", report.as_markdown), ("summary.csv", report.as_csv), ("summary.json", report.as_json)],
+    [
+        ("summary.md", report.as_markdown),
+        ("summary.csv", report.as_csv),
+        ("summary.json", report.as_json),
+        ("summary.tex", report.as_latex),
+    ],
 )
 def test_a_report_is_its_golden_file(
     blocks: list[Block],
@@ -185,33 +194,97 @@ def test_no_rows_are_still_a_list_and_a_header() -> None:
 
 def test_every_line_of_a_markdown_table_has_as_many_cells(blocks: list[Block]) -> None:
     widths: list[Any] = []
-    for part in report.as_markdown(blocks).split("### ")[1:]:
+    for part in report.as_markdown(blocks).split("\n\n"):
         lines = [line.replace("\\|", "") for line in part.split("\n") if line.startswith("|")]
-        assert len(lines) > 2
-        widths.append({line.count("|") for line in lines})
+        widths += [{line.count("|") for line in lines}] if lines else []
+        assert len(lines) != 1
     assert all(len(width) == 1 for width in widths)
-    assert len(widths) == 2
+    assert len(widths) == 3  # two blocks, and what was published beside one of them
+
+
+def test_every_format_is_byte_identical_on_a_second_run_with_and_without_the_cache(
+    results: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    caches = [tmp_path_factory.mktemp("cache") for _ in range(2)]
+    for form in FORMS:
+        command = [sys.executable, "-m", "runner", "summarize", str(results), "--format", form]
+        printed = [
+            subprocess.run(
+                command,
+                env={**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONHASHSEED": seed, "COLUMNS": "100"},
+                capture_output=True,
+                check=True,
+                cwd=ROOT,
+            ).stdout
+            for cache, seed in ((caches[0], "1"), (caches[0], "2"), (caches[1], "3"))
+        ]
+        assert printed[0] == printed[1] == printed[2]
+        assert printed[0].count(b"\n") > 5
+
+
+def test_every_line_of_a_latex_table_has_as_many_cells_and_its_environments_end(blocks: list[Block]) -> None:
+    text = report.as_latex(blocks)
+    tables = text.split("\\begin{tabular}")[1:]
+    assert len(tables) == 3
+    for table in tables:
+        columns = table.partition("}")[0].count("l")
+        body = table.partition("\\end{tabular}")[0].split("\n")[1:]
+        rows = [line for line in body if line.endswith("\\\\")]
+        assert {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows} == {columns}
+        assert [line for line in body if line not in rows][:2] == ["\\toprule", "\\midrule"]
+    for name in ("table", "tabular", "flushleft"):
+        assert text.count(f"\\begin{{{name}}}") == text.count(f"\\end{{{name}}}") > 1
 
 
 @pytest.mark.parametrize(
     ("measure", "shown"),
-    [("total_seconds", "170.24"), ("train_seconds", "150"), ("round_trip_seconds", "170.24 total")],
+    [
+        ("total_seconds", ("total seconds", "170.24")),
+        ("train_seconds", ("train seconds", "150")),
+        ("round_trip_seconds", ("total seconds", "170.24")),
+    ],
 )
-def test_a_published_row_shows_the_time_that_is_compared_or_names_another(
-    tmp_path: Path, make: Make, measure: str, shown: str
+def test_a_published_row_shows_the_time_that_is_compared_or_another_and_the_head_names_it(
+    tmp_path: Path, make: Make, measure: str, shown: tuple[str, str]
 ) -> None:
     row = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170.24, "train_seconds": 150}
-    assert published_time(tmp_path, make, measure, row) == shown
+    assert shown in published(tmp_path, make, measure, row)[0].items()
 
 
 def test_a_published_round_trip_is_shown_with_its_digits(tmp_path: Path, make: Make) -> None:
     row = {"layout": "1x1", "hardware": "two computers", "round_trip_seconds": 2.84e-4}
-    assert published_time(tmp_path, make, "round_trip_seconds", row) == "0.000284"
+    assert published(tmp_path, make, "round_trip_seconds", row)[0]["round trip seconds"] == "0.000284"
 
 
-def published_time(results: Path, make: Make, measure: str, row: dict[str, Any]) -> str:
-    """What stands in the column of times of a published row, below a run that is compared by a measure."""
-    make.run(results, measure=measure, definition={"published": {"source": "s", "rows": [row]}})
+def test_published_rows_with_unlike_times_name_each(tmp_path: Path, make: Make) -> None:
+    rows = {"layout": "1x1", "hardware": "A", "total_seconds": 2}, {"layout": "1x1", "hardware": "B", "accuracy": 0.5}
+    third = {"layout": "1x2", "hardware": "A", "train_seconds": 1.5, "best_accuracy": 0.6}
+    found = published(tmp_path, make, "train_seconds", *rows, third)
+    assert [row["seconds"] for row in found] == ["2 total", "", "1.5 train"]
+    assert [row["accuracy"] for row in found] == ["", "50.00%", "60.00% best"]
+
+
+def test_a_published_speed_up_stands_beside_the_one_of_its_own_times(tmp_path: Path, make: Make) -> None:
+    one = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170}
+    two = {
+        "layout": "1x2",
+        "hardware": "2x A100",
+        "total_seconds": 100,
+        "speedup": 1.9,
+        "note": "odd",
+        "where": "there",
+    }
+    two |= {"note": "odd", "where": "there"}
+    first, second = published(tmp_path, make, "train_seconds", one, two)
+    assert (first["speed-up"], first["printed"], first["efficiency"]) == ("1.00", "", "100%")
+    assert (second["speed-up"], second["printed"], second["efficiency"]) == ("1.70", "1.9", "85%")
+    ((block,), _) = summarize(tmp_path)
+    assert "published: 1x2, 2x A100, 100 s: there; odd" in report.to_table(block).notes
+
+
+def published(results: Path, make: Make, measure: str, *rows: dict[str, Any]) -> list[dict[str, str]]:
+    """The published rows as they stand below a run that is compared by a measure, by the heads of their columns."""
+    make.run(results, measure=measure, definition={"published": {"source": "s", "rows": list(rows)}})
     ((block,), _) = summarize(results)
-    table = report.to_table(block)
-    return table.lines[-1][table.head.index(f"{measure.replace('_', ' ')} [95%]")]
+    grid = report.to_table(block).published
+    return [dict(zip(grid.head, line, strict=True)) for line in grid.lines]

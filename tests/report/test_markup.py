@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.markup import csv_cell, json, markdown, markdown_line
+from runner.core.text import one_line
+from runner.report.markup import csv_cell, json, latex, markdown, markdown_line
 
 ANY = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\x1b\x9b\n|\\<>[]()`*&#=+-@\u202e\t"))
 
@@ -60,3 +61,46 @@ def test_no_text_forges_a_row_of_csv(texts: list[str]) -> None:
     csv.writer(stream, lineterminator="\n").writerow([csv_cell(text) for text in texts])
     assert stream.getvalue().count("\n") == 1
     assert len(next(csv.reader([stream.getvalue()]))) == len(texts)
+
+
+WORDS = {
+    "\\textbackslash{}": "\\",
+    "\\textasciicircum{}": "^",
+    "\\textasciitilde{}": "~",
+    "\\textasciigrave{}": "`",
+    "\\textless{}": "<",
+    "\\textgreater{}": ">",
+    "\\textbar{}": "|",
+    "{''}": '"',
+    "$\\pm$": "±",
+    "$\\div$": "÷",
+    "{[}": "[",
+    "{*}": "*",
+    **{f"\\{letter}": letter for letter in "{}$&#%_"},
+}
+"""How TeX prints what the escape of a text may hold."""
+TOKEN = re.compile(
+    "|".join(map(re.escape, sorted(WORDS, key=len, reverse=True))) + r"|([-'?!])\{\}|([^\\{}$&#%_^~<>|`\"])"
+)
+
+
+@given(ANY)
+def test_tex_prints_every_text_as_it_is(text: str) -> None:
+    printed, place = "", 0
+    escaped = latex(text)
+    assert not escaped.startswith(("[", "*"))
+    assert not re.search("--|''(?!})|``|[?!]`", escaped)
+    while place < len(escaped):
+        token = TOKEN.match(escaped, place)
+        assert token, escaped[place:]
+        printed += WORDS.get(token[0]) or token[1] or token[2]
+        place = token.end()
+    assert printed == one_line(text)
+
+
+def test_plain_words_stay_as_they_are_in_tex() -> None:
+    for words in ("1.68 [1.41, 2.01]", "Intel(R) Xeon(R) Processor, 2 cores", "1x2 gloo", "n = 1", "-1.5"):
+        assert latex(words) == words
+    assert latex(r"50% of \input{x} & $x_1$") == r"50\% of \textbackslash{}input\{x\} \& \$x\_1\$"
+    assert latex("15.92 ±21%") == r"15.92 $\pm$21\%"
+    assert latex("a--b?`") == "a-{}-b?{}\\textasciigrave{}"

@@ -26,7 +26,7 @@ class Smallest:
         ]
 
 
-_DIGITS = ("dataset=digits", "epochs=1")
+_DIGITS = ("dataset=digits", "epochs=1", "peak_milliseconds=20")
 IMAGES = {
     "quickstart": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
     "mnist": Smallest("1x1,2+3", ("layout=1x2",), _DIGITS),
@@ -41,7 +41,7 @@ OTHERS = {
     "resnet50": Smallest(
         "1x1",
         ("program=resnet50.pipelined", "micro_batches=2"),
-        ("batch_size=4", "image_size=32", "batches=1", "warmup_batches=0"),
+        ("batch_size=4", "image_size=32", "batches=1", "warmup_batches=0", "peak_milliseconds=0"),
         ("program=resnet50.split,resnet50.pipelined", "micro_batches=1,2"),
     ),
     "script-mnist": Smallest("1x1,1x2", ("layout=1x2",), ("epochs=2",)),
@@ -50,7 +50,7 @@ OTHERS = {
 }
 """Experiments that need no data."""
 BERT = {
-    "bert": Smallest("2x2", ("layout=1x2",), ("epochs=1",)),
+    "bert": Smallest("2x2", ("layout=1x2",), ("epochs=1", "peak_milliseconds=20")),
     "bert-leak": Smallest("1x2", ("layout=1x2", "program=bert.split_per_rank"), ("epochs=1",)),
 }
 """Experiments that need the sentences and the model of tests/experiments/tiny_bert.py."""

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.text import one_line
-from runner.report.formats import to_table
+from runner.report.cells import share
 from runner.report.page import run_plots, scaling_plots
 from runner.report.page.style import Plot, drawing
 from runner.report.page.subject import Gap, show_interval, show_ratio, show_seconds
+from runner.report.table import to_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,6 +102,7 @@ def section_of(subject: Subject, number: int, size: Size) -> Section:
             "efficiency",
             "serial",
             "accuracy",
+            "MFU",
         ],
         [_cells(row, axes) for row in rows],
     )
@@ -118,7 +120,7 @@ def section_of(subject: Subject, number: int, size: Size) -> Section:
             for line, row, name in zip(lines, rows, names, strict=True)
         ],
         **_published(subject, axes),
-        notes=table.notes,
+        notes=table.notes + ([table.published.title] if table.published.lines else []),
         shared=shared,
         differing=differing,
         cells=[_cell(subject, row, name, differing, size.runs) for row, name in zip(rows, names, strict=True)],
@@ -163,6 +165,7 @@ def _cells(row: Row, axes: list[str]) -> list[str]:
         f"{efficiency.value:.0%}" if efficiency else "",
         f"{serial:.1%}" if serial is not None else "",
         f"{accuracy:.2%}" if accuracy is not None else "",
+        share(row.mean("mfu")),
     ]
 
 

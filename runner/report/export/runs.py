@@ -1,0 +1,200 @@
+"""`results/` -> what other tools are given of each run: parameters, tags, figures, and curves over steps."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from runner.core.text import one_line
+from runner.core.values import number, plain
+from runner.records.decode import read_record
+from runner.records.doubts import Doubts, check_metrics
+from runner.records.folder import LARGEST_RECORD, RunFolder
+from runner.records.listing import RECORD, list_shelves
+from runner.report.reading import BROKEN
+from runner.report.run_summary import summary_of
+from runner.report.show import NO_RUNS, require_experiment
+from trainkit.files import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.records.schema import Record
+
+LONGEST_NAME = 200
+_NOT_IN_A_NAME = re.compile(r"^[. ]+|[^\w. -]")
+_LATEST_MS = 253_402_300_799_000  # the end of the year 9999
+
+
+class Point(NamedTuple):
+    """A figure at one step of a run; `time_ms` is UTC in milliseconds since 1970."""
+
+    step: int
+    value: float
+    time_ms: int
+
+
+@dataclass(frozen=True)
+class ExportedRun:
+    """One run as other tools take it, with names that `safe_name` made.
+
+    `curves` are figures over epochs, and `load` over the seconds of the run.
+    """
+
+    id: str
+    experiment: str
+    status: str
+    started_ms: int
+    ended_ms: int
+    params: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    curves: dict[str, list[Point]] = field(default_factory=dict)
+    load: dict[str, list[Point]] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Return a SHA-256 that differs if anything of the run does."""
+        return hashlib.sha256(msgspec.json.encode(asdict(self), order="deterministic")).hexdigest()
+
+
+def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> Iterator[ExportedRun]:
+    """Read one record after the other; `notes` takes one for each that cannot be read.
+
+    RequestError if there is no such folder, or no run of the experiment.
+    """
+    shelves = list_shelves(results, notes)
+    known = set()
+    for shelf in shelves:
+        for name in shelf.records:
+            path = shelf.path(name)
+            try:
+                record = _read(results, path)
+                known.add(record.launch.experiment)
+                if experiment in (None, record.launch.experiment):
+                    yield exported(record)
+            except BROKEN as error:
+                why = one_line(getattr(error, "strerror", None) or error) or type(error).__name__
+                notes.append(one_line(f"{results / path / RECORD}: left out: {why}"))
+    if experiment is not None:
+        require_experiment(results, experiment, known)
+    elif not known:
+        notes.append(f"{results}: {NO_RUNS}")
+
+
+def exported(record: Record) -> ExportedRun:
+    """Reduce a record to what other tools take; ValueError for one that the table leaves out too."""
+    launch, summary = record.launch, summary_of(record)
+    started = _milliseconds(launch.started, 0)
+    ended = _milliseconds(record.outcome.ended if record.outcome else "", started)
+    given = {**(plain(launch.args) or {}), **summary.axes}
+    own = {"layout": summary.layout, "target": summary.target, "device": summary.device, "program": summary.program}
+    own |= {"scaling": summary.scaling, "repeat": str(summary.repeat)}
+    told = {
+        "hardware": summary.hardware,
+        "status": record.status,
+        "reason": summary.reason or "",
+        "doubts": "; ".join(summary.doubts),
+        "commit": one_line(launch.code.get("commit") or ""),
+        **summary.same,
+    }
+    return ExportedRun(
+        id=safe_name(launch.id),
+        experiment=safe_name(launch.experiment),
+        status=record.status,
+        started_ms=started,
+        ended_ms=ended,
+        params={safe_name(key): _word(value) for key, value in {**given, **own}.items()},
+        tags={safe_name(key): value for key, value in told.items() if value},
+        metrics=_figures({**check_metrics(record.metrics, Doubts()), **summary.load}),
+        curves=_curves(record, started),
+        load=_load(record, started),
+    )
+
+
+def safe_name(text: object) -> str:
+    """Make a name that is no path and that every store takes."""
+    return _NOT_IN_A_NAME.sub("_", one_line(text, LONGEST_NAME)).strip() or "_"
+
+
+def _read(results: Path, path: str) -> Record:
+    """Read a record; one that still says `running`, and is not, as what is known of its end."""
+    record = read_record(read_file(results / path / RECORD, LARGEST_RECORD, below=results))
+    if record.status != "running":
+        return record
+    from runner.records.finalize import MOST_BYTES_IN_MEMORY, derive  # noqa: PLC0415 - rarely needed
+    from runner.records.provenance import is_alive  # noqa: PLC0415
+
+    if record.launch.by_hand:
+        return derive(RunFolder(results / path), MOST_BYTES_IN_MEMORY) or record
+    if is_alive(plain(record.launch.runner)) is False:
+        record.status = "incomplete"
+    return record
+
+
+def _word(value: object) -> str:
+    return one_line(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+
+def _figures(values: dict[str, float]) -> dict[str, float]:
+    return {safe_name(name): float(value) for name, value in values.items()}
+
+
+def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
+    """Return what was reported of each epoch; its time is the start and the seconds of training up to it."""
+    times: dict[int, int] = {}
+    curves: dict[str, dict[int, Point]] = {}
+    now = float(started_ms)
+    for row in record.epochs:
+        step = _step(row, len(times) + 1)
+        now += 1000 * (number(row.get("train_seconds"), 0.0, 1e9) or 0.0)
+        times[step] = min(int(now), _LATEST_MS)
+        _add(curves, "epoch", row, step, times[step])
+    for count, row in enumerate(record.evaluations, start=1):
+        step = _step(row, count)
+        _add(curves, "eval", row, step, times.get(step, started_ms))
+    return {name: list(points.values()) for name, points in curves.items()}
+
+
+def _step(row: dict[str, Any], otherwise: int) -> int:
+    step = row.get("epoch_num")
+    return step if type(step) is int and 0 <= step < 2**31 else otherwise
+
+
+def _add(curves: dict[str, dict[int, Point]], kind: str, row: dict[str, Any], step: int, time_ms: int) -> None:
+    """Add the figures of one epoch; of several rows about it, the first one counts."""
+    for name, value in row.items():
+        if name != "epoch_num" and (figure := number(value)) is not None:
+            curves.setdefault(f"{kind}.{safe_name(name)}", {}).setdefault(step, Point(step, float(figure), time_ms))
+
+
+def _load(record: Record, started_ms: int) -> dict[str, list[Point]]:
+    """Return how busy each node was, second by second."""
+    found: dict[str, list[Point]] = {}
+    for one in record.load:
+        points = one.get("points")
+        if not isinstance(points, dict) or not isinstance(seconds := points.get("seconds"), list):
+            continue
+        for name, values in points.items():
+            if name == "seconds" or not isinstance(values, list):
+                continue
+            pairs = [(number(at, 0.0, 1e9), number(value)) for at, value in zip(seconds, values, strict=False)]
+            found[f"load.node{safe_name(one.get('node'))}.{safe_name(name)}"] = [
+                Point(int(at), float(value), min(started_ms + int(1000 * at), _LATEST_MS))
+                for at, value in pairs
+                if at is not None and value is not None
+            ]
+    return found
+
+
+def _milliseconds(moment: str, otherwise: int) -> int:
+    try:
+        return max(int(datetime.fromisoformat(moment).timestamp() * 1000), 0)
+    except (ValueError, OverflowError, OSError):
+        return otherwise

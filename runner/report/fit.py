@@ -1,0 +1,134 @@
+"""A Grid for a terminal of some width: what is long moves below the table before anything is wrapped."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runner.report.table import CLAIMED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runner.report.table import Grid
+
+SHORT = {"efficiency": "eff.", "accuracy": "acc."}
+"""Shorter heads, where there is no room for the whole word."""
+DISPENSABLE = ("serial", "MFU", "efficiency")
+"""What a narrow table does without, in this order."""
+_LONGEST_INLINE = len("the baseline")
+_FEWEST_DOTS = 2
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A grid as it is drawn: heads of several lines, notes to which its cells refer, and the columns left out."""
+
+    head: list[list[str]]
+    lines: list[list[str]]
+    gap: int = 3
+    footnotes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The heads in one line each."""
+        return [" ".join(head) for head in self.head]
+
+
+def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
+    """Return the grid as it fits a terminal with the least changes; the most narrow form if none fits.
+
+    Args:
+        grid: what to show.
+        columns: characters of a line of the terminal.
+        width: how many of them a text takes.
+    """
+    forms = list(_forms(grid))
+    return next((form for form in forms if _width(form, width) <= columns), forms[-1])
+
+
+def with_footnotes(grid: Grid) -> Fitted:
+    """Move the long reasons of a grid below it, and change nothing else."""
+    return _with_footnotes(Fitted([[name] for name in grid.head], grid.lines))
+
+
+def _forms(grid: Grid) -> Iterator[Fitted]:
+    """Yield the grid in forms that become narrower."""
+    form = Fitted([[name] for name in grid.head], grid.lines)
+    yield form
+    form = replace(form, gap=2)
+    yield form
+    form = _with_folded_heads(form)
+    yield form
+    form = _without_common_prefixes(form)
+    yield form
+    form = _with_footnotes(form)
+    yield form
+    form = replace(form, head=[[SHORT.get(line, line) for line in head] for head in form.head])
+    yield form
+    for name in DISPENSABLE:
+        form = _without(form, name)
+        yield form
+
+
+def _width(form: Fitted, width: Callable[[str], int]) -> int:
+    columns = zip(*form.lines, strict=True) if form.lines else [()] * len(form.head)
+    widest = [max(map(width, [*head, *cells])) for head, cells in zip(form.head, columns, strict=True)]
+    return sum(widest) + form.gap * (len(widest) - 1)
+
+
+def _with_folded_heads(form: Fitted) -> Fitted:
+    """Break heads between words where their column is narrower."""
+    cells = [max((len(line[place]) for line in form.lines), default=0) for place in range(len(form.head))]
+    heads = [
+        textwrap.wrap(name.replace("_", "_ "), max(room, 1), break_long_words=False, break_on_hyphens=False) or [""]
+        for name, room in zip(form.names, cells, strict=True)
+    ]
+    return replace(form, head=[[line.replace("_ ", "_") for line in head] for head in heads])
+
+
+def _without_common_prefixes(form: Fitted) -> Fitted:
+    """Say a prefix such as `mnist.`, which all cells of a column share, once in its head."""
+    head, lines = list(form.head), [list(line) for line in form.lines]
+    for place in range(len(head)):
+        prefixes = {line[place].partition(".")[0] for line in lines if line[place].isascii()}
+        words = [line[place] for line in lines]
+        if len(set(words)) < _FEWEST_DOTS or len(prefixes) != 1 or not all(_dotted_name(word) for word in words):
+            continue
+        [prefix] = prefixes
+        head[place] = [*head[place], f"{prefix}."]
+        for line in lines:
+            line[place] = line[place].removeprefix(f"{prefix}.")
+    return replace(form, head=head, lines=lines)
+
+
+def _dotted_name(word: str) -> bool:
+    prefix, dot, name = word.partition(".")
+    return bool(dot) and prefix.isidentifier() and name.isidentifier()
+
+
+def _with_footnotes(form: Fitted) -> Fitted:
+    """Move long reasons below the table; equal ones are one footnote."""
+    if not form.head or form.names[-1] != CLAIMED:
+        return form
+    numbers: dict[str, int] = {}
+    lines = []
+    for line in form.lines:
+        reason = line[-1]
+        if len(reason) > _LONGEST_INLINE:
+            number = numbers.setdefault(reason, len(numbers) + 1)
+            lines.append([*line[:-1], f"no ({number})"])
+        else:
+            lines.append(line)
+    return replace(form, lines=lines, footnotes=tuple(f"({number}) {reason}" for reason, number in numbers.items()))
+
+
+def _without(form: Fitted, name: str) -> Fitted:
+    short = {name, SHORT.get(name, name)}
+    kept = [place for place, head in enumerate(form.names) if head not in short]
+    if len(kept) == len(form.head):
+        return form
+    head, lines = [form.head[place] for place in kept], [[line[place] for place in kept] for line in form.lines]
+    return replace(form, head=head, lines=lines, left_out=(*form.left_out, name))

@@ -1,0 +1,84 @@
+"""The figures that a document published, as a table of their own beside the measured one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runner.definitions.published import NUMBERS, figures
+
+if TYPE_CHECKING:
+    from runner.report.rows import Block
+
+TIMES = tuple(name for name in NUMBERS if name.endswith("_seconds"))
+
+
+def published_grid(block: Block) -> tuple[str, list[str], list[list[str]]]:
+    """Return the title, the head and the lines of the published rows: their own figures, and what follows from them.
+
+    `speed-up` is what the document's own times give; `printed` is what it prints.
+    """
+    rows, measure = figures(block.definition), block.first.measure
+    if not rows:
+        return "", [], []
+    axes = list(block.first.axes)
+    times = {_time(row, measure) for row in rows} - {""}
+    best = all("accuracy" not in row for row in rows)
+    head = ["layout", *axes, "hardware", _words(*times) if len(times) == 1 else "seconds"]
+    head += ["speed-up", "printed", "efficiency", "best accuracy" if best else "accuracy", "val loss"]
+    lines = [
+        [
+            str(row.get("layout", "")),
+            *(str(row.get(axis, "")) for axis in axes),
+            row["hardware"],
+            _seconds(row, measure, named=len(times) > 1),
+            f"{row['computed_speedup']:.2f}" if row.get("computed_speedup") else "",
+            f"{row['speedup']:g}" if row.get("speedup") else "",
+            _efficiency(row),
+            _accuracy(row, named=not best),
+            _curve(row.get("val_loss")),
+        ]
+        for row in rows
+    ]
+    return f"published: {block.definition['published']['source']}", head, lines
+
+
+def published_notes(block: Block) -> list[str]:
+    """Say of single published rows what the definition says of them."""
+    found = []
+    for row in (block.definition.get("published") or {}).get("rows", []):
+        if said := [row[key] for key in ("where", "note") if row.get(key)]:
+            time = _time(row, block.first.measure)
+            cell = [str(row[axis]) for axis in ("layout", *block.first.axes) if axis in row]
+            figure = [f"{row[time]:g} s"] if time else []
+            found.append(f"published: {', '.join([' '.join(cell), row['hardware'], *figure])}: {'; '.join(said)}")
+    return found
+
+
+def _time(row: dict[str, Any], measure: str) -> str:
+    """Name the time that a row shows: the one that is compared, else another."""
+    return next((key for key in (measure, *TIMES) if key in TIMES and row.get(key)), "")
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _seconds(row: dict[str, Any], measure: str, *, named: bool) -> str:
+    time = _time(row, measure)
+    if not time:
+        return ""
+    return f"{row[time]:g}" + (f" {_words(time.removesuffix('_seconds'))}" if named else "")
+
+
+def _efficiency(row: dict[str, Any]) -> str:
+    computed = row.get("computed_speedup")
+    return f"{computed / row['devices']:.0%}" if computed and row.get("devices") else ""
+
+
+def _accuracy(row: dict[str, Any], *, named: bool) -> str:
+    accuracy = row.get("accuracy") or row.get("best_accuracy")
+    return f"{accuracy:.2%}" + (" best" if named and "accuracy" not in row else "") if accuracy else ""
+
+
+def _curve(losses: list[float] | None) -> str:
+    return f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} epochs" if losses else ""

@@ -1,0 +1,61 @@
+"""What part of the devices' peak a row used (MFU), and what limits it, as far as the figures say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.core.layout import Layout
+
+if TYPE_CHECKING:
+    from runner.report.rows import Block, Row
+
+INPUT_SHARE = 0.25
+"""Part of the training that waits for batches, from which on the input is named."""
+LOST_SHARE = 0.2
+"""Part of the one-process utilization that more processes lose, from which on communication is named."""
+BUSY = 0.5
+"""Part of the peak from which on the computing is named."""
+
+
+def limit(row: Row) -> str | None:
+    """Return `input`, `communication` or `compute`, or None where the figures support none of them.
+
+    On a GPU batches are made while it computes, so the input is named only if the GPU had time left.
+    """
+    mfu, share = row.mean("mfu"), row.mean("input_share")
+    idle = row.first.device == "cpu" or row.load.get("gpu_percent", 100.0) < 100 * (1 - INPUT_SHARE)
+    if share is not None and share >= INPUT_SHARE and idle:
+        return "input"
+    if mfu is None:
+        return None
+    alone = row.baseline.mean("mfu") if row.baseline else None
+    if row.first.processes > 1 and alone and _devices_of_their_own(row) and mfu <= (1 - LOST_SHARE) * alone:
+        return "communication"
+    return "compute" if mfu >= BUSY else None
+
+
+def _devices_of_their_own(row: Row) -> bool:
+    """Whether no two processes share a core, nothing else took it, and no CPU stands in for several devices.
+
+    Else that explains a loss.
+    """
+    run = row.first
+    if any(one.disturbed for one in (*row.complete, *(row.baseline.complete if row.baseline else ()))):
+        return False
+    return run.device != "cpu" or (run.processes <= run.cores and run.processes == Layout.parse(run.layout).world_size)
+
+
+def utilization_notes(block: Block) -> list[str]:
+    """Say what limits the rows of a block, each with the figure that it follows from."""
+    said = [(row.first.cell, words) for row in block.rows if (words := _words(row))]
+    return [f"what limits: {'; '.join(f'{cell}: {words}' for cell, words in said)}"] if said else []
+
+
+def _words(row: Row) -> str:
+    what, mfu = limit(row), row.mean("mfu")
+    if what == "input":
+        return f"input, {row.mean('input_share'):.0%} of the training waits for batches"
+    alone = row.baseline.mean("mfu") if row.baseline else None
+    if what == "communication" and mfu is not None and alone:
+        return f"communication, or waiting for each other: MFU {mfu:.0%}, {alone:.0%} with one process"
+    return f"compute, MFU {mfu:.0%}" if what else ""

@@ -1,0 +1,79 @@
+"""The column MFU, and the word on what limits: only what the figures of a row support."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.report import formats
+from runner.report.compare import compare
+from runner.report.notes import notes
+from runner.report.rows import Block
+from runner.report.summarize import summarize
+from runner.report.utilization import limit
+from tests.report.hostile import edited
+from tests.report.test_compare import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.records import Make
+
+
+def block(alone: dict[str, Any], two: dict[str, Any]) -> Block:
+    (found,) = compare([run(10.0, **alone), run(6.0, "1x2", 2, **two)])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("alone", "two", "words"),
+    [
+        ({"mfu": 0.6}, {"mfu": 0.55}, ["compute", "compute"]),
+        ({"mfu": 0.6}, {"mfu": 0.4}, ["compute", "communication"]),
+        ({"mfu": 0.3}, {"mfu": 0.28}, [None, None]),
+        ({"mfu": 0.3}, {"mfu": 0.2}, [None, "communication"]),
+        ({"mfu": 0.6}, {"mfu": 0.4, "cores": 1}, ["compute", None]),
+        ({"mfu": 0.6}, {"mfu": 0.4, "disturbed": ["other processes took 1.2 of 2 cores"]}, ["compute", None]),
+        ({}, {"mfu": 0.4}, [None, None]),
+        ({}, {}, [None, None]),
+        ({"mfu": 0.6, "input_share": 0.3}, {"mfu": 0.2, "input_share": 0.5}, ["input", "input"]),
+    ],
+)
+def test_what_limits_follows_from_the_figures_or_is_not_said(
+    alone: dict[str, Any], two: dict[str, Any], words: list[str | None]
+) -> None:
+    found = block(alone, two)
+    assert [limit(row) for row in found.rows] == words
+    said = [note for note in notes(found) if note.startswith("what limits: ")]
+    assert len(said) == (1 if any(words) else 0)
+    for word in filter(None, words):
+        assert word in said[0]
+
+
+def test_the_input_limits_a_gpu_only_if_that_had_time_left() -> None:
+    busy = {"device": "cuda", "mfu": 0.2, "input_share": 0.6, "load": {"gpu_percent": 97.0}}
+    assert limit(block({}, busy).rows[1]) is None
+    assert limit(block({}, {**busy, "load": {"gpu_percent": 40.0}}).rows[1]) == "input"
+    assert limit(block({}, {**busy, "load": {}}).rows[1]) is None
+
+
+def test_mfu_is_a_column_only_where_it_is_known_and_a_field_for_scripts(results: Path, make: Make) -> None:
+    first = make.run(results).path
+    assert "MFU" not in formats.to_table(summarize(results)[0][0]).head
+    edited(first, "metrics", "flops_per_second", value=3e10)
+    edited(first, "metrics", "peak_flops_per_second", value=4e10)
+    (found,), _ = summarize(results)
+    table = formats.to_table(found)
+    assert table.lines[0][table.head.index("MFU")] == "75%"
+    (row,) = formats.to_rows([found])
+    assert (row["mfu"], row["limited_by"]) == (0.75, "compute")
+
+
+@pytest.mark.parametrize("peak", [0, -1, 1e-12, 1e300, "x", None])
+def test_a_peak_that_cannot_be_gives_no_utilization(results: Path, make: Make, peak: object) -> None:
+    path = make.run(results).path
+    edited(path, "metrics", "flops_per_second", value=3e10)
+    if isinstance(peak, int | float):
+        edited(path, "metrics", "peak_flops_per_second", value=peak)
+    assert [row["mfu"] for row in formats.to_rows(summarize(results)[0])] == [None]

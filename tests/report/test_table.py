@@ -1,0 +1,168 @@
+"""The table on a terminal: 100 columns hold it for every definition of the project, and nothing of it is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from runner.cli.terminal import print_table
+from runner.definitions.experiment import Experiment, files, load
+from runner.definitions.plan import Run, make_plan
+from runner.report.compare import compare
+from runner.report.fit import fit
+from runner.report.rows import Block
+from runner.report.run_summary import RunSummary
+from runner.report.table import Grid, Table, to_table
+
+ROOT = Path(__file__).resolve().parents[2]
+PATHS = {path.stem: path for path in files(ROOT)}
+NAMES = list(PATHS)
+HARDWARE = {"cpu": "Intel(R) Xeon(R) Platinum 8480+ Processor, 112 cores", "cuda": "NVIDIA A100-SXM4-80GB"}
+SECONDS = {"network": 0.000284, "collectives": 0.0817, "bert": 5_559.67}
+"""What a run of one process takes, of the experiments that do not take some minutes."""
+
+
+def block_of(name: str, device: str) -> Block:
+    """What three repeats of every cell of a definition may come to; a repeat in every third cell has failed."""
+    experiment = load(PATHS[name], ROOT)
+    runs = [_summary(experiment, run, number) for number, run in enumerate(make_plan(experiment, device=device).runs)]
+    (block,) = compare(runs, lambda _: experiment.resolved())
+    return block
+
+
+def _summary(experiment: Experiment, run: Run, number: int) -> RunSummary:
+    processes = run.cell.layout.world_size * run.cell.devices_per_process
+    seconds = SECONDS.get(experiment.name, 361.87) / processes**0.8 * (1 + run.repeat**2 / 60)
+    axes = run.cell.axes
+    own = {key for keys in experiment.program_args.values() for key in keys}
+    trains = experiment.name not in {"network", "collectives", "toy", "resnet50"}
+    return RunSummary(
+        path=f"{experiment.name}/20261121T000000Z-local-{number:08x}",
+        experiment=experiment.name,
+        target="kubernetes",
+        status="failed" if run.repeat == 2 and processes == 2 and experiment.name == "mnist" else "completed",
+        reason="node 1: rank 3 exited with code 1" if run.repeat == 2 else None,
+        layout=str(run.cell.layout),
+        axes=axes,
+        program=run.cell.program.name,
+        args={key: value for key, value in run.cell.args.items() if key not in {*axes, *own}},
+        scaling=experiment.scaling,
+        measure=experiment.measure,
+        device=run.device,
+        started=f"2026-11-21T{number:09}",
+        repeat=run.repeat,
+        definition_sha256="d",
+        seconds=seconds,
+        processes=processes,
+        hardware=HARDWARE[run.device],
+        heterogeneous=False,
+        cores=112,
+        accuracy=0.9914 if trains else None,
+        best_accuracy=0.9921 if trains else None,
+        eval_samples=10_000,
+        trained_samples=900_000,
+        steps=1_760,
+        global_batch_size=512 * processes,
+        torch="2.3.1+cu121",
+        mfu=0.412 / processes**0.2,
+        input_share=0.12,
+        same={"image": "i", "code": "c", "data": "d"},
+        runner={},
+        load={"cpu_percent": 91.2, "memory_bytes": 3.2e9},
+    )
+
+
+def lines_of(table: Table, columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    print_table(table)
+    return capsys.readouterr().out.split("\n")
+
+
+@pytest.mark.parametrize("device", HARDWARE)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_table_of_every_definition_fits_100_columns_with_every_column_and_row_in_one_line(
+    name: str, device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = to_table(block_of(name, device))
+    printed = lines_of(table, 100, capsys, monkeypatch)
+    assert max(map(cell_len, printed)) <= 100
+    for grid in (table, table.published):
+        fitted = fit(grid, 100)
+        assert fitted.left_out == ()
+        assert len(fitted.head) == len(grid.head)
+        assert len(fitted.lines) == len(grid.lines)
+        for cells in fitted.lines:
+            assert any(line.split() == " ".join(cells).split() for line in printed), cells
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_at_80_columns_no_row_is_wrapped_and_the_columns_left_out_are_named(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = to_table(block_of(name, "cuda"))
+    printed = lines_of(table, 80, capsys, monkeypatch)
+    for grid in (table, table.published):
+        fitted = fit(grid, 80)
+        for cells in fitted.lines:
+            assert any(line.split() == " ".join(cells).split() for line in printed), cells
+        assert set(fitted.left_out) <= {"serial", "MFU", "efficiency"}
+        for left_out in fitted.left_out:
+            assert any(line.startswith("a wider terminal") and left_out in line for line in printed)
+
+
+def test_there_are_definitions_with_published_rows_and_their_hardware_has_a_column_of_its_own() -> None:
+    tables = [to_table(block_of(name, "cuda")) for name in NAMES]
+    published = [table.published for table in tables if table.published.lines]
+    assert len(published) >= 5
+    for grid in published:
+        hardware = [line[grid.head.index("hardware")] for line in grid.lines]
+        assert all(hardware)
+        assert grid.title.startswith("published: ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_claimed_holds_yes_or_the_reason_and_nothing_else(name: str) -> None:
+    block = block_of(name, "cuda")
+    table = to_table(block)
+    assert table.head[-1] == "claimed"
+    assert [line[-1] for line in table.lines] == ["yes" if row.claimed is True else row.claimed for row in block.rows]
+
+
+def test_a_long_reason_becomes_a_footnote_and_equal_reasons_share_one() -> None:
+    reason = "no one-process run on the same hardware to compare with"
+    lines = [["1x1", "the baseline"], ["1x2", "yes"], ["1x4", reason], ["1x8", reason], ["2x8", f"{reason}, either"]]
+    grid = Grid("", ["layout", "claimed"], lines)
+    assert [cells[-1] for cells in fit(grid, 100).lines] == [line[-1] for line in lines]
+    fitted = fit(grid, 40)
+    assert [cells[-1] for cells in fitted.lines] == ["the baseline", "yes", "no (1)", "no (1)", "no (2)"]
+    assert fitted.footnotes == (f"(1) {reason}", f"(2) {reason}, either")
+
+
+def test_a_prefix_that_all_programs_share_stands_in_the_head() -> None:
+    grid = Grid("", ["program", "seconds"], [["mnist.data_parallel", "1.5"], ["mnist.ddp", "2.5"]])
+    assert fit(grid, 100).lines == grid.lines
+    fitted = fit(grid, 24)
+    assert fitted.lines == [["data_parallel", "1.5"], ["ddp", "2.5"]]
+    assert fitted.head == [["program", "mnist."], ["seconds"]]
+
+
+@pytest.mark.parametrize(
+    "words", [["1.5", "1.25"], ["a.b", "c.b"], ["a.b", "a"], ["a.b", "a.b"], ["192.168", "192.169"], ["a. b", "a.c"]]
+)
+def test_numbers_and_unlike_words_keep_what_they_begin_with(words: list[str]) -> None:
+    grid = Grid("", ["value", "claimed"], [[word, "yes"] for word in words])
+    assert [cells[0] for cells in fit(grid, 1).lines] == words
+
+
+def test_wide_letters_count_as_wide_and_a_table_that_cannot_fit_is_folded_without_a_loss(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = "分散学習" * 12
+    table = Table("t", ["layout", "claimed"], [["1x1", letters]])
+    printed = lines_of(table, 60, capsys, monkeypatch)
+    assert max(map(cell_len, printed)) <= 60
+    assert letters in "".join("".join(printed).split()).replace("layoutclaimed", "")
+    assert fit(table, 60, cell_len).footnotes == (f"(1) {letters}",)
