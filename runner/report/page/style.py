@@ -140,7 +140,16 @@ def finish(figure: Figure, axes: Axes, left: float = _LEFT) -> None:
         )
     figure.set_size_inches(width, height)
     right = 1 - _RIGHT / width
+    left = max(left, _room_for_ticks(axes)) if axes.get_ylabel() else left
     figure.subplots_adjust(min(left / width, 0.6), _BELOW / height, right, 1 - above / height)
+
+
+def _room_for_ticks(axes: Axes) -> float:
+    """Return the inches that the numbers beside the axes take, with the name of the axis."""
+    low, high = sorted(axes.get_ylim())
+    seen = [value for value in axes.yaxis.get_majorticklocs() if low <= value <= high]
+    longest = max(map(len, axes.yaxis.get_major_formatter().format_ticks(seen)), default=0)
+    return 2 * room_for([""]) + _LETTER_INCHES * (longest + 1)
 
 
 def logarithmic(axes: Axes, axis: Literal["x", "y"], base: int, write: Callable[[float], str] = "{:g}".format) -> None:
