@@ -76,10 +76,14 @@ def _markdown(block: Block) -> str:
     return "\n".join(parts)
 
 
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
 def _latex(block: Block) -> str:
     table = to_table(block)
     measured = with_footnotes(table)
-    what = " ".join([f"{latex(table.title)}:", *(f"{latex(line)}." for line in table.common)])
+    what = " ".join([f"{latex(table.title)}:", *(_sentence(latex(line)) for line in table.common)])
     parts = ["\\begin{table}", "\\centering", f"\\caption{{{what}}}", *_tabular(measured.names, measured.lines)]
     if table.published.lines:
         parts += ["", "\\medskip", latex(table.published.title), "", "\\smallskip"]
