@@ -18,7 +18,8 @@ def main() -> None:
     connection.connect(place)
     for name in PASSED:
         number = getattr(signal, name)
-        if signal.getsignal(number) != signal.SIG_IGN:
+        # The runner takes SIGINT also if a shell ignores it, as for jobs in the background.
+        if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: connection.send(bytes([number])))
     own = os.path.join(os.path.dirname(place), "python")  # noqa: PTH118, PTH120 - pathlib takes longer to import than all else
     asked = {"argv": words, "cwd": os.getcwd(), "env": dict(os.environ), "python": own}  # noqa: PTH109
