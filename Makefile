@@ -7,7 +7,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
-FAST = $(addprefix tests/,core definitions records report targets test_rooms.py test_packaging.py)
+SLOW = report/page report/test_hostile_sizes.py report/test_two_sides.py records/foreign/test_memory.py
+FAST = $(addprefix tests/,core definitions records report targets test_rooms.py test_packaging.py) $(addprefix --ignore tests/,$(SLOW))
 export TORCH_CPU ?=
 export RESULTS ?= results
 
