@@ -13,12 +13,12 @@ from runner.cli.options import (
     Change,
     Device,
     Layouts,
+    On,
     Only,
     Repeat,
     Results,
     With,
     complete_experiment,
-    complete_target,
     device_of,
     project_root,
 )
@@ -40,9 +40,7 @@ def compare(
     experiment: Annotated[
         Optional[str], typer.Option(help="What is run, or read of the results.", autocompletion=complete_experiment)
     ] = None,
-    on: Annotated[
-        str, typer.Option(metavar="TARGET", help="Where; see `runner targets`.", autocompletion=complete_target)
-    ] = "local",
+    on: On = "local",
     only: Only = None,
     layout: Layouts = None,
     change: Change = None,

@@ -37,6 +37,10 @@ Name = Annotated[
         autocompletion=complete_experiment,
     ),
 ]
+On = Annotated[
+    str,
+    typer.Option(metavar="TARGET", help="Where; `runner targets` lists them.", autocompletion=complete_target),
+]
 Only = Annotated[
     Optional[list[str]], typer.Option(metavar="AXIS=VALUE", help="Only these cells; may be given several times.")
 ]

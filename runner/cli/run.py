@@ -9,16 +9,13 @@ from typing import Annotated
 import typer
 
 from runner.cli.lines import show_document
-from runner.cli.options import Change, Device, Layouts, Name, Only, Repeat, Results, With, complete_target, plan_of
+from runner.cli.options import Change, Device, Layouts, Name, On, Only, Repeat, Results, With, plan_of
 from runner.core.errors import RunError
 
 
 def run(
     experiment: Name,
-    on: Annotated[
-        str,
-        typer.Option(metavar="TARGET", help="Where; `runner targets` lists them.", autocompletion=complete_target),
-    ] = "local",
+    on: On = "local",
     only: Only = None,
     layout: Layouts = None,
     change: Change = None,

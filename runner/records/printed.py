@@ -6,6 +6,7 @@ and its stdout before its stderr.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from runner.records.foreign.reading import read_log
 from runner.records.foreign.summary import FIELDS, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from runner.records.doubts import Doubts
     from runner.records.folder import RunFolder
@@ -37,23 +38,22 @@ _RATES = ("samples/s", "images/s")
 
 def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> None:
     """Read what the processes printed, and fill in the record's figures with their places."""
-    logs = list(_logs(record, folder, raw, doubts))
-    record.printed = _merged(logs)
+    record.printed = _merged(_logs(record, folder, raw, doubts))
     found = record.printed
     record.sources = {"wall_seconds": CLOCK} if "wall_seconds" in record.metrics else {}
     for name, field, value in _figures(found):
         figure = check_figure(name, value, doubts, f"{found[field]['log']}: ")
         if figure is not None:
             record.metrics[name] = figure
-            record.sources[name] = _place(found[field])
+            record.sources[name] = place_of(found[field])
             if name.endswith("_seconds") and figure < COARSE_SECONDS and float(figure).is_integer():
-                doubts.add(f"{_place(found[field])}: {figure:g} s: whole seconds are too coarse for a time so short")
+                doubts.add(f"{place_of(found[field])}: {figure:g} s: whole seconds are too coarse for a time so short")
     accuracy = record.metrics.get("final_accuracy")
     if accuracy is not None:
         record.evaluations = [{"accuracy": accuracy}]
         record.facts |= {"eval_samples": samples} if (samples := found["final_eval"]["value"].get("samples")) else {}
     if (seen := found["epochs_seen"]) and len(seen["value"]) > MOST_EPOCHS:
-        doubts.add(f"{_place(seen)}: {len(seen['value']):,} epochs: those after {MOST_EPOCHS:,} are not kept")
+        doubts.add(f"{place_of(seen)}: {len(seen['value']):,} epochs: those after {MOST_EPOCHS:,} are not kept")
         seen["value"], seen["line"] = seen["value"][:MOST_EPOCHS], seen["line"][:MOST_EPOCHS]
     record.epochs = [{"epoch_num": epoch} for epoch in seen["value"]] if seen else []
     _compare_with_layout(record, doubts)
@@ -74,25 +74,27 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
             doubts.add(f"{name}: left out: {getattr(error, 'strerror', None) or error}")
 
 
-def _merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
+def _merged(logs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Take each field from the first log that has it; `value` is the field as the log's own object shows it."""
-    found: dict[str, Any] = {}
-    for field in FIELDS[1:]:
-        log = next((log for log in logs if log[field] is not None), None)
-        found[field] = log and {"value": log[field], "log": log["log"], "line": log["lines"].get(field)}
-    told = {log["status"]: log for log in reversed(logs)}
-    worst = next((status for status in _WORST_FIRST if status in told), None)
-    of_worst = told.get(worst)
-    if of_worst and worst:
-        found["status"] = {"value": worst, "log": of_worst["log"], "line": of_worst["lines"].get("status")}
-    else:
-        found["status"] = None
-    dialects: dict[str, int] = {}
+    found: dict[str, Any] = dict.fromkeys(FIELDS)
+    statuses: dict[str, dict[str, Any]] = {}
+    dialects: Counter[str] = Counter()
+    notes: dict[str, None] = {}
     for log in logs:
-        for name, lines in log["dialects"].items():
-            dialects[name] = dialects.get(name, 0) + lines
-    notes = dict.fromkeys(f"{log['log']}: {note}" for log in logs if log["dialects"] for note in log["notes"])
-    return {**found, "dialects": dialects, "notes": list(notes)[:MOST_NOTES]}
+        for field in FIELDS[1:]:
+            if found[field] is None and log[field] is not None:
+                found[field] = _kept(log, field)
+        if log["status"] is not None:
+            statuses.setdefault(log["status"], _kept(log, "status"))
+        dialects.update(log["dialects"])
+        if log["dialects"] and len(notes) < MOST_NOTES:
+            notes |= dict.fromkeys(f"{log['log']}: {note}" for note in log["notes"])
+    found["status"] = next((statuses[one] for one in _WORST_FIRST if one in statuses), None)
+    return {**found, "dialects": dict(dialects), "notes": list(notes)[:MOST_NOTES]}
+
+
+def _kept(log: dict[str, Any], field: str) -> dict[str, Any]:
+    return {"value": log[field], "log": log["log"], "line": log["lines"].get(field)}
 
 
 def _figures(found: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -113,14 +115,15 @@ def _figures(found: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         yield "samples_per_second", "throughput", throughput["value"]
 
 
-def _place(found: dict[str, Any]) -> str:
+def place_of(found: dict[str, Any]) -> str:
+    """Name the file and the line that a field is from."""
     line = found["line"]
     lines = "-".join(str(one) for one in (line[0], line[-1])) if isinstance(line, list) else line
-    return one_line(f"{found['log']}:{lines}")
+    return one_line(f"{found['log']}:{lines}" if lines else found["log"])
 
 
 def _compare_with_layout(record: Record, doubts: Doubts) -> None:
     """Note a number of processes that is not the one that was started."""
     said, started = record.printed["world_size"], Layout.parse(record.launch.layout).world_size
     if said and said["value"] != started:
-        doubts.add(f"{_place(said)} says that {said['value']} processes trained, and {started} were started")
+        doubts.add(f"{place_of(said)} says that {said['value']} processes trained, and {started} were started")

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from runner.core.text import listed, one_line
+from runner.records.printed import place_of
 
 if TYPE_CHECKING:
     from runner.records.schema import Launch, NodeExit, Outcome, Record
@@ -62,12 +63,14 @@ def _told(record: Record, launch: Launch) -> tuple[str, str | None]:
 
 def _printed(record: Record) -> tuple[str, str | None]:
     """Say what the log of a program that ended well says of its end."""
-    told = record.printed.get("status") or {}
-    place = f"{told.get('log')}:{told.get('line')}"
-    if told.get("value") == "failed":
-        return "failed", f"exit code 0, yet {place} says that it failed"
-    if told.get("value") == "truncated":
-        return "incomplete", f"exit code 0, yet {place} is the last that it says of a training that was not done"
+    told = record.printed.get("status")
+    if told and told["value"] == "failed":
+        return "failed", f"exit code 0, yet {place_of(told)} says that it failed"
+    if told and told["value"] == "truncated":
+        return (
+            "incomplete",
+            f"exit code 0, yet its output ends at {place_of(told)}, before the training was done",
+        )
     return "completed", None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
 MOST = 512
 """Containers that are read at the same time: each takes a connection."""
 LONGEST_PIECE = 65_536
-_STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_FIRST = b""
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
+_Moment = tuple[float, bytes]
+"""Seconds since 1970, and the nine digits behind them."""
+_FIRST: _Moment = (0.0, b"")
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,28 @@ def merged(outputs: list[Output]) -> Iterator[bytes]:
         yield line
 
 
-def _lines(output: Output, number: int) -> Iterator[tuple[bytes, int, bytes]]:
+def _lines(output: Output, number: int) -> Iterator[tuple[_Moment, int, bytes]]:
     """Yield (stamp, number of the container, line); a very long line comes in pieces, one after the other."""
     prefix, stamp, begins = output.prefix.encode(), _FIRST, True
     for line in _pieces(output.chunks):
-        if begins and _STAMP.match(line):
-            stamp = line.partition(b" ")[0]
+        if begins and (found := _moment(line)):
+            stamp = found
         yield stamp, number, (prefix if begins else b"") + line
         begins = line.endswith(b"\n")
     if not begins:
         yield stamp, number, b"\n"
+
+
+def _moment(line: bytes) -> _Moment | None:
+    """Read the time stamp of a line; every machine writes it in its own time zone."""
+    found = _STAMP.match(line)
+    if not found:
+        return None
+    try:
+        second = datetime.fromisoformat((found[1] + found[3].replace(b"Z", b"+00:00")).decode("ascii"))
+    except ValueError:
+        return None
+    return second.timestamp(), (found[2] or b"").ljust(9, b"0")
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:

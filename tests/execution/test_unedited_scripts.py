@@ -200,3 +200,14 @@ def test_the_number_of_samples_of_an_accuracy_is_kept(project: Project) -> None:
     record = run(project)
     assert record["facts"] == {"eval_samples": 360}
     assert record["metrics"]["final_accuracy"] == pytest.approx(357 / 360)
+
+
+def test_a_script_whose_output_ends_before_its_training_is_incomplete_although_its_exit_code_is_0(own: Project) -> None:
+    only_two = SCRIPT.replace("range(1, args.rounds + 1)", "range(1, 3)").replace('print(f"took', 'str(f"took')
+    (own.root / PATH).write_text(only_two)
+    define(own)
+    record = run(own)
+    assert record["status"] == "incomplete"
+    assert (
+        record["reason"] == "exit code 0, yet its output ends at raw/node0-rank0.stdout:2, before the training was done"
+    )

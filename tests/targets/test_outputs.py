@@ -32,3 +32,10 @@ def test_a_line_without_an_end_is_passed_on_in_pieces_and_stays_one_line() -> No
     pieces = list(merged([Output("a-1  | ", iter([STAMPS[0] + b" ", *[chunk] * 5]), None)]))
     assert max(map(len, pieces)) < 4 * LONGEST_PIECE
     assert b"".join(pieces) == b"a-1  | " + STAMPS[0] + b" " + chunk * 5 + b"\n"
+
+
+def test_stamps_are_compared_as_times_whatever_their_zone_and_digits() -> None:
+    early = b"2026-01-01T01:00:00.05+01:00 early\n2026-01-01T01:00:02+01:00 late\n2026-99-01T01:00:02Z no time\n"
+    middle = b"2026-01-01T00:00:00.1Z middle\n"
+    found = b"".join(merged([Output("a ", [middle], 0), Output("b ", [early], 0)]))
+    assert [line.split()[-1] for line in found.splitlines()] == [b"early", b"middle", b"late", b"time"]
