@@ -6,6 +6,7 @@ import math
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from runner.targets.base import Line, Note
@@ -40,6 +41,8 @@ class JobHandle:
         self._kind, self._name = documents[-1]["kind"], documents[-1]["metadata"]["name"]
         self._watcher = JobWatcher(cluster, self._kind, self._name, folder, nodes)
         self._pool = ThreadPoolExecutor(1)
+        self._creating = Lock()
+        self._is_stopped = False
         self._is_begun = False
         self._is_removed = False
         self._left: str | None = None
@@ -74,7 +77,8 @@ class JobHandle:
 
     def stop(self) -> None:
         """End the pods, keep what they print until then, and remove the job."""
-        self._pool.shutdown()  # a request that is on its way would create its object after the deletion
+        with self._creating:  # a request that is on its way would create its object after the deletion
+            self._is_stopped = True
         self._end_pods()
         self._remove()
 
@@ -88,8 +92,12 @@ class JobHandle:
         creation.result()
 
     def _post(self) -> None:
+        """Create the objects until the run is stopped; Ctrl-C may come before the pool knows its own thread."""
         for document in self._documents:
-            self._cluster.post(self._cluster.path(document["kind"]), document, fieldValidation="Strict")
+            with self._creating:
+                if self._is_stopped:
+                    return
+                self._cluster.post(self._cluster.path(document["kind"]), document, fieldValidation="Strict")
 
     def _end_pods(self) -> None:
         """Delete the job, then its pods: they are made again as long as the job exists."""
