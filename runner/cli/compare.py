@@ -20,7 +20,8 @@ from runner.cli.options import (
     With,
     complete_experiment,
     device_of,
-    project_root,
+    options_of,
+    project_root_or_here,
 )
 from runner.core.errors import RequestError
 
@@ -61,7 +62,7 @@ def compare(
     from runner.report.verdicts import to_notes, to_plain, to_rows
 
     share = _share(detect)
-    root = project_root()
+    root = project_root_or_here()
     kinds = [kind_of(word, root, on) for word in (a, b)]
     failed = False
     if kinds == [Kind.RESULTS, Kind.RESULTS]:
@@ -73,7 +74,9 @@ def compare(
         )
         raise RequestError(msg)
     else:
-        choices = Choices(experiment, on, with_ or [], device_of(device), layout, only, change, repeat or REPEATS)
+        choices = Choices(
+            experiment, on, options_of(on, with_), device_of(device), layout, only, change, repeat or REPEATS
+        )
         labels, sides = _run((a, b), kinds, choices, root, results)
         failed = any(run.status != "completed" for side in sides for run in side)
     verdicts = judge(sides[0], sides[1], share)

@@ -6,7 +6,7 @@ import typer
 
 from runner.cli.columns import show_rows
 from runner.cli.lines import say
-from runner.cli.options import project_root
+from runner.cli.options import shown_project
 from runner.core.errors import RequestError
 
 
@@ -14,7 +14,7 @@ def list_() -> None:
     """Show the experiments."""
     from runner.definitions import experiment as definition
 
-    root = project_root()
+    root = shown_project().root
     rows: list[tuple[str, ...]] = []
     broken: list[RequestError] = []
     for path in definition.files(root):
@@ -25,7 +25,7 @@ def list_() -> None:
             continue
         rows.append((one.name, one.summary, str(one.published["source"]) if one.published else ""))
     if not rows and not broken:
-        msg = f"{root}: there are no experiments; go to the project's folder"
+        msg = f"{root}: there are no experiments; runner init writes the first"
         raise RequestError(msg)
     show_rows(rows)
     for wrong in broken:

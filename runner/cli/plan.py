@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runner.cli.columns import show_rows
 from runner.cli.lines import show
-from runner.cli.options import Change, Device, Layouts, Name, Only, Repeat, plan_of
+from runner.cli.options import Change, Device, Layouts, Name, Only, Repeat, plan_of, shown_project
 
 
 def plan(
@@ -19,6 +19,7 @@ def plan(
 
     Every cell with its command, and what is left out and why.
     """
+    shown_project()
     made = plan_of(experiment, layout, only, change, repeat, device)
     first = made.runs[0]
     rows: list[tuple[str, ...]] = []

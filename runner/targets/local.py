@@ -118,7 +118,7 @@ class LocalHandle:
                 subprocess.Popen(
                     [*_TORCHRUN, *node.argv[1:]],
                     cwd=self._cwd,
-                    env={**_inherited(), **node.env, **marks(self._mark), **folders},
+                    env={**_inherited(), **_found_first(node.env), **marks(self._mark), **folders},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -170,6 +170,12 @@ def _inherited() -> dict[str, str]:
         for name, value in os.environ.items()
         if name not in stale and not name.startswith(("PET_", "TORCHELASTIC_"))
     }
+
+
+def _found_first(env: dict[str, str]) -> dict[str, str]:
+    """Let a program find the modules of its project before those of the caller's PYTHONPATH."""
+    places = [env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
+    return {**env, "PYTHONPATH": ":".join(filter(None, places))} if all(places) else env
 
 
 def _visible(env: dict[str, str]) -> dict[str, str]:
