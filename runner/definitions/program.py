@@ -101,13 +101,14 @@ class Program:
         return self.options.get(key, Option(f"--{key}"))
 
 
-def find(root: Path, name: str) -> Program:
+def find(root: Path, name: str, settings: Settings | None = None) -> Program:
     """Find the program of a definition; RequestError if there is none.
 
     `<family>.<program>` is a module below `experiments/`; if there is none, any module of the project. A name that ends
-    in `.py` is a script, by its path from the project's folder.
+    in `.py` is a script, by its path from the project's folder. The settings are those of the project's files, unless
+    others are given.
     """
-    settings = settings_of(root)
+    settings = settings or settings_of(root)
     if name.endswith(_SCRIPT):
         if ".." in name.split("/") or not (root / name).is_file():
             beside = [str(path.relative_to(root)) for path in (root / PACKAGE).rglob(name.rpartition("/")[2])]
