@@ -52,7 +52,8 @@ def write(changes: list[Change]) -> None:
     except BaseException as error:
         _undo(done, made)
         if isinstance(error, OSError):
-            msg = f"{one_line(error.filename or changes[0].path)}: cannot be written: {error.strerror}; nothing was changed"
+            where = one_line(error.filename or changes[0].path)
+            msg = f"{where}: cannot be written: {error.strerror}; nothing was changed"
             raise RequestError(msg) from None
         raise
 

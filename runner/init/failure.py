@@ -44,12 +44,18 @@ def describe(trial: Trial, root: Path, script: str) -> tuple[str, bool]:
         if found := _NO_MODULE.search(line):
             return _no_module(found[1], root, script), False
         if found := _REQUIRED.search(line) or _MISSING_OPTION.search(line):
-            return needs(script, [word.lstrip("-").replace("-", "_") for word in re.split(r",\s*", found[1])]), False
+            return needs(script, _named(found[1])), False
     why = next((line for line in reversed(lines) if _ERROR.match(line)), lines[-1] if lines else None)
     said = one_line(why, 300) if why else one_line(trial.record.reason or "it printed nothing", 300)
     where = f"everything it printed is in {one_line(trial.folder / 'raw')}"
     way_out = "mend that, give it arguments with --set name=value, or leave the run out with --no-try"
     return f"{one_line(script)} failed in its first run: {said}; {where}; {way_out}", True
+
+
+def _named(listed: str) -> list[str]:
+    """Read the arguments that argparse or click lists: `--data-dir, -c/--config, mode`."""
+    words = (word.rpartition("/")[2].strip(" .'\"") for word in listed.split(","))
+    return [word.lstrip("-").replace("-", "_") for word in words]
 
 
 def needs(script: str, names: list[str], example: str = "VALUE") -> str:

@@ -45,21 +45,19 @@ def _top(modules: Modules, folder: str) -> str | None:
     """Return the folder that holds the package which a script is part of, None if it can be started as a file."""
     own = modules.own
     level = max((one.level for one in own.imports), default=0) if own else 0
-    top = folder
-    while top and is_file(modules.root / top / "__init__.py"):
-        top = top.rpartition("/")[0]
-    if is_file(modules.root / "__init__.py") and top == "" and level > folder.count("/") + bool(folder):
+    parts = folder.split("/") if folder else []
+    if level > len(parts):
         _refuse(modules)
     if level:
-        for _ in range(level - (folder.count("/") - top.count("/") if top else folder.count("/") + bool(folder))):
-            if not top:
-                _refuse(modules)
-            top = top.rpartition("/")[0]
-        return top
+        above = len(parts)
+        while above and is_file(modules.root.joinpath(*parts[:above], "__init__.py")):
+            above -= 1
+        return "/".join(parts[: min(above, len(parts) - level)])  # a package may do without __init__.py
     # It imports its own package by its full name, for example `from mypkg.data import ...` in src/mypkg/train.py.
     for one in own.imports if own else ():
-        place = modules.places.get(one.module.partition(".")[0])
-        if place is not None and f"{folder}/".startswith(f"{place}/{one.module.partition('.')[0]}/".lstrip("/")):
+        first = one.module.partition(".")[0]
+        place = modules.places.get(first)
+        if place is not None and f"{folder}/".startswith(f"{place}/{first}/".lstrip("/")):
             return place
     return None
 

@@ -22,6 +22,7 @@ from runner.init.git import repository
 from runner.init.named import name_of, script_of
 from runner.init.placement import placement
 from runner.init.settings_text import RESULTS, changed_settings, ignoring, read_text, require_path
+from runner.init.source import why_unread
 from runner.init.traits import Traits, traits
 from trainkit.files import is_file, is_folder
 
@@ -124,7 +125,8 @@ def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choi
         named = script_of(script, here, root)
         choice = judge(root, named, named=True)
         if choice is None:
-            msg = f"{one_line(named)} cannot be read as Python {_version()}: name a script that can"
+            why = one_line(why_unread(root / named))
+            msg = f"{one_line(named)} cannot be read: {why}; mend that, or name another script"
             raise RequestError(msg)
         return choice
     found = tree.find(here, git)
@@ -132,12 +134,6 @@ def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choi
     if below != ".":
         found.scripts = [f"{below}/{one}" for one in found.scripts]
     return choose(root, found)
-
-
-def _version() -> str:
-    import platform  # noqa: PLC0415 - for a message
-
-    return ".".join(platform.python_version_tuple()[:2])
 
 
 def _definitions(root: Path, git: Repository, path: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import platform
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -74,12 +75,31 @@ def read(path: Path) -> Source | None:
         return None
 
 
-def parse(text: bytes) -> Source | None:
-    """Read the text of a file, in any encoding that it declares and with any line ends."""
+def why_unread(path: Path) -> str:
+    """Say why `read` returns None for a file."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Python says of a foreign file's escapes is nobody's business
-            tree = ast.parse(text)
+        _tree(read_file(path, LARGEST))
+    except SyntaxError as error:
+        version = ".".join(platform.python_version_tuple()[:2])
+        return f"line {error.lineno or 1} is no Python {version} ({error.msg})"
+    except OSError as error:
+        return error.strerror or "it cannot be read"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or "it is nested too deep"
+    return "it has changed meanwhile"
+
+
+def _tree(text: bytes) -> ast.Module:
+    """Parse a file in any encoding that it declares and with any line ends."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Python says of a foreign file's escapes is nobody's business
+        return ast.parse(text)
+
+
+def parse(text: bytes) -> Source | None:
+    """Read the text of a file."""
+    try:
+        tree = _tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     imports: list[Import] = []

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runner.targets.base import Handle, LaunchSpec, Line, Note
 
 LAYOUT = "1x1"
-MOST_BYTES = 200_000_000
+MOST_BYTES = 50_000_000
 """What a script may print in its first run; one that prints more is ended."""
 _LOOK_SECONDS = 0.5
 
