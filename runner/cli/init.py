@@ -129,5 +129,7 @@ def _say_output(proposal: Proposal, reading: Reading) -> None:
         say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}")
     else:
         say("output: event lines of the kit")
+    if reading.note:
+        say(f"note: {reading.note}")
     if proposal.repository.is_dirty():
         say("note: there are changes that are not committed: each run keeps their diff")

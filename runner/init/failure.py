@@ -54,7 +54,7 @@ def describe(trial: Trial, root: Path, script: str) -> tuple[str, bool]:
 
 def _named(listed: str) -> list[str]:
     """Read the arguments that argparse or click lists: `--data-dir, -c/--config, mode`."""
-    words = (word.rpartition("/")[2].strip(" .'\"") for word in listed.split(","))
+    words = (max(word.split("/"), key=len).strip(" .'\"") for word in listed.split(","))
     return [word.lstrip("-").replace("-", "_") for word in words]
 
 

@@ -6,26 +6,17 @@ import importlib.util
 import sys
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from runner.init import source
 from trainkit.files import is_file, is_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runner.init.source import Import, Source
 
 USUAL_PLACES = ("", "src", "lib", "python")
 """Folders of a repository that hold its packages; the first is the repository itself."""
 MOST_MODULES = 500
-
-
-class Found(NamedTuple):
-    """A file, and the folder that its import is searched from; None for a relative import."""
-
-    file: str
-    place: str | None
 
 
 class Modules:
@@ -58,25 +49,22 @@ class Modules:
                 continue
             self.files[file] = read
             for one in read.imports:
-                for found in self._found(file, one):
-                    pending.append(found.file)
-                    if found.place is not None and found.place != _parent(self.script):
-                        self.places.setdefault(one.module.partition(".")[0], found.place)
+                pending += self._relative(file, one) if one.level else self._absolute(one)
 
-    def _found(self, file: str, one: Import) -> Iterator[Found]:
-        """Find the files that an import names: a module, or what is taken of a package."""
-        if one.level:
-            folders = [_parent(file)]
-            for _ in range(one.level - 1):
-                folders.append(_parent(folders[-1]))
-            stem = f"{folders[-1]}/{one.module.replace('.', '/')}".strip("/")
-            yield from (Found(path, None) for path in self._files(stem, one.names))
-            return
+    def _relative(self, file: str, one: Import) -> list[str]:
+        folder = _parent(file)
+        for _ in range(one.level - 1):
+            folder = _parent(folder)
+        return self._files(folder, one)
+
+    def _absolute(self, one: Import) -> list[str]:
         first = one.module.partition(".")[0]
         place = self._place(first)
-        if place is not None:
-            stem = f"{place}/{one.module.replace('.', '/')}".strip("/")
-            yield from (Found(path, place) for path in self._files(stem, one.names))
+        if place is None:
+            return []
+        if place != _parent(self.script):
+            self.places.setdefault(first, place)
+        return self._files(place, one)
 
     def _place(self, first: str) -> str | None:
         """Return the folder in which a first name of imports is a module of the repository."""
@@ -95,12 +83,13 @@ class Modules:
             return True
         return is_folder(path) and path.name.isidentifier() and _has_python(path)
 
-    def _files(self, stem: str, names: tuple[str, ...]) -> Iterator[str]:
-        for one in (stem, *(f"{stem}/{name}".strip("/") for name in names if name.isidentifier())):
-            for path in (f"{one}.py", f"{one}/__init__.py".strip("/")):
-                if is_file(self.root / path):
-                    yield path
-                    break
+    def _files(self, place: str, one: Import) -> list[str]:
+        """List the files of an import: those of the packages that its module is in, the module, what is taken of it."""
+        parts = [part for part in one.module.split(".") if part]
+        stems = ["/".join([*filter(None, [place]), *parts[:count]]) for count in range(len(parts) + 1)]
+        stems += [f"{stems[-1]}/{name}".strip("/") for name in one.names if name.isidentifier()]
+        paths = [(f"{stem}.py", f"{stem}/__init__.py") for stem in stems[bool(parts) :] if stem]
+        return [path for pair in paths for path in pair if is_file(self.root / path)]
 
 
 def _parent(path: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+import msgspec
 
 from runner.records.folder import RunFolder
 from runner.records.foreign.dialect import LAUNCHERS, NONE, names
@@ -38,6 +38,8 @@ class Reading:
     fields: tuple[str, ...] = ()
     """What the dialects read."""
     why_measure: str = ""
+    note: str = ""
+    """What a person should know of a dialect that was not taken."""
 
 
 def unread(why: str = "") -> Reading:
@@ -53,7 +55,11 @@ def recognise(trial: Trial) -> Reading:
     everything = _read(trial, tuple(name for name in names() if name not in (LAUNCHERS, NONE)))
     lines: dict[str, int] = everything.printed["dialects"]
     left = {name: _read(trial, (name,)) for name, count in lines.items() if count and name != LAUNCHERS}
+    note = ""
     if not trial.ended_early:  # one that takes the end of this run for none would do so each time
+        wrong = [name for name, one in left.items() if one.status != "completed" and _fields(one)]
+        if wrong:
+            note = f"dialect {wrong[0]} reads it, but not its end: {left[wrong[0]].reason}"
         left = {name: one for name, one in left.items() if one.status == "completed"}
     chosen: list[str] = []
     covered: set[str] = set()
@@ -64,7 +70,7 @@ def recognise(trial: Trial) -> Reading:
         covered |= _fields(left.pop(name))
         chosen.append(name)
     if not chosen:
-        return unread()
+        return replace(unread(), note=note)
     best = _read(trial, tuple(chosen))
     if best.status != "completed" and not trial.ended_early:
         chosen = chosen[:1]
@@ -83,7 +89,7 @@ def _of_events(trial: Trial) -> str | None:
 
 
 def _read(trial: Trial, dialects: tuple[str, ...]) -> Record:
-    launch = replace(trial.record.launch, dialects=dict.fromkeys(dialects, ""))
+    launch = msgspec.structs.replace(trial.record.launch, dialects=dict.fromkeys(dialects, ""))
     return collect(RunFolder(trial.folder), launch, trial.record.outcome)
 
 
