@@ -6,7 +6,7 @@ import typer
 
 from runner.cli.columns import show_rows
 from runner.cli.lines import say
-from runner.cli.options import shown_project
+from runner.cli.options import project_root, show_project
 from runner.core.errors import RequestError
 
 
@@ -14,7 +14,7 @@ def list_() -> None:
     """Show the experiments."""
     from runner.definitions import experiment as definition
 
-    root = shown_project().root
+    root = project_root()
     rows: list[tuple[str, ...]] = []
     broken: list[RequestError] = []
     for path in definition.files(root):
@@ -28,6 +28,7 @@ def list_() -> None:
         msg = f"{root}: there are no experiments; runner init writes the first"
         raise RequestError(msg)
     show_rows(rows)
+    show_project()
     for wrong in broken:
         say(f"error: {wrong}")
     if broken:

@@ -13,7 +13,6 @@ from runner.core.errors import RequestError, did_you_mean
 if TYPE_CHECKING:
     from runner.definitions.experiment import Experiment
     from runner.definitions.plan import Plan
-    from runner.definitions.settings import Settings
 
 
 def complete_experiment(begun: str) -> list[str]:
@@ -102,13 +101,12 @@ def device_of(word: str) -> str:
     return word
 
 
-def shown_project() -> Settings:
-    """Return the project, and show which one it is."""
+def show_project() -> None:
+    """Say which project this is, and by which file."""
     from runner.definitions.settings import find_project
 
     settings = find_project(here())
-    say(f"project {settings.root}, {settings.source.name if settings.source else ''}")
-    return settings
+    say(f"project {settings.root} ({settings.source.name if settings.source else 'no settings'})")
 
 
 def project_root() -> Path:

@@ -51,7 +51,7 @@ class Local(Target[LaunchSpec]):
     def preflight(self, spec: LaunchSpec) -> None:
         """Look for torchrun and, on cuda, for enough GPUs."""
         if importlib.util.find_spec("torch") is None:
-            msg = f"torch is not installed for {sys.executable}: install the project's requirements.lock"
+            msg = f"torch is not installed for {sys.executable}: pip install 'distributed-experiment-kit[torch]'"
             raise RequestError(msg)
         if spec.device == "cuda":
             needed = sum(len(node.env["CUDA_VISIBLE_DEVICES"].split(",")) for node in spec.nodes)
