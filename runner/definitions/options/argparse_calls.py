@@ -26,20 +26,7 @@ _AT_LEAST = "at_least"
 SPELLING = re.compile(r"-{0,2}[^\W_][\w.-]*")
 _PARSERS = ("Parser", "ArgParser")
 _OWN_PARSERS = {"argparse", "configargparse", "gooey", "jsonargparse", "transformers", "trl", "simple_parsing"}
-_ONLY_LOOK = {
-    LIBRARY,
-    "argcomplete",
-    "shtab",
-    "print",
-    "vars",
-    "repr",
-    "str",
-    "type",
-    "isinstance",
-    "super",
-    "id",
-    "hasattr",
-}
+_ONLY_LOOK = {LIBRARY, "argcomplete", "shtab", "print", "vars", "repr", "str", "type", "isinstance", "super", "id", "hasattr"}
 """Who is given a parser and declares nothing."""
 _ADDS_UNSEEN = {"parse_known_args", "parse_known_intermixed_args", "add_class_arguments", "add_subclass_arguments"}
 _ADDS_UNSEEN |= {"add_function_arguments", "add_method_arguments", "add_dataclass_arguments", "_add_action"}
