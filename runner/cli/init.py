@@ -93,24 +93,28 @@ def _try(proposal: Proposal, device: str, seconds: float) -> Reading:
 
     from runner.cli.trial_screen import TrialScreen
     from runner.execution import signals
-    from runner.init import failure, trial
+    from runner.init import arguments, failure, trial
     from runner.init.reading import recognise
 
     if importlib.util.find_spec("torch") is None:
         raise RequestError(failure.torch_is_missing())
     with trial.scratch() as folder:
         experiment = proposal.experiment(_unread(proposal), folder)
-        plan = trial.plan_trial(experiment, device, {}, seconds)
+        short = arguments.for_first_try(proposal.program, proposal.args)
+        plan = trial.plan_trial(experiment, device, short, seconds)
         say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
         with signals.taken() as interrupts, TrialScreen() as screen:
             tried = trial.try_once(plan, folder / "results", screen, interrupts)
         script = proposal.choice.modules.script
         if tried.failed:
-            said, worth_keeping = failure.describe(tried, proposal.root, script)
+            said, worth_keeping = failure.describe(tried, proposal.root, script, proposal.program)
             if worth_keeping:
                 trial.keep(folder)
             raise RequestError(said)
         say(f"ended: {_how(tried, seconds)}")
+        if short:
+            words = " ".join(f"--set {key}={value}" for key, value in short.items())
+            say(f"note: this run was a short one; for a quick table of such: runner run {proposal.name} {words}")
         return recognise(tried)
 
 

@@ -62,7 +62,7 @@ def read_changes(experiment: Experiment, words: list[str], programs: dict[str, P
             axis = f"'{key}' is an axis of {experiment.name}; choose its values with --only {key}=..."
             _refuse(f"--set {word}: {axis}")
         for program in programs.values():
-            if program.interface.kind == "plain" and program.interface.is_open and key not in experiment.args:
+            if program.interface.is_unseen and key not in {**program.options, **experiment.args}:
                 known = did_you_mean(key, experiment.args)
                 _refuse(f"--set {word}: {experiment.path} has no arg '{key}'{known}")
             try:

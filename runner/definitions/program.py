@@ -142,4 +142,3 @@ def _can_be_run(path: Path) -> bool:
         return path.stem != PREPARE and b"__main__" in read_file(path, LARGEST_SOURCE)
     except OSError:
         return False
-

@@ -20,7 +20,6 @@ from runner.init.source import (
     FABRIC,
     FIT,
     GROUP,
-    HYDRA,
     PARALLEL,
     STEP,
     TRAINER,
@@ -92,7 +91,7 @@ def judge(root: Path, script: str, *, named: bool = False) -> Choice | None:
         return None
     at_home = bool(own.signs & {BACKWARD, FIT, TRAINER})
     score = 10.0 if at_home else 8.0
-    score += 2 * bool(signs & {STEP, TRAINER, FIT}) + own.guarded + bool(own.signs & {ARGUMENTS, HYDRA})
+    score += 2 * bool(signs & {STEP, TRAINER, FIT}) + own.guarded + (ARGUMENTS in own.signs)
     score += 2 * bool(signs & {GROUP, PARALLEL, ACCELERATOR, FABRIC, DEEPSPEED, TRAINER})
     return Choice(modules, score + _by_name(script), _why(modules, named=named))
 

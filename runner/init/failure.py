@@ -7,12 +7,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from runner.core.text import one_line, shown
+from runner.init.arguments import needs
 from runner.init.modules import USUAL_PLACES
 from trainkit.files import is_file, is_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from runner.definitions.program import Program
     from runner.init.trial import Trial
 
 KIT = "distributed-experiment-kit"
@@ -37,14 +39,14 @@ def torch_is_missing() -> str:
     return f"torch is not installed for {one_line(sys.executable)}, so nothing can be run here: {kit}"
 
 
-def describe(trial: Trial, root: Path, script: str) -> tuple[str, bool]:
+def describe(trial: Trial, root: Path, script: str, program: Program) -> tuple[str, bool]:
     """Say why the script failed, and whether what it printed is worth keeping."""
     lines = trial.record.failure.last_lines if trial.record.failure else []
     for line in reversed(lines):
         if found := _NO_MODULE.search(line):
             return _no_module(found[1], root, script), False
         if found := _REQUIRED.search(line) or _MISSING_OPTION.search(line):
-            return needs(script, _named(found[1])), False
+            return needs(script, _named(found[1]), program, root), False
     why = next((line for line in reversed(lines) if _ERROR.match(line)), lines[-1] if lines else None)
     said = one_line(why, 300) if why else one_line(trial.record.reason or "it printed nothing", 300)
     where = f"everything it printed is in {one_line(trial.folder / 'raw')}"
@@ -56,13 +58,6 @@ def _named(listed: str) -> list[str]:
     """Read the arguments that argparse or click lists: `--data-dir, -c/--config, mode`."""
     words = (max(word.split("/"), key=len).strip(" .'\"") for word in listed.split(","))
     return [word.lstrip("-").replace("-", "_") for word in words]
-
-
-def needs(script: str, names: list[str], example: str = "VALUE") -> str:
-    """Say which arguments a script does not start without."""
-    words = " ".join(f"--set {name}={example}" for name in names)
-    many = "s" if len(names) > 1 else ""
-    return one_line(f"{script} does not start without the argument{many} {', '.join(names)}: runner init {words}")
 
 
 def _no_module(module: str, root: Path, script: str) -> str:

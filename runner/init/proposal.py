@@ -13,11 +13,10 @@ from runner.definitions import program as programs
 from runner.definitions.choices import read_change
 from runner.definitions.project import files
 from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest
-from runner.init import tree
+from runner.init import arguments, tree
 from runner.init.changes import Change
 from runner.init.choose import Choice, choose, judge
 from runner.init.definition_text import Facts, definition_text
-from runner.init.failure import needs
 from runner.init.git import repository
 from runner.init.named import name_of, script_of
 from runner.init.placement import placement
@@ -180,7 +179,6 @@ def _refuse_taken(settings: Settings, name: str) -> None:
 
 def _require_arguments(proposal: Proposal) -> None:
     """Refuse a script that does not start without arguments which nobody gave."""
-    options = proposal.program.options
-    missing = [key for key, one in options.items() if not one.spelling.startswith("-") and key not in proposal.args]
-    if missing:
-        raise RequestError(needs(proposal.choice.modules.script, missing))
+    if names := arguments.missing(proposal.program, proposal.args):
+        script = proposal.choice.modules.script
+        raise RequestError(arguments.needs(script, names, proposal.program, proposal.root))

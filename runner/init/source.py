@@ -25,7 +25,7 @@ FRAMEWORKS = {
 BACKWARD, STEP, FIT, TRAINER = "loss.backward()", "optimizer.step()", "fit()", "a Trainer"
 GROUP, PARALLEL, ACCELERATOR = "init_process_group()", "DistributedDataParallel", "an Accelerator"
 FABRIC, DEEPSPEED, SPAWN, SAMPLER = "Fabric", "deepspeed.initialize()", "spawn()", "DistributedSampler"
-PREPARE, HYDRA, YAML, ARGUMENTS, EVENTS = "accelerator.prepare()", "Hydra", "a YAML file", "arguments", "event lines"
+PREPARE, ARGUMENTS, EVENTS = "accelerator.prepare()", "arguments", "event lines"
 _CALLS = {
     "init_process_group": GROUP,
     **dict.fromkeys(("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"), PARALLEL),
@@ -33,7 +33,6 @@ _CALLS = {
     "Fabric": FABRIC,
     **dict.fromkeys(("DistributedSampler", "split_dataset_by_node"), SAMPLER),
     **dict.fromkeys(("ArgumentParser", "HfArgumentParser", "Typer", "TrlParser", "parse_args"), ARGUMENTS),
-    **dict.fromkeys(("OmegaConf.load", "yaml.safe_load", "yaml.load", "yaml.full_load"), YAML),
     "EventLog": EVENTS,
 }
 _SPAWNS = ("spawn", "start_processes")
@@ -155,9 +154,7 @@ def _of_call(call: ast.Call) -> Iterator[str]:
 
 def _of_decorator(node: ast.expr) -> Iterator[str]:
     name = _name(node.func if isinstance(node, ast.Call) else node)
-    if name == "hydra.main":
-        yield HYDRA
-    elif name.rpartition(".")[2] == "command":
+    if name == "hydra.main" or name.rpartition(".")[2] == "command":
         yield ARGUMENTS
 
 

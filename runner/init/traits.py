@@ -12,13 +12,11 @@ from runner.init.source import (
     FABRIC,
     FIT,
     GROUP,
-    HYDRA,
     PARALLEL,
     PREPARE,
     SAMPLER,
     SPAWN,
     TRAINER,
-    YAML,
 )
 
 if TYPE_CHECKING:
@@ -39,8 +37,6 @@ class Traits:
     why_scaling: str
     cpu_alone: bool = False
     """Whether on a CPU it only trains in one process."""
-    hydra: bool = False
-    yaml: bool = False
     events: bool = False
 
 
@@ -56,8 +52,6 @@ def traits(modules: Modules) -> Traits:
         scaling=scaling,
         why_scaling=why_scaling,
         cpu_alone=parallel and lightning and _devices(modules) in (None, "'auto'", "-1", "'-1'"),
-        hydra=HYDRA in signs,
-        yaml=YAML in signs,
         events=EVENTS in signs,
     )
 

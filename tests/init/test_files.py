@@ -66,7 +66,7 @@ def test_a_second_definition_leaves_the_settings_as_they_are(folder: Project) ->
     before = (folder.root / "pyproject.toml").read_bytes()
     init(folder, "finetune.py")
     assert (folder.root / "pyproject.toml").read_bytes() == before
-    assert sorted(os.listdir(folder.root / "experiments")) == ["finetune.yaml", "train.yaml"]
+    assert sorted(path.name for path in (folder.root / "experiments").iterdir()) == ["finetune.yaml", "train.yaml"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.core.errors import RequestError
+from runner.definitions import experiment as definition
 from runner.init.proposal import Proposal, propose
 from runner.init.reading import unread
 from tests.init.conftest import REPOSITORIES, commit
@@ -65,14 +66,11 @@ def text(proposal: Proposal, tmp_path: Path) -> str:
     ],
     ids=lambda one: one if isinstance(one, str) else ",".join(one),
 )
-@pytest.mark.parametrize("with_git", [False, True], ids=["walked", "git"])
-def test_the_script_that_trains_is_found(folder: Project, files: dict[str, str], taken: str, with_git: bool) -> None:
-    write(folder.root, files)
-    if with_git:
+def test_the_script_that_trains_is_found(folder: Project, files: dict[str, str], taken: str) -> None:
+    assert look(folder, files).choice.modules.script == taken
+    if "env1/pyvenv.cfg" not in files:  # what was committed is listed
         commit(folder.root)
-    if with_git and "env1/pyvenv.cfg" in files:
-        pytest.skip("git lists what was committed")
-    assert propose(folder.root, None, None, []).choice.modules.script == taken
+        assert propose(folder.root, None, None, []).choice.modules.script == taken
 
 
 def test_what_git_ignores_is_not_looked_at(folder: Project) -> None:
@@ -189,3 +187,43 @@ def test_the_search_looks_only_below_the_current_folder(copy: Copy) -> None:
     project = copy("monorepo", "training")
     assert propose(project.root, None, None, []).program.name == "speech/finetune.py"
     assert (REPOSITORIES / "monorepo/services/web/app.py").is_file()
+
+
+def test_what_hydra_reads_is_listed_by_its_dotted_names(folder: Project, tmp_path: Path) -> None:
+    files = {
+        "train.py": "import hydra\n@hydra.main(config_path='conf', config_name='base')\ndef f(c):\n    pass\n" + TRAINS,
+        "conf/base.yaml": "optimizer: {lr: 0.1}\nepochs: 3\n",
+    }
+    written = text(look(folder, files), tmp_path)
+    assert "#   optimizer.lr: 0.1\n" in written
+    assert "# Hydra: any other setting is an arg too, by its dotted name" in written
+    proposal = propose(folder.root, None, None, ["optimizer.lr=0.5"])
+    assert "train.py optimizer.lr=0.5\n" in text(proposal, tmp_path)
+
+
+def test_a_script_that_reads_its_settings_from_yaml_is_told_of_with_its_file(folder: Project, tmp_path: Path) -> None:
+    source = (
+        "import argparse, yaml\np = argparse.ArgumentParser()\np.add_argument('--config', required=True)\n"
+        "args = p.parse_args()\nsettings = yaml.safe_load(open(args.config))\n"
+    )
+    files = {"train.py": source + TRAINS, "configs/small.yaml": "lr: 1\n"}
+    with pytest.raises(RequestError, match="runner init --set config=configs/small.yaml"):
+        look(folder, files)
+    written = text(propose(folder.root, None, None, ["config=configs/small.yaml"]), tmp_path)
+    assert "args:\n  config: configs/small.yaml\n" in written
+    assert "# It reads further settings from a YAML file; the arg config names the file." in written
+
+
+def test_the_args_in_the_comment_can_be_used_as_they_stand(folder: Project, tmp_path: Path) -> None:
+    source = (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float, default=1e-3)\n"
+        "p.add_argument('--mode', choices=['a', 'no'], default='no')\np.add_argument('--device', default='cuda')\n"
+        "p.add_argument('--note', default='x: # \"y')\np.add_argument('--amp', action='store_true')\np.parse_args()\n"
+    )
+    proposal = look(folder, {"train.py": source + TRAINS})
+    written = text(proposal, tmp_path)
+    begin, _, rest = written.partition("# args:\n")
+    used = [row.removeprefix("# ") if row.startswith("#   ") else row for row in ("# args:\n" + rest).splitlines()]
+    (tmp_path / "train.yaml").write_text(begin + "\n".join(used).replace("# args:", "args:"), "utf-8")
+    args = definition.load(tmp_path / "train.yaml", folder.root, proposal.settings).args
+    assert args == {"lr": 1e-3, "mode": "no", "note": 'x: # "y', "amp": False}

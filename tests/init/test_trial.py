@@ -82,7 +82,8 @@ def test_a_module_of_the_repository_that_is_found_nowhere_is_not_to_be_installed
 
 
 def test_arguments_that_only_the_run_shows_to_be_required_are_named(folder: Project) -> None:
-    source = "import argparse as a\np = a.ArgumentParser()\ngetattr(p, 'add_' + 'argument')('--data-dir', '-d', required=True)\n"
+    source = "import argparse as a\np = a.ArgumentParser()\n"
+    source += "for name in ('data-dir',):\n    p.add_argument('--' + name, required=True)\n"
     assert "without the argument data_dir: runner init --set data_dir=VALUE" in refused(
         folder, {"train.py": source + "p.parse_args()\n"}
     )

@@ -29,7 +29,16 @@ if TYPE_CHECKING:
 
     from runner.definitions.options.sources import Code, Source
 
-__all__ = ["FAMILIES", "LARGEST_SOURCE", "Configuration", "Interface", "Option", "own_sources", "read_interface", "shortest"]
+__all__ = [
+    "FAMILIES",
+    "LARGEST_SOURCE",
+    "Configuration",
+    "Interface",
+    "Option",
+    "own_sources",
+    "read_interface",
+    "shortest",
+]
 
 
 class Family(NamedTuple):

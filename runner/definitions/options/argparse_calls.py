@@ -26,7 +26,20 @@ _AT_LEAST = "at_least"
 SPELLING = re.compile(r"-{0,2}[^\W_][\w.-]*")
 _PARSERS = ("Parser", "ArgParser")
 _OWN_PARSERS = {"argparse", "configargparse", "gooey", "jsonargparse", "transformers", "trl", "simple_parsing"}
-_ONLY_LOOK = {LIBRARY, "argcomplete", "shtab", "print", "vars", "repr", "str", "type", "isinstance", "super", "id", "hasattr"}
+_ONLY_LOOK = {
+    LIBRARY,
+    "argcomplete",
+    "shtab",
+    "print",
+    "vars",
+    "repr",
+    "str",
+    "type",
+    "isinstance",
+    "super",
+    "id",
+    "hasattr",
+}
 """Who is given a parser and declares nothing."""
 _ADDS_UNSEEN = {"parse_known_args", "parse_known_intermixed_args", "add_class_arguments", "add_subclass_arguments"}
 _ADDS_UNSEEN |= {"add_function_arguments", "add_method_arguments", "add_dataclass_arguments", "_add_action"}
@@ -136,13 +149,13 @@ def _truth(node: ast.expr | None, kind: str) -> tuple[str, str]:
     if node is None:
         return "true", "false"
     is_python = last(node) in ("eval", "literal_eval") or (
-        isinstance(node, ast.Lambda) and any(literal(one) == "True" for one in ast.walk(node.body) if _is_text(one))
+        isinstance(node, ast.Lambda) and any(_is_word(one, "True") for one in ast.walk(node.body))
     )
     return ("True", "False") if is_python else ("true", "false")
 
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _is_word(node: ast.AST, word: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == word
 
 
 def _set_defaults(options: dict[str, Option], call: ast.Call) -> None:

@@ -120,9 +120,7 @@ def _several(nargs: ast.expr | None) -> str:
     return LISTED if nargs is not None and literal(nargs) != 1 else ""
 
 
-def _type(
-    code: Code | None, node: ast.expr | None, default: object
-) -> tuple[str, tuple[object, ...], int | None]:
+def _type(code: Code | None, node: ast.expr | None, default: object) -> tuple[str, tuple[object, ...], int | None]:
     """Return the kind, the choices and the lower bound of a type; without one, click takes that of the default."""
     if node is None:
         is_whole = isinstance(default, int) and not isinstance(default, bool)

@@ -19,12 +19,12 @@ _LOADS = {
     **dict.fromkeys(("tomllib.load", "toml.load", "tomli.load"), "toml"),
     **dict.fromkeys(("json.load", "json.loads"), "json"),
 }
-_METHODS = {"parse_yaml_file": "yaml", "parse_json_file": "json"}
 _NAMED = re.compile(r"(^|_)(config|configs|cfg|conf|settings|hparams|hyp|yaml|yml|json|toml)(_|$)")
 """Names of arguments and variables that hold the path of such a file."""
 _FILE = re.compile(r"[\w./ -]+\.(ya?ml|json|toml)")
-_FORMS = {"yml": "yaml"}
 _FIRST = "config"
+MOST_LOADS, MOST_NODES = 100, 2_000
+"""How many calls that load something are looked at, and how far each is followed."""
 
 
 def find_configuration(code: Code, options: dict[str, Option]) -> Configuration | None:
@@ -32,17 +32,17 @@ def find_configuration(code: Code, options: dict[str, Option]) -> Configuration 
 
     JSON is read for much besides, so such a file counts only if its name, or that of its argument, says what it is.
     """
-    known = {key for key in options if _NAMED.search(key)}
-    for source, call in code.every_call():
-        form = _LOADS.get(source.origin(call.func)) or _METHODS.get(last(call.func))
-        if form is None:
+    named = {key for key in options if _NAMED.search(key)}
+    loads = [(_form(source, call), call) for source, call in code.every_call()]
+    loads = [(form, call) for form, call in loads if form][:MOST_LOADS]
+    trail = _Trail(code) if loads else None
+    for form, call in loads:
+        words, paths = trail.follow(call) if trail else (set(), [])
+        key = next((key for key in options if key in words and (form != "json" or key in named)), "")
+        if form == "json" and not key and not paths:
             continue
-        words, paths = _words(code, source, call)
-        key = next((key for key in options if key in words and (form != "json" or key in known)), "")
-        if form != "json" and not key and not paths:
-            key = min(known, default="")
-        if not key and not paths and form == "json":
-            continue
+        if not key and not paths:
+            key = min(named, default="")
         path = paths[0] if paths else options[key].default if key else ""
         return Configuration(form, key, path if isinstance(path, str) else "")
     return None
@@ -56,49 +56,42 @@ def first_word(code: Code) -> dict[str, Option]:
     return {}
 
 
-def _words(code: Code, source: Source, call: ast.Call) -> tuple[set[str], list[str]]:
-    """Return the names that lead to the file which a call loads, and the paths that stand there.
-
-    Followed are `with open(args.config) as file`, a variable, and the parameter of a function that loads.
-    """
-    opened = _opened(source)
-    nodes: list[ast.AST] = [*call.args[:1], *(word.value for word in call.keywords)]
-    words: set[str] = set()
-    paths: list[str] = []
-    seen: set[int] = set()
-    while nodes:
-        for node in ast.walk(nodes.pop()):
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            text = literal(node) if isinstance(node, ast.Constant) else None
-            if isinstance(text, str) and _FILE.fullmatch(text):
-                paths.append(text)
-            name = last(node)
-            if name and name not in words:
-                words.add(name)
-                nodes += opened.get(name, [])
-                nodes += [code.values[name]] if isinstance(node, ast.Name) and name in code.values else []
-                nodes += _given(code, source, name)
-    return words, paths
+def _form(source: Source, call: ast.Call) -> str:
+    return _LOADS.get(source.origin(call.func), "")
 
 
-def _opened(source: Source) -> dict[str, list[ast.AST]]:
-    """Return what stands behind each name of `with ... as name`."""
-    found: dict[str, list[ast.AST]] = {}
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
-            found.setdefault(node.optional_vars.id, []).append(node.context_expr)
-    return found
+class _Trail:
+    """Where the path of a file comes from: `with open(args.config) as file`, a variable, a function's parameter."""
 
+    def __init__(self, code: Code) -> None:
+        self._behind: dict[str, list[ast.AST]] = {name: [value] for name, value in code.values.items()}
+        parameters: dict[str, list[str]] = {}
+        for source in code.sources:
+            for function in source.part.functions.values():
+                parameters.setdefault(function.name, [one.arg for one in function.args.args])
+            for node in ast.walk(source.tree):
+                if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+                    self._behind.setdefault(node.optional_vars.id, []).append(node.context_expr)
+        for _, call in code.every_call():
+            for name, given in zip(parameters.get(last(call.func), []), call.args, strict=False):
+                self._behind.setdefault(name, []).append(given)
 
-def _given(code: Code, source: Source, parameter: str) -> list[ast.AST]:
-    """Return what the function of a file that has such a parameter is called with."""
-    names = {
-        function.name: index
-        for function in source.part.functions.values()
-        for index, one in enumerate(function.args.args)
-        if one.arg == parameter
-    }
-    calls = [(call, names[last(call.func)]) for _, call in code.every_call() if last(call.func) in names]
-    return [call.args[index] for call, index in calls if index < len(call.args)]
+    def follow(self, call: ast.Call) -> tuple[set[str], list[str]]:
+        """Return the names that lead to the file which a call loads, and the paths that stand on the way."""
+        nodes: list[ast.AST] = [*call.args[:1], *(word.value for word in call.keywords)]
+        words: set[str] = set()
+        paths: list[str] = []
+        looked = 0
+        while nodes:
+            for node in ast.walk(nodes.pop(0)):
+                looked += 1
+                if looked > MOST_NODES:
+                    return words, paths
+                text = literal(node) if isinstance(node, ast.Constant) else None
+                if isinstance(text, str) and _FILE.fullmatch(text):
+                    paths.append(text)
+                name = last(node)
+                if name and name not in words:
+                    words.add(name)
+                    nodes += self._behind.get(name, []) if isinstance(node, ast.Name) else []
+        return words, paths

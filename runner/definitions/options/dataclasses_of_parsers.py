@@ -1,4 +1,4 @@
-"""Parsers that read a dataclass or a signature: HfArgumentParser, tyro, simple_parsing, jsonargparse and LightningCLI."""
+"""Parsers of dataclasses and signatures: HfArgumentParser, tyro, simple_parsing, jsonargparse and LightningCLI."""
 
 from __future__ import annotations
 
@@ -37,10 +37,8 @@ def read_hf(code: Code) -> Interface:
 
     Classes from outside of the project, as TrainingArguments, have fields that are not seen.
     """
-    options, is_open, short = _beside(code)
+    options, is_open, short = dict[str, Option](), False, dict[str, object]()
     for _, call in code.every_call():
-        if last(call.func) in ("add_argument", "parse_known_args", "return_remaining_strings"):
-            is_open |= last(call.func) == "parse_known_args"
         is_open |= any(word.arg == "return_remaining_strings" for word in call.keywords)
         for node in _classes(code, call) if last(call.func) in _HF else ():
             found = _fields(code, node)
@@ -48,13 +46,8 @@ def read_hf(code: Code) -> Interface:
             options.update({key: option for key, option in read.items() if "." not in key})
             is_open |= more or len(read) < len(found.fields)
             short |= {"max_steps": FEW_STEPS} if _is_of_trainer(code, node) else {}
-    return Interface("hf", options, is_open, short=short)
-
-
-def _beside(code: Code) -> tuple[dict[str, Option], bool, dict[str, object]]:
-    """Return what such a parser is given besides its classes, by `add_argument`."""
-    found = argparse_calls.read(code)
-    return dict(found.options), found.is_open, {}
+    beside = argparse_calls.read(code)  # what it is given by `add_argument`
+    return Interface("hf", {**beside.options, **options}, is_open or beside.is_open, short=short)
 
 
 def _classes(code: Code, call: ast.Call) -> list[ast.expr]:
@@ -124,7 +117,8 @@ def marks_simple(code: Code, source: Source) -> bool:
 
 def read_simple(code: Code) -> Interface:
     """Read the dataclasses that simple_parsing is given; those of a field of one have no prefix."""
-    options, is_open, _ = _beside(code)
+    beside = argparse_calls.read(code)
+    options, is_open = dict(beside.options), beside.is_open
     for source, call in code.every_call():
         if (source.origin(call.func) in _SIMPLE or last(call.func) == "add_arguments") and call.args:
             read, more = read_fields(code, _fields(code, call.args[0]), _simple_option, by_name=True)
@@ -178,7 +172,7 @@ def _read(
     for source, call in code.every_call():
         if source.origin(call.func) in calls:
             given = call.args[0] if call.args else None
-            if given is None or code.klass(last(given)) is None and code.function(last(given)) is None:
+            if given is None or (code.klass(last(given)) is None and code.function(last(given)) is None):
                 return Interface(kind, is_open=True)
             options, is_open = read_fields(code, _fields(code, given), make, by_name=by_name)
             return Interface(kind, options, is_open)

@@ -37,6 +37,4 @@ def _option(name: str, field: Field, said: Annotation) -> Option:
     """Make an option; Fire reads every value as Python, whatever the annotation says."""
     kind = "value" if said.many or said.is_optional else said.kind
     truth = STYLES[PYTHON].truth
-    return Option(
-        f"--{name}", kind, required=field.required, default=literal(field.default), style=PYTHON, truth=truth
-    )
+    return Option(f"--{name}", kind, required=field.required, default=literal(field.default), style=PYTHON, truth=truth)

@@ -52,8 +52,8 @@ def marks_omegaconf(code: Code, source: Source) -> bool:
     return any(last(call.func) == "from_cli" and not call.args for call in code.calls(source))
 
 
-def read_omegaconf(code: Code) -> Interface:
-    """Read nothing but the way in which arguments are written."""
+def read_omegaconf(_code: Code) -> Interface:
+    """Say how arguments are written; which there are is not seen."""
     return Interface("omegaconf", is_open=True, style=OMEGACONF)
 
 
@@ -61,22 +61,25 @@ def _primary(folder: Path, name: str) -> dict[str, Option]:
     values = _load(folder / f"{name}{_SUFFIX}")
     chosen = values.pop("defaults", None)
     options: dict[str, Option] = {}
-    for entry in (chosen if isinstance(chosen, list) else [])[:MOST_GROUPS]:
-        for group, choice in entry.items() if isinstance(entry, dict) else [("", entry)]:
-            group = str(group).removeprefix("optional ")
-            if not isinstance(choice, str) or not (group + choice).isprintable() or choice == "_self_":
-                continue
-            if group.startswith("override ") or "@" in group:
-                continue
-            if group:
-                key = group.replace("/", ".")
-                options[key] = Option(group, default=choice, style=HYDRA)
-            path = folder.joinpath(*group.split("/"), choice.removesuffix(_SUFFIX) + _SUFFIX)
-            inner, package = _load(path), _package(path, group)
-            inner.pop("defaults", None)
-            options.update(_options(inner, package))
+    for group, choice in _chosen(chosen):
+        if group:
+            options[group.replace("/", ".")] = Option(group, default=choice, style=HYDRA)
+        path = folder.joinpath(*group.split("/"), choice.removesuffix(_SUFFIX) + _SUFFIX)
+        inner, package = _load(path), _package(path, group)
+        inner.pop("defaults", None)
+        options.update(_options(inner, package))
     options.update(_options(values, ""))
     return options
+
+
+def _chosen(entries: object) -> Iterator[tuple[str, str]]:
+    """List the groups of a list of defaults with what is chosen of each; a file without a group has an empty one."""
+    for entry in (entries if isinstance(entries, list) else [])[:MOST_GROUPS]:
+        for named, choice in entry.items() if isinstance(entry, dict) else [("", entry)]:
+            group = str(named).removeprefix("optional ")
+            is_path = isinstance(choice, str) and choice != "_self_" and (group + choice).isprintable()
+            if is_path and "@" not in group and not group.startswith("override "):
+                yield group, choice
 
 
 def _package(path: Path, group: str) -> str:

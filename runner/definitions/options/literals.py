@@ -82,8 +82,12 @@ def annotation(code: Code, node: ast.expr | None, *, by_name: bool = False, dept
         return Annotation()
     if isinstance(node, ast.BinOp):
         return _union(code, [node.left, node.right], by_name=by_name, depth=depth)
-    if not isinstance(node, ast.Subscript):
-        return _named(code, last(node), by_name=by_name)
+    if isinstance(node, ast.Subscript):
+        return _subscript(code, node, by_name=by_name, depth=depth)
+    return _named(code, last(node), by_name=by_name)
+
+
+def _subscript(code: Code, node: ast.Subscript, *, by_name: bool, depth: int) -> Annotation:
     inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     name = last(node.value)
     if name == "Literal":

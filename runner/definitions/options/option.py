@@ -131,6 +131,11 @@ class Interface:
     short: dict[str, object] = field(default_factory=dict)
     configuration: Configuration | None = None
 
+    @property
+    def is_unseen(self) -> bool:
+        """Whether it reads its command line by hand, so that nothing says which arguments it takes."""
+        return self.is_open and self.kind in ("plain", "yaml")
+
     def takes(self, key: str) -> bool:
         """Whether it may be given an argument."""
         return self.is_open or key in self.options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,10 +57,24 @@ def _quote_hydra(text: str) -> str:
     return "'" + re.sub(r"(\\+)$", lambda found: found[1] * 2, doubled) + "'"
 
 
+def _write_yaml(value: object) -> str:
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return _quoting(_quote_yaml)(value) if is_finite else str(value).replace("inf", ".inf").replace("nan", ".nan")
+
+
+def _quote_yaml(text: str) -> str:
+    escaped = text.replace("\\", r"\\").replace('"', r"\"")
+    return '"' + "".join(_escape(one) for one in escaped) + '"'
+
+
+def _escape(letter: str) -> str:
+    return letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
 STYLES = {
     WORDS: Style(spell),
     JOINED: Style(spell, joined=True),
     PYTHON: Style(_quoting(repr), joined=True, truth=("True", "False")),
     HYDRA: Style(_quoting(_quote_hydra), joined=True, assigns=True),
-    OMEGACONF: Style(_quoting(json.dumps), joined=True, assigns=True),
+    OMEGACONF: Style(_write_yaml, joined=True, assigns=True),
 }

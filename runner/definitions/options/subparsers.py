@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from runner.definitions.options.sources import Code, Source
 
 _MAKES, _STARTS = "add_parser", "add_subparsers"
+_GROUPS = ("add_argument_group", "add_mutually_exclusive_group", "add_argument")
 _LONGEST_CHAIN = 20
 
 
@@ -28,14 +29,16 @@ class Commands(NamedTuple):
 
     def depth(self, source: Source, call: ast.Call) -> int:
         """Say where what a call declares stands: 0 before the name of the subcommand, 2 behind it."""
-        made: ast.expr | None = call
         for _ in range(_LONGEST_CHAIN):
-            if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
-                return 0
-            owner = made.func.value
-            made = owner if isinstance(owner, ast.Call) else self._before(source, last(owner), made.lineno)
-            if made is None or (isinstance(made, ast.Call) and last(made.func) == _MAKES):
-                return 2
+            if not isinstance(call.func, ast.Attribute):
+                break
+            owner = call.func.value
+            made = owner if isinstance(owner, ast.Call) else self._before(source, last(owner), call.lineno)
+            if made is None:
+                break  # the parameter of a function that adds what several subcommands share
+            if last(made.func) not in _GROUPS:
+                return 2 if last(made.func) == _MAKES else 0
+            call = made
         return 2
 
     def _before(self, source: Source, name: str, line: int) -> ast.Call | None:
@@ -56,6 +59,10 @@ def read_commands(code: Code) -> Commands | None:
             names += texts(call.args)[:1]
     if not key or not key.isidentifier():
         return None
+    return Commands(key, tuple(dict.fromkeys(names)), _made(code))
+
+
+def _made(code: Code) -> dict[tuple[int, str], list[tuple[int, ast.Call]]]:
     made: dict[tuple[int, str], list[tuple[int, ast.Call]]] = {}
     for source in code.sources:
         if not source.part.names & {_MAKES, _STARTS}:
@@ -66,4 +73,4 @@ def read_commands(code: Code) -> Commands | None:
                     made.setdefault((id(source.tree), last(target)), []).append((node.lineno, node.value))
     for found in made.values():
         found.sort(key=lambda one: one[0])
-    return Commands(key, tuple(dict.fromkeys(names)), made)
+    return made
