@@ -29,6 +29,11 @@ class Repository:
         listed = _git(self.folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         return None if listed is None else list(dict.fromkeys(filter(None, listed[:MOST_BYTES].split("\0"))))
 
+    def committed(self) -> list[str]:
+        """List what git tracks, from the folder."""
+        tracked = _git(self.folder, "ls-files", "-z") if self.top is not None else None
+        return [one for one in (tracked or "")[:MOST_BYTES].split("\0") if one]
+
     def ignores(self, path: str) -> bool:
         """Whether a path, from the folder, is left out of commits."""
         return self.top is not None and _git(self.folder, "check-ignore", "-q", "--", path) is not None

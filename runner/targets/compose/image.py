@@ -7,11 +7,12 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
+from runner.definitions.settings import DOCKERFILE
 from runner.targets.compose import engine
 from runner.targets.compose.base_images import LOCK as BASE_LOCK
 from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.image_files import changed_file, read_files
-from runner.targets.compose.service import BASES, DOCKERFILE, STAGES, WORKSPACE, image_of
+from runner.targets.compose.service import BASES, STAGES, WORKSPACE, image_of
 from trainkit.files import is_file, read_file
 from trainkit.sources import LIBRARY, hash_sources, read_folders
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from runner.definitions.settings import DOCKERFILE
+
 KIT = "distributed-experiment-kit"
 """The image of a project whose settings name none."""
 STAGES = {"cpu": "cpu", "cuda": "gpu"}
 """The Dockerfile's target of each device, which is also the image's tag."""
-DOCKERFILE = "Dockerfile"
-"""The file that is built from unless another one is named."""
 BASES = {"cpu": "CPU_BASE_IMAGE", "cuda": "BASE_IMAGE"}
 """The build argument that names the base image of each device."""
 WORKSPACE = "/workspace"
