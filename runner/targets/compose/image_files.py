@@ -69,8 +69,7 @@ def changed_file(client: DockerClient, image: str, folder: str, root: Path, left
 
     container = client.containers.create(image, ["/nothing"], network_mode="none")
     try:
-        stream, _ = container.get_archive(folder)
-        with tarfile.open(fileobj=_Stream(stream), mode="r|") as tar:
+        with _Stream(container.get_archive(folder)[0]) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
             left = MOST_BYTES
             for member in tar:
                 path = member.name.partition("/")[2]
@@ -113,6 +112,11 @@ class _Stream(io.RawIOBase):
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks, self._rest = chunks, b""
+
+    def close(self) -> None:
+        """Let go of the connection: the engine removes no container whose files it still sends."""
+        self._chunks = iter(())
+        super().close()
 
     def read(self, size: int = -1) -> bytes:
         """Return as many bytes, or less at the end."""
