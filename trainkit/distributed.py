@@ -38,13 +38,17 @@ class Place:
     @classmethod
     def from_environment(cls) -> "Place":
         """Read what torchrun set; without it, the only process of a run."""
-        return cls(
-            rank=int(os.environ.get("RANK", "0")),
-            world_size=int(os.environ.get("WORLD_SIZE", "1")),
-            local_rank=int(os.environ.get("LOCAL_RANK", "0")),
-            local_world_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
-            node_rank=int(os.environ.get("GROUP_RANK", "0")),
-        )
+        try:
+            return cls(
+                rank=int(os.environ.get("RANK", "0")),
+                world_size=int(os.environ.get("WORLD_SIZE", "1")),
+                local_rank=int(os.environ.get("LOCAL_RANK", "0")),
+                local_world_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+                node_rank=int(os.environ.get("GROUP_RANK", "0")),
+            )
+        except ValueError as error:
+            message = f"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and GROUP_RANK have to be whole numbers: {error}"
+            raise Refusal(message) from None
 
 
 def choose_device(name: str, place: Place) -> torch.device:
@@ -87,16 +91,25 @@ def barrier() -> None:
     """Wait for all ranks."""
     if not dist.is_initialized():
         return
-    if dist.get_backend() == "nccl":
+    backends = _backends()
+    if "cpu" not in backends:
         dist.barrier(device_ids=[torch.cuda.current_device()])
-    else:
+    elif len(set(backends.values())) == 1:
         dist.barrier()
+    else:  # torch would choose one of several backends, and for NCCL guess the GPU
+        total(0)
 
 
 def device_of_messages() -> torch.device:
-    """Return where the tensors of a message have to lie: on the GPU for NCCL, in main memory for Gloo."""
-    on_gpu = dist.get_backend() == "nccl"
+    """Return where the tensors of a message have to lie: in main memory, or on the GPU if NCCL alone carries them."""
+    on_gpu = "cpu" not in _backends()
     return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+
+
+def _backends() -> dict[str, str]:
+    """Return what carries the messages of each type of device; a framework's group may have several."""
+    words = str(dist.get_backend_config()).split(",")
+    return {device: backend for device, _, backend in (word.partition(":") for word in words)}
 
 
 def total(*amounts: float | Tensor) -> list[float]:
@@ -139,7 +152,7 @@ def fingerprint(tensors: Sequence[Tensor]) -> str:
     """Return one SHA-256 over the bytes of all tensors, in their order."""
     digest = hashlib.sha256()
     for tensor in tensors:
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
