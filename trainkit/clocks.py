@@ -88,8 +88,9 @@ class Evaluation:
     Attributes:
         samples: of this rank, until the end; then of all ranks.
         correct: so many of them were right; None if it was never said.
-        accuracy: the share of all ranks' samples, 0 to 1; None until the end, and if it was never said.
-        loss: the mean over the samples; None until the end, and if no loss was added.
+        accuracy: the share of all ranks' samples, 0 to 1, at the end; or what a script sets, of all ranks together.
+        loss: the mean over the samples, in the same way. Both are None if nothing was said of them.
+        metrics: further ones, of all ranks together, each one number: a script fills them in.
     """
 
     def __init__(self) -> None:
@@ -97,8 +98,9 @@ class Evaluation:
         self.correct: Tensor | int | None = None
         self.loss_sum: Tensor | float = 0.0
         self.loss_samples = 0
-        self.accuracy: float | None = None
-        self.loss: float | None = None
+        self.accuracy: Any = None
+        self.loss: Any = None
+        self.metrics: dict[str, Any] = {}
 
     def add(self, samples: int, correct: Any = None, loss: Any = None) -> None:
         """Count a batch of this rank.

@@ -148,15 +148,22 @@ class ScriptRun(Session):
             knows = evaluation.correct is not None
             parts = (evaluation.samples, evaluation.correct or 0, knows, evaluation.loss_sum, evaluation.loss_samples)
             samples, correct, knowing, loss_sum, loss_samples = distributed.total(*parts)
-        self._seconds["eval_seconds"] += seconds
         if self._epoch:
             self._epoch.leave_out(seconds)
         evaluation.samples = int(samples)
-        evaluation.loss = loss_sum / loss_samples if loss_samples else None
+        if loss_samples:
+            evaluation.loss = loss_sum / loss_samples
+        if knowing and samples and evaluation.accuracy is None:
+            evaluation.accuracy = share_of(int(correct), evaluation.samples)
         self.evaluated(
-            number, samples=evaluation.samples, correct=int(correct) if knowing else None, loss=evaluation.loss
+            number,
+            accuracy=evaluation.accuracy,
+            correct=int(correct) if knowing else None,
+            samples=evaluation.samples or None,
+            loss=evaluation.loss,
+            seconds=seconds,
+            **evaluation.metrics,
         )
-        evaluation.accuracy = correct / samples if knowing and samples else None
 
     def evaluated(
         self,
@@ -166,6 +173,7 @@ class ScriptRun(Session):
         correct: Any = None,
         samples: Any = None,
         loss: Any = None,
+        seconds: float = 0.0,
         **metrics: Any,
     ) -> None:
         """Report an evaluation that was made elsewhere, of all ranks together; it waits for nobody.
@@ -176,7 +184,9 @@ class ScriptRun(Session):
             correct: how many samples are right.
             samples: how many there were.
             loss: the mean over them.
-            metrics: further ones, each one number: `f1=0.9`, `perplexity=12.3`.
+            seconds: that it took, of this rank.
+            metrics: further ones, each one number: `f1=0.9`, `perplexity=12.3`. The last of each is a figure of the
+                run too, `final_f1`.
 
         Raises:
             ValueError: an accuracy beyond 0 to 1, more samples right than there were, or several elements.
@@ -196,6 +206,7 @@ class ScriptRun(Session):
             found |= {"loss": mean, "loss_hex": mean.hex()}
             self._finals["final_eval_loss"] = mean
         of_epoch = self._of_epoch(number)
+        self._seconds["eval_seconds"] += figure("seconds", seconds)
         self._finals |= {f"final_{name}": found[name] for name in metrics}
         if share is not None and math.isfinite(share):
             self._accuracies.append((share, of_epoch.get("epoch_num", len(self._accuracies) + 1)))
