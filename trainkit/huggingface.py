@@ -15,17 +15,18 @@ Source of the hooks and of their order: `transformers/trainer.py` and `trainer_c
 import re
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from trainkit.clocks import Epoch
-from trainkit.script import ScriptRun
+if TYPE_CHECKING:
+    from trainkit.clocks import Epoch
+    from trainkit.script import ScriptRun
 
 _TIMES = ("runtime", "per_second", "compilation_time")
 
 
-class EventLines(TrainerCallback):  # type: ignore[misc] # it has no annotations
+class EventLines(TrainerCallback):
     """Runs the clocks of a `ScriptRun` while the Trainer works; evaluations are left out of the epochs' seconds.
 
     Reported of an epoch: the samples that went through the model, the steps of the optimiser, and the mean of the
@@ -37,7 +38,7 @@ class EventLines(TrainerCallback):  # type: ignore[misc] # it has no annotations
         accuracy: the name of the accuracy among the metrics, a share from 0 to 1.
     """
 
-    def __init__(self, run: ScriptRun, *, accuracy: str = "eval_accuracy") -> None:
+    def __init__(self, run: "ScriptRun", *, accuracy: str = "eval_accuracy") -> None:
         self._run = run
         self._accuracy = accuracy
         self._open, self._counting = ExitStack(), ExitStack()
@@ -86,11 +87,11 @@ class EventLines(TrainerCallback):  # type: ignore[misc] # it has no annotations
         """Report an evaluation."""
         found = {name: value for name, value in (metrics or {}).items() if not name.endswith(_TIMES)}
         seconds = (metrics or {}).get("eval_runtime", 0.0)
+        epoch = self._epoch.number if self._epoch is not None else int(state.epoch or 0)
         if self._epoch is not None and self._training:
             self._epoch.leave_out(seconds)
         else:
             self._close()
-        epoch = int(state.epoch or 0) + (self._training and self._epoch is not None)
         self._run.evaluated(
             epoch,
             accuracy=found.pop(self._accuracy, None),
@@ -115,7 +116,7 @@ class EventLines(TrainerCallback):  # type: ignore[misc] # it has no annotations
         """Count a batch before it goes through the model."""
         if self._epoch is None or not self._training or not model.training:
             return
-        shapes = (getattr(value, "shape", ()) for value in (*args, *kwargs.values()))
+        shapes: list[Any] = [getattr(value, "shape", ()) for value in (*args, *kwargs.values())]
         samples = next((int(shape[0]) for shape in shapes if len(shape)), 0)
         if samples:
             self._epoch.add(samples)

@@ -92,7 +92,7 @@ class EventLines(_callback()):  # type: ignore[misc] # which of two packages is 
         if not trainer.sanity_checking:
             self._evaluation = self._evaluations.enter_context(self._run.evaluation())
 
-    def on_validation_batch_end(  # noqa: PLR0917
+    def on_validation_batch_end(
         self,
         trainer: Any,  # noqa: ARG002
         pl_module: Any,  # noqa: ARG002
@@ -136,5 +136,5 @@ def samples_of(batch: Any) -> int:
         return next((samples_of(part) for part in batch.values()), 1)
     if isinstance(batch, list | tuple):
         return samples_of(batch[0]) if batch else 1
-    shape = getattr(batch, "shape", ())
+    shape: Any = getattr(batch, "shape", ())
     return int(shape[0]) if len(shape) else 1

@@ -1,4 +1,4 @@
-"""A tiny BERT with Hugging Face's Trainer: which of two words is in it?   torchrun --nproc-per-node 2 huggingface_text.py"""
+"""A tiny BERT with Hugging Face's Trainer.   torchrun --nproc-per-node 2 huggingface_text.py --num_train_epochs 2"""
 
 import tempfile
 
