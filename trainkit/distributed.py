@@ -23,6 +23,7 @@ SENT: deque[Tensor] = deque(maxlen=1024)
 """The tensors that were exchanged last. Gloo's threads drop theirs a moment after an exchange ends;
 were that the last reference, the thread would need Python's lock, which `destroy_process_group`
 holds while it waits for the thread: the process would never end (torch 2.3)."""
+_own_gpu = {"index": 0}
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,13 @@ class Place:
 
     @classmethod
     def from_environment(cls) -> "Place":
-        """Read what torchrun set; without it, the only process of a run."""
+        """Read what torchrun set; without it, the only process of a run.
+
+        A process that a framework has started itself may know its local rank alone: then there is one node.
+        """
         try:
             return cls(
-                rank=int(os.environ.get("RANK", "0")),
+                rank=int(os.environ.get("RANK") or os.environ.get("LOCAL_RANK", "0")),
                 world_size=int(os.environ.get("WORLD_SIZE", "1")),
                 local_rank=int(os.environ.get("LOCAL_RANK", "0")),
                 local_world_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
@@ -93,7 +97,7 @@ def barrier() -> None:
         return
     backends = _backends()
     if "cpu" not in backends:
-        dist.barrier(device_ids=[torch.cuda.current_device()])
+        dist.barrier(device_ids=[_gpu()])
     elif len(set(backends.values())) == 1:
         dist.barrier()
     else:  # torch would choose one of several backends, and for NCCL guess the GPU
@@ -103,7 +107,17 @@ def barrier() -> None:
 def device_of_messages() -> torch.device:
     """Return where the tensors of a message have to lie: in main memory, or on the GPU if NCCL alone carries them."""
     on_gpu = "cpu" not in _backends()
-    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+    return torch.device("cuda", _gpu()) if on_gpu else torch.device("cpu")
+
+
+def use_gpu(device: torch.device) -> None:
+    """Exchange messages of NCCL on this GPU if the script has chosen none: two ranks on one would wait for ever."""
+    _own_gpu["index"] = device.index or 0
+
+
+def _gpu() -> int:
+    """Return the GPU that the script has chosen by `torch.cuda.set_device`, or this process's own."""
+    return torch.cuda.current_device() or _own_gpu["index"]
 
 
 def _backends() -> dict[str, str]:

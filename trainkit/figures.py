@@ -41,18 +41,23 @@ def scalar(name: str, value: Any) -> float:
         raise ValueError(message) from None
 
 
+def whole(name: str, value: Any) -> int:
+    """Return a whole number: Python's, NumPy's, or a tensor with one element; TypeError if it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        message = f"{name} has to be a whole number, not {type(value).__name__}"
+        raise TypeError(message) from None
+
+
 def count(name: str, value: Any) -> int:
-    """Return a whole number of 0 or more: Python's, NumPy's, or a tensor with one element.
+    """Return a whole number of 0 or more.
 
     Raises:
         ValueError: it is negative.
         TypeError: it is no whole number.
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        message = f"{name} has to be a whole number, not {type(value).__name__}"
-        raise TypeError(message) from None
+    number = whole(name, value)
     if isinstance(value, bool) or number < 0:
         message = f"{name} has to be a whole number of 0 or more, not {value!r}"
         raise ValueError(message)

@@ -35,13 +35,13 @@ from trainkit import process_facts as facts
 from trainkit.clocks import Epoch, Evaluation
 from trainkit.distributed import Place
 from trainkit.errors import REFUSED, Refusal, one_line
-from trainkit.figures import count, figure, scalar, share_of
+from trainkit.figures import count, figure, scalar, share_of, whole
 from trainkit.parent import end_with_launcher
 from trainkit.run import make_repeatable
 from trainkit.script_facts import choose_device, name_of_program, plain_args
 from trainkit.session import Session, opened
 
-COUNTS = ("seed", "global_batch_size", "train_samples", "eval_samples")
+COUNTS = ("global_batch_size", "train_samples", "eval_samples")
 """What `ScriptRun.report` takes as a fact of the work, and not as a figure that was measured."""
 _IN_ONE_LINE = 30
 _process = {"of the run": 0}
@@ -61,6 +61,7 @@ class ScriptRun(Session):
         super().__init__(
             program or name, place, choose_device(device, place), 1, backend, is_of_a_family=is_of_a_family
         )
+        distributed.use_gpu(self.device)
         self._epoch: Epoch | None = None
         self._last_epoch = -1
         self._facts: dict[str, Any] = {}
@@ -75,11 +76,11 @@ class ScriptRun(Session):
     def report(self, **values: Any) -> None:
         """Report what the script knows of the whole run; of a name that comes twice, the last value counts.
 
-        `seed`, `global_batch_size` (samples of one step of all ranks), `train_samples` and `eval_samples` (of the sets)
+        `global_batch_size` (samples of one step of all ranks), `train_samples`, `eval_samples` (of the sets) and `seed`
         are whole numbers, `dataset` and `data_sha256` words. Any other name is a figure in SI units and says its unit:
         `train_seconds`, `..._bytes`, `..._per_second`, an accuracy as a share from 0 to 1. Of seconds and bytes the
-        largest of all ranks counts, of other figures that of rank 0. A figure that is given counts more than one that
-        was measured.
+        largest of all ranks counts, of other figures that of rank 0. On a rank that gives a figure it stands in place
+        of the measured one.
 
         Raises:
             ValueError: a value that no such figure can have, or an array with several elements.
@@ -88,6 +89,8 @@ class ScriptRun(Session):
         self._require_open()
         words = {name: str(values.pop(name)) for name in ("dataset", "data_sha256") if name in values}
         known = {name: count(name, values.pop(name)) for name in COUNTS if name in values}
+        if "seed" in values:
+            known["seed"] = whole("seed", values.pop("seed"))
         for name, value in values.items():
             measured = figure(name, value)
             if math.isfinite(measured):
