@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 SLOW = report/page report/test_hostile_sizes.py report/test_two_sides.py records/foreign/test_memory.py
-FAST = $(addprefix tests/,core definitions records report targets test_rooms.py test_packaging.py) $(addprefix --ignore tests/,$(SLOW))
+FAST = $(addprefix tests/,core definitions records report targets test_rooms.py packaging/test_lock_files.py) $(addprefix --ignore tests/,$(SLOW))
 export TORCH_CPU ?=
 export RESULTS ?= results
 
@@ -24,10 +24,11 @@ test: lint ## every check; tests that need an engine, a cluster, real data or ML
 check: lint ## what takes less than a minute, for the way of working: style, types, and the tests that train nothing
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not real_processes" $(FAST)
 
-REAL ?= engine or cluster or browser or mlflow or mnist or bert
-test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, a browser, MLflow or real data; none may be left out
-	KIT_REQUIRE="engine cluster browser mlflow mnist bert" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
-	KIT_REQUIRE="engine cluster browser mlflow mnist bert" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
+NEEDED = engine cluster browser mlflow mnist bert network
+REAL ?= engine or cluster or browser or mlflow or mnist or bert or network
+test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, a browser, MLflow, packages or real data; none may be left out
+	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
+	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
 
 test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names; KIT_LOAD brings images to it
 	KIT_REQUIRE=cluster $(BIN)/python -m pytest -n 4 --dist loadgroup -m "cluster and not alone"

@@ -112,7 +112,14 @@ def missing_for_browser_tests() -> str | None:
     return None if browser.find() else "there is no browser: on Debian, install the package chromium"
 
 
+def missing_for_network_tests() -> str | None:
+    """Fetch packages only if that is asked for."""
+    asked = "network" in os.environ.get("KIT_REQUIRE", "").split()
+    return None if asked else "they fetch packages: KIT_REQUIRE=network runs them"
+
+
 NEEDS = {
+    "network": ("a clean installation", missing_for_network_tests),
     "mlflow": ("the export to MLflow", missing_for_mlflow_tests),
     "browser": ("pages in a browser", missing_for_browser_tests),
     "engine": ("containers", missing_for_engine_tests),

@@ -56,6 +56,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("the project's copy")
     shutil.copytree(ROOT / "experiments", folder / "experiments", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "docs" / "own-scripts", folder / "docs" / "own-scripts")
+    shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / "results").mkdir()
     for path, text in SHOWN:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from runner.cli.lines import show
-from runner.cli.options import Results, With, project_root
+from runner.cli.options import Results, With, options_of, project_root
 from runner.core.errors import RequestError, RunError
 
 
@@ -49,7 +49,7 @@ def collect(
         msg = f"{path}: --json and --dialect are for the stdout of another program, not for a run or a manifest"
         raise RequestError(msg)
     if manifest:
-        _collect_jobs(path, results, with_ or [])
+        _collect_jobs(path, results, options_of("kubernetes", with_))
         return
     from runner.records.finalize import reparse
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.cli.lines import show, show_document
+from runner.cli.options import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +66,7 @@ def _outputs(source: str, words: list[str]) -> list[Output]:
     from runner import targets
     from runner.targets.kubernetes import label_logs
 
-    options = targets.load("kubernetes", words).options
+    options = targets.load("kubernetes", options_of("kubernetes", words)).options
     return label_logs.outputs(source.removeprefix(PODS), options.namespace or "", options.context or "")
 
 

@@ -20,7 +20,8 @@ from runner.cli.options import (
     With,
     complete_experiment,
     device_of,
-    project_root,
+    options_of,
+    project_root_or_here,
 )
 from runner.core.errors import RequestError
 
@@ -50,6 +51,7 @@ def compare(
     with_: With = None,
     detect: Annotated[str, typer.Option(metavar="PERCENT", help="The difference that is asked for.")] = "5%",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a comment.")] = False,
 ) -> None:
     """Say whether B is faster or slower than A.
 
@@ -58,10 +60,13 @@ def compare(
     """
     from runner.execution.versions import Choices, Kind, kind_of
     from runner.report.two_sides import exit_code, judge
-    from runner.report.verdicts import to_notes, to_plain, to_rows
+    from runner.report.verdicts import to_markdown, to_notes, to_plain, to_rows
 
+    if json and markdown:
+        msg = "--json and --markdown: choose one of them"
+        raise RequestError(msg)
     share = _share(detect)
-    root = project_root()
+    root = project_root_or_here()
     kinds = [kind_of(word, root, on) for word in (a, b)]
     failed = False
     if kinds == [Kind.RESULTS, Kind.RESULTS]:
@@ -73,7 +78,9 @@ def compare(
         )
         raise RequestError(msg)
     else:
-        choices = Choices(experiment, on, with_ or [], device_of(device), layout, only, change, repeat or REPEATS)
+        choices = Choices(
+            experiment, on, options_of(on, with_), device_of(device), layout, only, change, repeat or REPEATS
+        )
         labels, sides = _run((a, b), kinds, choices, root, results)
         failed = any(run.status != "completed" for side in sides for run in side)
     verdicts = judge(sides[0], sides[1], share)
@@ -82,6 +89,8 @@ def compare(
         from runner.report.markup import json as encode
 
         show_document(encode({**to_plain(labels[0], labels[1], verdicts, share), "exit_code": code}) + "\n")
+    elif markdown:
+        show_document(to_markdown(labels[0], labels[1], verdicts, share))
     else:
         for name, label in zip("AB", labels, strict=True):
             show(f"{name}: {label}")

@@ -6,7 +6,7 @@ import typer
 
 from runner.cli.columns import show_rows
 from runner.cli.lines import say
-from runner.cli.options import project_root
+from runner.cli.options import project_root, show_project
 from runner.core.errors import RequestError
 
 
@@ -25,9 +25,10 @@ def list_() -> None:
             continue
         rows.append((one.name, one.summary, str(one.published["source"]) if one.published else ""))
     if not rows and not broken:
-        msg = f"{root}: there are no experiments; go to the project's folder"
+        msg = f"{root}: there are no experiments; runner init writes the first"
         raise RequestError(msg)
     show_rows(rows)
+    show_project()
     for wrong in broken:
         say(f"error: {wrong}")
     if broken:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from runner.cli.lines import say
 from runner.core.errors import RequestError, did_you_mean
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def complete_experiment(begun: str) -> list[str]:
     """Complete an experiment's name."""
     from runner.definitions import experiment as definition
 
-    root = definition.project_root(here())
+    root = project_root_or_here()
     return [path.stem for path in definition.files(root) if path.stem.startswith(begun)]
 
 
@@ -100,11 +101,46 @@ def device_of(word: str) -> str:
     return word
 
 
+def show_project() -> None:
+    """Say which project this is, and by which file."""
+    from runner.definitions.settings import find_project
+
+    settings = find_project(here())
+    say(f"project {settings.root} ({settings.source.name if settings.source else 'no settings'})")
+
+
 def project_root() -> Path:
     """Return the project's folder."""
     from runner.definitions import experiment as definition
 
     return definition.project_root(here())
+
+
+def project_root_or_here() -> Path:
+    """Return the project's folder; the current one if it is in no project."""
+    from runner.definitions.settings import nearest
+
+    found = nearest(here())
+    return found.root if found else here()
+
+
+def options_of(target: str, words: list[str] | None) -> list[str]:
+    """Return the `name=value` words for a target: those of the command line, then those of the project's settings."""
+    from dataclasses import fields
+
+    from runner.definitions.settings import settings_of
+    from runner.targets import find
+
+    given = list(words or [])
+    settings = settings_of(project_root_or_here())
+    chosen = settings.options.get(target, {})
+    known = [one.name for one in fields(find(target).Options)]
+    if unknown := [name for name in chosen if name not in known]:
+        meant = did_you_mean(unknown[0], known)
+        msg = f"{settings.source}: [tool.runner.with.{target}]: target {target} has no option '{unknown[0]}'{meant}"
+        raise RequestError(msg)
+    named = {word.partition("=")[0].replace("-", "_") for word in given}
+    return given + [f"{name}={value}" for name, value in chosen.items() if name not in named]
 
 
 def here() -> Path:

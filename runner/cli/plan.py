@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runner.cli.columns import show_rows
 from runner.cli.lines import show
-from runner.cli.options import Change, Device, Layouts, Name, Only, Repeat, plan_of
+from runner.cli.options import Change, Device, Layouts, Name, Only, Repeat, plan_of, show_project
 
 
 def plan(
@@ -29,3 +29,4 @@ def plan(
     show_rows(rows)
     limit = first.experiment.timeout_seconds
     show(f"{len(made.runs)} runs on {first.device}, each {limit:g} s at most")
+    show_project()

@@ -36,7 +36,8 @@ def report(
     from runner.report.page.extra import require_extra
 
     gc.disable()  # as for `summarize`
-    require_extra()
+    if evidence or plots:
+        require_extra("runner report --evidence" if evidence else "runner report --plots")
     from runner.report.page.files import write_evidence, write_report
 
     folders = results or _FOLDERS

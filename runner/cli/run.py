@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from runner.cli.lines import show_document
-from runner.cli.options import Change, Device, Layouts, Name, On, Only, Repeat, Results, With, plan_of
+from runner.cli.options import Change, Device, Layouts, Name, On, Only, Repeat, Results, With, options_of, plan_of
 from runner.core.errors import RunError
 
 
@@ -31,7 +31,7 @@ def run(
     """
     from runner import targets
 
-    words = with_ or []
+    words = options_of(on, with_)
     target = targets.load(on, words)
     made = plan_of(experiment, layout, only, change, repeat, device)
     if dry_run:

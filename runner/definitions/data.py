@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
-from runner.definitions.imports import PACKAGE
 from runner.definitions.program import PREPARE
+from runner.definitions.settings import PACKAGE
 from trainkit.files import is_file
 
 if TYPE_CHECKING:

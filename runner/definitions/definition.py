@@ -15,6 +15,8 @@ from runner.definitions.skips import Skip, finder
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from runner.definitions.settings import Settings
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -38,6 +40,7 @@ class Experiment:
     published: dict[str, Any] | None
     path: Path
     root: Path
+    settings: Settings
 
     def resolved(self) -> dict[str, Any]:
         """Return the definition as plain JSON values with its defaults filled in, for the record.

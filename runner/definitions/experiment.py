@@ -13,6 +13,7 @@ from runner.definitions.dialects import KEY, measure_of, read_dialects
 from runner.definitions.fields import FIELDS
 from runner.definitions.project import files, find, project_root, refuse_twins
 from runner.definitions.published import read_published
+from runner.definitions.settings import settings_of
 from runner.definitions.skips import DEVICES, Skip, read_skips
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def load(path: Path, root: Path) -> Experiment:
         published=read_published(document, matrix),
         path=path,
         root=root,
+        settings=settings_of(root),
     )
     consistency.check(document, experiment)
     return experiment

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import trainkit
 
-PACKAGE = "experiments"
 LIBRARY = "trainkit"
 
 
-def imported(root: Path, program: Path, source: Path, node: ast.Import | ast.ImportFrom) -> list[Path]:
+def imported(
+    root: Path, program: Path, source: Path, node: ast.Import | ast.ImportFrom, search: tuple[Path, ...] = ()
+) -> list[Path]:
     """Return the files of the project, and of the library, that an import statement names.
 
     Args:
@@ -19,13 +20,14 @@ def imported(root: Path, program: Path, source: Path, node: ast.Import | ast.Imp
         program: the script that is started; its folder is searched too.
         source: the file that the statement stands in.
         node: the statement.
+        search: further folders that are searched, for example `src/`.
     """
     if isinstance(node, ast.Import):
-        return _files([root, program.parent], [alias.name for alias in node.names])
+        return _files([root, program.parent, *search], [alias.name for alias in node.names])
     names = [alias.name for alias in node.names if alias.name.isidentifier()]
     if not node.level:
         stem = node.module or ""
-        return _files([root, program.parent], [stem, *(f"{stem}.{name}" for name in names)])
+        return _files([root, program.parent, *search], [stem, *(f"{stem}.{name}" for name in names)])
     if not source.parents[node.level - 1 :] or not source.parents[node.level - 1].is_relative_to(root):
         return []
     stem = node.module or ""

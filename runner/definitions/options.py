@@ -68,23 +68,23 @@ class _Source(NamedTuple):
     functions: dict[str, ast.FunctionDef]
 
 
-def read_options(root: Path, path: Path) -> dict[str, Option]:
+def read_options(root: Path, path: Path, search: tuple[Path, ...] = ()) -> dict[str, Option]:
     """Collect `add_argument("--key", ...)` from a source file and from what it imports.
 
     Of the project's own modules every call counts, of the library's those in functions that are called. Raises
     RequestError, with the line, for a source that cannot be read as Python.
     """
     options: dict[str, Option] = {}
-    for source in own_sources(root, path):
+    for source in own_sources(root, path, search):
         found = _read(source)
         options.update(found.whole.options)
-        for file in _imported(root, path, source, found):
+        for file in _imported(root, path, source, found, search):
             if file.parent.name == LIBRARY:
                 options.update(_declared_by_library(_read(file), found.whole.names))
     return options
 
 
-def own_sources(root: Path, path: Path) -> list[Path]:
+def own_sources(root: Path, path: Path, search: tuple[Path, ...] = ()) -> list[Path]:
     """List a source file of a project and the project's files that it imports, the library left out."""
     seen: dict[Path, None] = {}
     pending, left = [path], MOST_BYTES
@@ -94,12 +94,13 @@ def own_sources(root: Path, path: Path) -> list[Path]:
             continue
         seen[source] = None
         left -= len(_text(source))
-        pending += [file for file in _imported(root, path, source, _read(source)) if file.parent.name != LIBRARY]
+        found = _imported(root, path, source, _read(source), search)
+        pending += [file for file in found if file.parent.name != LIBRARY]
     return list(seen)
 
 
-def _imported(root: Path, program: Path, source: Path, read: _Source) -> list[Path]:
-    found = (file for node in read.whole.imports for file in imported(root, program, source, node))
+def _imported(root: Path, program: Path, source: Path, read: _Source, search: tuple[Path, ...]) -> list[Path]:
+    found = (file for node in read.whole.imports for file in imported(root, program, source, node, search))
     return list(dict.fromkeys(found))
 
 

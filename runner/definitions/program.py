@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line, shown
-from runner.definitions.imports import PACKAGE
 from runner.definitions.options import LARGEST_SOURCE, Option, own_sources, read_options
+from runner.definitions.settings import PACKAGE, settings_of
 from trainkit.files import read_file
 from trainkit.sources import folders_of, read_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from runner.definitions.settings import Settings
 
 PREPARE = "prepare"
 """The module of a family that brings its data; it trains nothing."""
@@ -27,13 +29,15 @@ class Program:
 
     `options` maps an argument's key (`batch_size`) to what the source declares of it. It is empty if the source
     declares none that can be read, and then every argument is passed on as `--key value`. `files` are the sources of a
-    program that belongs to no family, as paths from the project's folder.
+    program that belongs to no family, as paths from the project's folder, and `search` the folders in which its modules
+    are found, besides the project's.
     """
 
     name: str
     path: Path
     options: dict[str, Option]
     files: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
 
     @property
     def words(self) -> list[str]:
@@ -103,27 +107,31 @@ def find(root: Path, name: str) -> Program:
     `<family>.<program>` is a module below `experiments/`; if there is none, any module of the project. A name that ends
     in `.py` is a script, by its path from the project's folder.
     """
+    settings = settings_of(root)
     if name.endswith(_SCRIPT):
         if ".." in name.split("/") or not (root / name).is_file():
             beside = [str(path.relative_to(root)) for path in (root / PACKAGE).rglob(name.rpartition("/")[2])]
             hint = f"; a path is from the project's folder: {beside[0]}" if beside else ""
             msg = f"program '{one_line(name)}' does not exist ({one_line(root / name)}){hint}"
             raise RequestError(msg)
-        return _elsewhere(root, name, root / name)
+        return _elsewhere(settings, name, root / name)
     own = root.joinpath(PACKAGE, *name.split(".")).with_suffix(".py")
     if os.path.lexists(own):
         return Program(name, own, read_options(root, own))
-    base = root.joinpath(*name.split("."))
-    for path in (base.with_suffix(".py"), base / "__main__.py"):
-        if path.is_file():
-            return _elsewhere(root, name, path)
+    for place in (root, *(root / folder for folder in settings.path)):
+        base = place.joinpath(*name.split("."))
+        for path in (base.with_suffix(".py"), base / "__main__.py"):
+            if path.is_file():
+                return _elsewhere(settings, name, path)
     msg = f"program '{name}' does not exist ({own}){did_you_mean(name, names(root))}"
     raise RequestError(msg)
 
 
-def _elsewhere(root: Path, name: str, path: Path) -> Program:
-    files = [file for file in own_sources(root, path) if file.is_relative_to(root)]
-    return Program(name, path, read_options(root, path), tuple(sorted(str(file.relative_to(root)) for file in files)))
+def _elsewhere(settings: Settings, name: str, path: Path) -> Program:
+    root, search = settings.root, tuple(settings.root / folder for folder in settings.path)
+    own = [file for file in own_sources(root, path, search) if file.is_relative_to(root)]
+    files = {str(file.relative_to(root)) for file in (*own, *settings.code_files())}
+    return Program(name, path, read_options(root, path, search), tuple(sorted(files)), settings.path)
 
 
 def names(root: Path) -> list[str]:

@@ -7,17 +7,14 @@ from pathlib import Path
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
-from runner.definitions.imports import PACKAGE
+from runner.definitions.settings import find_project, settings_of
 
 _SUFFIXES = (".yaml", ".yml")
 
 
 def project_root(start: Path) -> Path:
-    """Return the nearest folder, from `start` upwards, that holds `experiments/`; else the one this package is in."""
-    for folder in (start, *start.parents):
-        if (folder / PACKAGE).is_dir():
-            return folder
-    return Path(__file__).resolve().parents[2]
+    """Return the folder of the project that `start` is in; RequestError if it is in none."""
+    return find_project(start).root
 
 
 def files(root: Path) -> list[Path]:
@@ -25,7 +22,7 @@ def files(root: Path) -> list[Path]:
 
     A folder that cannot be read, or that is a link, is listed itself: `load` says what is wrong with it.
     """
-    folder = root / PACKAGE
+    folder = settings_of(root).folder
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -53,7 +50,7 @@ def find(name: str, root: Path) -> Path:
         return as_path
     known = {file.stem: file for file in files(root)}
     if name not in known:
-        msg = f"no experiment '{one_line(name)}' in {root / PACKAGE}{did_you_mean(name, known)}"
+        msg = f"no experiment '{one_line(name)}' in {settings_of(root).folder}{did_you_mean(name, known)}"
         raise RequestError(msg)
     return known[name]
 

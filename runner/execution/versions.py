@@ -12,8 +12,8 @@ from runner import targets
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
-from runner.definitions.imports import PACKAGE
 from runner.definitions.plan import make_plan
+from runner.definitions.settings import settings_of
 from runner.execution.compare import Version
 from runner.execution.worktrees import commit_of, short_name
 
@@ -57,7 +57,7 @@ def kind_of(word: str, root: Path, target: str) -> Kind:
     path = Path(word)
     try:
         if path.is_dir():
-            return Kind.CHECKOUT if (path / PACKAGE).is_dir() else Kind.RESULTS
+            return Kind.CHECKOUT if settings_of(path).folder.is_dir() else Kind.RESULTS
         if path.suffix in _SUFFIXES or path.is_file():
             return Kind.DEFINITION
     except (OSError, ValueError):  # a name that no file can have

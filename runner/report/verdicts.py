@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runner.report.markup import markdown
 from runner.report.repeats import MOST, POWER
 from runner.report.statistics import decimals
 from runner.report.two_sides import exit_code
@@ -27,6 +28,16 @@ def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
         times = (_estimate(side.seconds if side else None) for side in (one.a, one.b))
         rows.append((one.name, " and ".join(counts), *times, _estimate(one.ratio, least=3), one.verdict))
     return rows
+
+
+def to_markdown(a: str, b: str, verdicts: list[Verdict], detect: float) -> str:
+    """Return a Markdown table with its sides above and its notes below, as a comment of a pull request."""
+    head, *rows = to_rows(verdicts)
+    cells = [[markdown(cell) for cell in row] for row in (head, *rows)]
+    table = [f"| {' | '.join(row)} |" for row in (cells[0], ["---"] * len(head), *cells[1:])]
+    notes = [f"- {markdown(note)}" for note in to_notes(verdicts, detect)]
+    sides = f"A is {markdown(a)}, B is {markdown(b)}."
+    return "\n".join([sides, "", *table, "", *notes]) + "\n"
 
 
 def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:

@@ -51,7 +51,7 @@ class Local(Target[LaunchSpec]):
     def preflight(self, spec: LaunchSpec) -> None:
         """Look for torchrun and, on cuda, for enough GPUs."""
         if importlib.util.find_spec("torch") is None:
-            msg = f"torch is not installed for {sys.executable}: install the project's requirements.lock"
+            msg = f"torch is not installed for {sys.executable}: pip install 'distributed-experiment-kit[torch]'"
             raise RequestError(msg)
         if spec.device == "cuda":
             needed = sum(len(node.env["CUDA_VISIBLE_DEVICES"].split(",")) for node in spec.nodes)
@@ -118,7 +118,7 @@ class LocalHandle:
                 subprocess.Popen(
                     [*_TORCHRUN, *node.argv[1:]],
                     cwd=self._cwd,
-                    env={**_inherited(), **node.env, **marks(self._mark), **folders},
+                    env={**_inherited(), **_found_first(node.env), **marks(self._mark), **folders},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -170,6 +170,12 @@ def _inherited() -> dict[str, str]:
         for name, value in os.environ.items()
         if name not in stale and not name.startswith(("PET_", "TORCHELASTIC_"))
     }
+
+
+def _found_first(env: dict[str, str]) -> dict[str, str]:
+    """Let a program find the modules of its project before those of the caller's PYTHONPATH."""
+    places = [env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
+    return {**env, "PYTHONPATH": ":".join(filter(None, places))} if all(places) else env
 
 
 def _visible(env: dict[str, str]) -> dict[str, str]:

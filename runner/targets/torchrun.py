@@ -50,11 +50,13 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
 
     Rendezvous is static, which keeps the order of the nodes, and the per-rank files are the only ones that several
     processes cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr). From a program that cannot be given a device the
-    GPUs are hidden if it shall train without.
+    GPUs are hidden if it shall train without. `PYTHONPATH` is from the folder that the program is started in.
     """
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" and DEVICE not in cell.program.options else {}
+    search = {"PYTHONPATH": ":".join(cell.program.search)} if cell.program.search else {}
     return {
         **hidden,
+        **search,
         "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}",
         "PET_MONITOR_INTERVAL": "0.1",
         "PET_MAX_RESTARTS": "0",

@@ -25,7 +25,7 @@ def bare(project: Project, folder: Path) -> Project:
     shutil.copytree(
         ROOT / "experiments", folder / "experiments", ignore=shutil.ignore_patterns("__pycache__", "digits")
     )
-    for name in ("image.lock", "Dockerfile", "rendered.yaml"):
+    for name in ("image.lock", "Dockerfile", "pyproject.toml", "rendered.yaml"):
         shutil.copy(ROOT / name, folder / name)
     return type(project)(folder, project.env)
 

@@ -93,6 +93,7 @@ def project(tmp_path: Path) -> Path:
     root = tmp_path / "a project"
     shutil.copytree(ROOT / "experiments", root / "experiments", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "trainkit", root / "trainkit", ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "runner.toml").touch()
     return root
 
 
@@ -107,7 +108,7 @@ def test_an_experiment_with_its_own_data_is_one_folder_and_touches_nothing_else(
     assert data.families(project) == ["bert", "line", "mnist"]
     assert "line" in [path.stem for path in files(project)]
     listed = run(project, fork_server.command("runner"), "list")
-    assert (listed.returncode, listed.stderr) == (0, "")
+    assert (listed.returncode, listed.stderr) == (0, f"project {project} (runner.toml)\n")
     assert "line\tWhat do the numbers add up to?" in listed.stdout.splitlines()
     planned = run(project, fork_server.command("runner"), "plan", "line")
     assert planned.returncode == 0, planned.stderr

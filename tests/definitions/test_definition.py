@@ -268,4 +268,6 @@ def test_definitions_are_found_by_name_and_by_path(project: Project) -> None:
 def test_the_project_s_folder_is_found_from_within(project: Project, tmp_path: Path) -> None:
     deep = project.root / "experiments" / "toys"
     assert definition.project_root(deep) == project.root
-    assert (definition.project_root(tmp_path) / "trainkit" / "event_log.py").exists()
+    (tmp_path / "experiments").mkdir()
+    with pytest.raises(RequestError, match=r"neither this folder nor one above .* runner init"):
+        definition.project_root(tmp_path)

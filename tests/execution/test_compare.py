@@ -95,6 +95,8 @@ def test_a_thing_against_itself_shows_no_difference(versions: Project) -> None:
     assert "1x1\t3\t0.50 [0.50, 0.50]\t0.50 [0.50, 0.50]\t1.000 [1.000, 1.000]\tno difference shown" in ended.stdout
     assert "1x1: --repeat 3 finds a difference of 5% in 9 of 10 comparisons; there were 3" in ended.stdout
     assert nothing_left(versions)
+    refused = versions.runner("compare", "HEAD", ".", "--json", "--markdown")
+    assert (refused.code, refused.stderr) == (2, "error: --json and --markdown: choose one of them\n")
 
 
 def test_uncommitted_changes_belong_to_the_project_s_folder(versions: Project) -> None:

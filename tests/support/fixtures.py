@@ -11,6 +11,7 @@ import pytest
 from runner.core.layout import Layout
 from tests.support.cluster import load, own_namespace
 from tests.support.containers import Images, base_image, build_images, copy_project
+from tests.support.installed import Installed, build_wheel, install
 from tests.support.projects import WEIRD, Project, make_project
 from tests.support.records import Make
 
@@ -48,6 +49,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="session")
 def make() -> Make:
     return Make()
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The kit's wheel in an environment of its own; not to be changed."""
+    base = tmp_path_factory.mktemp("installed")
+    return install(base / "venv", build_wheel(base))
 
 
 @pytest.fixture(scope="session")

@@ -188,6 +188,7 @@ class Project:
 def make_project(root: Path, cache: Path, *, forked: bool = True) -> Project:
     (root / "experiments").mkdir(parents=True)
     (root / "experiments" / "__init__.py").touch()
+    (root / "runner.toml").touch()
     env = {"XDG_CACHE_HOME": str(cache), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", "PYTHONPATH": str(ROOT)}
     project = Project(root, env, forked=forked)
     project.program("toys.ok", OK)

@@ -39,7 +39,7 @@ def services(name: str) -> dict[str, Any]:
 def copy(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     root.mkdir()
-    for name in ("image.lock", "Dockerfile", LISTING):
+    for name in ("image.lock", "Dockerfile", "pyproject.toml", LISTING):
         shutil.copy(ROOT / name, root / name)
     shutil.copytree(ROOT / "experiments", root / "experiments", ignore=shutil.ignore_patterns("__pycache__", "digits"))
     return root

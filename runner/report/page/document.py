@@ -8,6 +8,7 @@ from runner import __version__
 from runner.core.text import one_line
 from runner.report.page import style
 from runner.report.page.details import DetailReader
+from runner.report.page.extra import NO_PLOTS, can_draw
 from runner.report.page.section import Section, Size, draw, section_of
 from runner.report.page.select import HERE
 from runner.report.page.subject import Subject
@@ -92,7 +93,8 @@ def _whole(
 
     others = [f"{one.experiment}: {one.blocks:,} tables, {one.runs:,} runs" for one in selection.left_out]
     others += [f"{section.title}: {section.runs:,} runs" for section in left_out]
-    notes = [*selection.notes]
+    told = [*([] if can_draw() else [NO_PLOTS]), *selection.notes]
+    notes = [*told]
     if unread:
         notes.append(f"{unread:,} records were not read for their provenance: they are too large, or broken")
     sections = [section for section, _ in shown]
@@ -111,7 +113,7 @@ def _whole(
         more_notes=max(0, len(notes) - _MOST_NOTES),
         version=__version__,
     )
-    return Page(html, [plot for section in sections for plot in section.plots], selection.notes)
+    return Page(html, [plot for section in sections for plot in section.plots], told)
 
 
 def plot_prefix(place: int, experiment: str) -> str:

@@ -1,20 +1,23 @@
-"""The libraries that draw and lay out a page; they are an extra, so they are imported on use."""
+"""matplotlib draws the plots; it is an extra, so it is imported on use, and a page can be made without it."""
 
 from __future__ import annotations
 
-import importlib
+from importlib.util import find_spec
 
 from runner.core.errors import RequestError
 
-EXTRA = ("matplotlib", "jinja2")
+LIBRARY = "matplotlib"
+WAY_OUT = "make report installs it, elsewhere pip install 'distributed-experiment-kit[report]'"
+NO_PLOTS = f"the page has no plots, because the package {LIBRARY} is not installed: {WAY_OUT}"
 
 
-def require_extra() -> None:
-    """Raise RequestError if a library of the extra `report` is missing."""
-    for name in EXTRA:
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            way_out = "make report installs it, elsewhere pip install 'distributed-experiment-kit[report]'"
-            msg = f"runner report needs the package {name}: {way_out}"
-            raise RequestError(msg) from None
+def can_draw() -> bool:
+    """Whether plots can be drawn here."""
+    return find_spec(LIBRARY) is not None
+
+
+def require_extra(what: str) -> None:
+    """Raise RequestError if something that has to be drawn cannot be."""
+    if not can_draw():
+        msg = f"{what} needs the package {LIBRARY}: {WAY_OUT}"
+        raise RequestError(msg)

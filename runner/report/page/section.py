@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.core.text import one_line
 from runner.report.cells import share
 from runner.report.page import run_plots, scaling_plots
+from runner.report.page.extra import can_draw
 from runner.report.page.style import Plot, drawing
 from runner.report.page.subject import Gap, show_interval, show_ratio, show_seconds
 from runner.report.table import to_table
@@ -139,6 +140,8 @@ def draw(subject: Subject, section: Section, most: int) -> None:
         run_plots.bandwidth,
         run_plots.load,
     ]
+    if not can_draw():
+        return
     with drawing():
         for maker in makers:
             if len(section.plots) >= most:

@@ -249,21 +249,35 @@ def test_an_unknown_experiment_is_one_line_that_knows_the_others(scaling: Path) 
         page_of(scaling, experiment="tinny")
 
 
-@pytest.mark.parametrize("name", ["matplotlib", "jinja2"])
-def test_without_the_extra_one_line_says_how_to_install_it(scaling: Path, name: str) -> None:
-    code = f"import sys; sys.modules[{name!r}] = None; sys.argv = ['runner', 'report', {str(scaling)!r}]; "
-    done = subprocess.run(
+def without_matplotlib(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; sys.modules['matplotlib'] = None; sys.argv = {['runner', 'report', *words]!r}; "
+    return subprocess.run(
         [sys.executable, "-c", code + "from runner.cli import main; main()"],
         capture_output=True,
         text=True,
-        cwd=scaling.parent,
+        cwd=folder,
         timeout=60,
         check=False,
         env={"PYTHONPATH": str(Path(__file__).parents[3])},
     )
+
+
+WAY_OUT = "make report installs it, elsewhere pip install 'distributed-experiment-kit[report]'"
+
+
+def test_without_matplotlib_the_page_has_all_but_its_plots_and_says_so(scaling: Path) -> None:
+    done = without_matplotlib(scaling.parent, str(scaling))
+    assert done.returncode == 0, done.stderr
+    assert f"note: the page has no plots, because the package matplotlib is not installed: {WAY_OUT}" in done.stderr
+    page = (scaling.parent / "report.html").read_text("utf-8")
+    assert "the page has no plots" in page
+    assert "<figure" not in page
+    assert "speed-up [95%]" in page
+
+
+@pytest.mark.parametrize("option", ["--evidence", "--plots=pictures"])
+def test_what_is_a_picture_needs_matplotlib(scaling: Path, option: str) -> None:
+    done = without_matplotlib(scaling.parent, str(scaling), option)
     assert done.returncode == 2
-    assert done.stderr == (
-        f"error: runner report needs the package {name}: make report installs it, "
-        "elsewhere pip install 'distributed-experiment-kit[report]'\n"
-    )
+    assert done.stderr == f"error: runner report {option.partition('=')[0]} needs the package matplotlib: {WAY_OUT}\n"
     assert not (scaling.parent / "report.html").exists()

@@ -1,0 +1,204 @@
+"""The project: where its root is, and what `[tool.runner]` of its pyproject.toml, or its runner.toml, says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line, shown
+from runner.core.yaml_reader import Document
+from trainkit import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PACKAGE = "experiments"
+"""The folder of definitions, unless the settings name another one."""
+OWN_FILE = "runner.toml"
+SHARED_FILE = "pyproject.toml"
+_TABLE = ("tool", "runner")
+LARGEST_BYTES = 1_000_000
+MOST_FILES = 2_000
+"""How many files the patterns of `code` may match."""
+_KEYS = ("definitions", "path", "image", "dockerfile", "code", "with")
+_IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]{0,199}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A project and its settings; without a file that says otherwise, those of this repository.
+
+    Args:
+        root: the project's folder.
+        source: the file that marks the root; None for a folder that has none.
+        definitions: the folder of the definitions, from the root.
+        path: folders that hold import packages, for example `src`: programs find modules there.
+        image: the image of containers without its tag, which is `cpu` or `gpu`; empty for the kit's own.
+        dockerfile: the file that the image is built from.
+        code: patterns of files that are the same code as the programs, for example `configs/**/*.yaml`.
+        options: for each target, options that hold unless the command line says otherwise.
+    """
+
+    root: Path
+    source: Path | None = None
+    definitions: str = PACKAGE
+    path: tuple[str, ...] = ()
+    image: str = ""
+    dockerfile: str = "Dockerfile"
+    code: tuple[str, ...] = ()
+    options: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the definitions."""
+        return self.root / self.definitions
+
+    def code_files(self) -> list[Path]:
+        """List the files that the patterns of `code` match; RequestError if there are too many, or none."""
+        found: list[Path] = []
+        for pattern in self.code:
+            paths = (path for path in self.root.glob(pattern) if files.is_file(path) and not path.is_symlink())
+            matched = list(islice(paths, MOST_FILES + 1))
+            found += matched
+            if not matched or len(found) > MOST_FILES:
+                many = f"more than {MOST_FILES:,} files" if matched else "no file"
+                msg = f"{one_line(str(self.source))}: code '{one_line(pattern)}' matches {many}"
+                raise RequestError(msg)
+        return found
+
+
+def nearest(start: Path) -> Settings | None:
+    """Find the nearest folder, from `start` upwards, whose files say that it is a project of the runner.
+
+    It has a `runner.toml`, or a `pyproject.toml` with the table `[tool.runner]`.
+    """
+    found = (_read(folder) for folder in (start, *start.parents))
+    return next((settings for settings in found if settings is not None), None)
+
+
+def find_project(start: Path) -> Settings:
+    """Find the project that a folder is in; RequestError if it is in none."""
+    if (settings := nearest(start)) is not None:
+        return settings
+    msg = (
+        f"{one_line(start)}: neither this folder nor one above it has {OWN_FILE}, or [tool.runner] in {SHARED_FILE}:"
+        " go to the project's folder, or make it one: runner init"
+    )
+    raise RequestError(msg)
+
+
+def settings_of(root: Path) -> Settings:
+    """Read the settings of a project; the defaults if it has none."""
+    return _read(root) or Settings(root)
+
+
+def _read(folder: Path) -> Settings | None:
+    own, shared = folder / OWN_FILE, folder / SHARED_FILE
+    if files.is_file(own):
+        return _settings(folder, own, _parse(own), ())
+    if files.is_file(shared):
+        text = _text(shared)
+        if "runner" in text:
+            document = _parse(shared)
+            tool = document.values.get("tool")
+            if isinstance(tool, dict) and "runner" in tool:
+                return _settings(folder, shared, document, _TABLE)
+    return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return files.read_file(path, LARGEST_BYTES).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{one_line(path)}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
+        raise RequestError(msg) from None
+
+
+def _parse(path: Path) -> Document:
+    text = _text(path)
+    try:
+        return Document(str(path), tomllib.loads(text), _Lines(text))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        msg = f"{one_line(path)}: not TOML: {one_line(error)}"
+        raise RequestError(msg) from None
+
+
+class _Lines(dict[tuple[str | int, ...], int]):
+    """The line of each key, looked for in the text only if there is something to say about it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._rows = text.splitlines()
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, tuple) and self.get(path) > 0
+
+    def get(self, path: tuple[str | int, ...], default: int = 0) -> int:  # type: ignore[override]
+        """Return the first line in or below the table of the runner on which the last name of the path stands."""
+        names = [name for name in path if isinstance(name, str)]
+        begin = next((number for number, row in enumerate(self._rows) if re.match(r"\s*\[tool\.runner\b", row)), 0)
+        name = re.escape(names[-1]) if names else "$."
+        found = (
+            number
+            for number in range(begin, len(self._rows))
+            if re.match(rf"[\s\[\w.\"]*\b{name}\b", self._rows[number])
+        )
+        return next((number + 1 for number in found), default)
+
+
+def _settings(root: Path, source: Path, document: Document, place: tuple[str, ...]) -> Settings:
+    values = document.values
+    for step in place:
+        values = values[step]
+    if not isinstance(values, dict):
+        document.fail(f"'{'.'.join(place)}' has to be a table", *place)
+    document.only_keys(_KEYS, *place)
+    said: dict[str, Any] = {}
+    for key in ("definitions", "dockerfile"):
+        if key in values:
+            said[key] = _inner(document, values[key], *place, key)
+    for key in ("path", "code"):
+        if key in values:
+            listed = values[key] if isinstance(values[key], list) else [values[key]]
+            said[key] = tuple(_inner(document, one, *place, key) for one in listed)
+    if "image" in values:
+        said["image"] = values["image"]
+        if not isinstance(values["image"], str) or not _IMAGE.fullmatch(values["image"]):
+            meant = "the name of an image without its tag, for example registry.lab/team/train"
+            document.fail(f"'image' has to be {meant}, not {shown(values['image'])}", *place, "image")
+    return Settings(root, source, options=_options(document, values.get("with", {}), *place, "with"), **said)
+
+
+def _inner(document: Document, value: object, *place: str) -> str:
+    """Check the path of something in the project."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        document.fail(f"'{place[-1]}' has to be a path from the project's folder, not {shown(value)}", *place)
+    if value.startswith(("/", "~")) or ".." in value.split("/") or "\\" in value:
+        document.fail(f"'{place[-1]}': {shown(value)} has to lie in the project's folder", *place)
+    return value.removeprefix("./").rstrip("/") or "."
+
+
+def _options(document: Document, value: object, *place: str) -> dict[str, dict[str, str]]:
+    """Read the tables `[tool.runner.with.<target>]`."""
+    if not isinstance(value, dict):
+        document.fail("'with' has to be a table of targets, for example [tool.runner.with.compose]", *place)
+    found: dict[str, dict[str, str]] = {}
+    for target, options in value.items():
+        if not isinstance(options, dict):
+            document.fail(f"'{target}' has to be a table: write [tool.runner.with.{target}]", *place, target)
+        for name, given in options.items():
+            if not isinstance(given, str | int | float):
+                document.fail(f"'{name}' has to be a text, a number, true or false", *place, target, name)
+        found[target] = {
+            name: str(given).lower() if isinstance(given, bool) else str(given) for name, given in options.items()
+        }
+    return found

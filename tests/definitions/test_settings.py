@@ -1,0 +1,175 @@
+"""The project's root and its settings: `runner.toml`, or `[tool.runner]` of `pyproject.toml`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from runner.core.errors import RequestError
+from runner.definitions import experiment as definition
+from runner.definitions import program
+from runner.definitions.settings import Settings, find_project, settings_of
+from tests.support.projects import Project
+
+WHOLE = """
+[project]
+name = "theirs"
+
+[tool.runner]
+definitions = "runs"
+path = ["src", "lib/python"]
+image = "registry.lab:5000/team/train"
+dockerfile = "docker/train.Dockerfile"
+code = ["configs/*.yaml"]
+
+[tool.runner.with.compose]
+memory = "8gb"
+
+[tool.runner.with.kubernetes]
+namespace = "ml"
+"""
+
+
+def marked(folder: Path, text: str = "", name: str = "runner.toml") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, "utf-8")
+    return folder
+
+
+def test_every_setting_is_read_from_pyproject_and_from_a_file_of_its_own(tmp_path: Path) -> None:
+    shared = settings_of(marked(tmp_path / "shared", WHOLE, "pyproject.toml"))
+    text = (
+        WHOLE.replace("[tool.runner]\n", "").replace("[tool.runner.", "[").replace('[project]\nname = "theirs"\n', "")
+    )
+    own = settings_of(marked(tmp_path / "own", text))
+    for one in (shared, own):
+        assert one.definitions == "runs"
+        assert one.path == ("src", "lib/python")
+        assert (one.image, one.dockerfile) == ("registry.lab:5000/team/train", "docker/train.Dockerfile")
+        assert one.code == ("configs/*.yaml",)
+        assert one.options == {"compose": {"memory": "8gb"}, "kubernetes": {"namespace": "ml"}}
+    assert settings_of(tmp_path) == Settings(tmp_path)
+
+
+def test_the_nearest_project_wins_and_a_mere_folder_of_a_parent_is_none(tmp_path: Path) -> None:
+    outer = marked(tmp_path / "monorepo")
+    inner = marked(outer / "teams" / "vision", "[tool.runner]\n", "pyproject.toml")
+    (outer / "teams" / "experiments").mkdir()
+    marked(outer / "teams", "[tool.black]\n# no runner here\n", "pyproject.toml")
+    (inner / "src" / "deep").mkdir(parents=True)
+    assert find_project(inner / "src" / "deep").root == inner
+    assert find_project(outer / "teams").root == outer
+    (tmp_path / "experiments").mkdir()
+    with pytest.raises(RequestError, match="neither this folder nor one above it has runner.toml"):
+        find_project(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("imgae = 'x'\n", "runner.toml:1: unknown key 'imgae'; did you mean 'image'?"),
+        ("\n\npath = 7\n", "runner.toml:3: 'path' has to be a path from the project's folder, not 7"),
+        ("definitions = '../other'\n", "runner.toml:1: 'definitions': '../other' has to lie in the project's folder"),
+        ("definitions = '/etc'\n", "runner.toml:1: 'definitions': '/etc' has to lie in"),
+        ("code = ['a/../../b']\n", "runner.toml:1: 'code': 'a/../../b' has to lie in"),
+        ("image = 'Our Image'\n", "runner.toml:1: 'image' has to be the name of an image without its tag"),
+        ("with = 3\n", "runner.toml:1: 'with' has to be a table of targets"),
+        ("[with]\ncompose = 'x'\n", "runner.toml:2: 'compose' has to be a table: write [tool.runner.with.compose]"),
+        ("[with.compose]\nmemory = []\n", "runner.toml:2: 'memory' has to be a text, a number, true or false"),
+        ("path = [\n", "runner.toml: not TOML: "),
+    ],
+)
+def test_a_wrong_setting_is_one_line_with_its_place(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(RequestError) as error:
+        find_project(marked(tmp_path, text))
+    assert f"{tmp_path}/{why}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@given(st.text(max_size=60) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")))
+@example("[with.x]\n[with.y]")
+@example("a" + ".a" * 2000 + "=1")
+def test_whatever_stands_in_the_file_is_settings_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "runner.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        assert isinstance(find_project(folder), Settings)
+    except RequestError as error:
+        assert "\n" not in str(error)
+
+
+def test_a_link_or_a_fifo_is_no_settings_file(tmp_path: Path) -> None:
+    secret = marked(tmp_path / "elsewhere", "image = 'secret'\n")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "runner.toml").symlink_to(secret / "runner.toml")
+    os.mkfifo(folder / "pyproject.toml")
+    with pytest.raises(RequestError, match="neither this folder"):
+        find_project(folder)
+
+
+def test_programs_are_found_in_the_folders_of_import_packages(project: Project) -> None:
+    root = project.root
+    marked(root, "path = ['src']\ncode = ['configs/*.yaml']\n")
+    marked(root / "src" / "theirs", "from theirs.model import net\n", "train.py")
+    marked(root / "src" / "theirs", "net = 1\n", "model.py")
+    marked(root / "configs", "lr: 1\n", "base.yaml")
+    found = program.find(root, "theirs.train")
+    assert found.words == ["-m", "theirs.train"]
+    assert found.files == ("configs/base.yaml", "src/theirs/model.py", "src/theirs/train.py")
+    assert found.places == ["configs", "src"]
+
+
+def test_a_pattern_of_code_that_matches_nothing_is_refused(project: Project) -> None:
+    marked(project.root, "code = ['nothing/*.yaml']\n")
+    marked(project.root, "print()\n", "train.py")
+    with pytest.raises(RequestError, match=r"runner.toml: code 'nothing/\*.yaml' matches no file"):
+        program.find(project.root, "train.py")
+
+
+def test_a_changed_file_of_the_same_code_is_other_code(project: Project) -> None:
+    root = project.root
+    marked(root, "code = ['configs/*.yaml']\n")
+    marked(root, "print()\n", "train.py")
+    marked(root / "configs", "lr: 1\n", "base.yaml")
+    before = program.find(root, "train.py").sources(root)
+    marked(root / "configs", "lr: 2\n", "base.yaml")
+    after = program.find(root, "train.py").sources(root)
+    assert before != after
+    assert before["train.py"] == after["train.py"]
+
+
+def test_definitions_are_in_the_folder_that_the_settings_name(project: Project) -> None:
+    marked(project.root, "definitions = 'runs'\n")
+    (project.root / "runs").mkdir()
+    (project.root / "experiments" / "tiny.yaml").rename(project.root / "runs" / "tiny.yaml")
+    assert definition.find("tiny", project.root) == project.root / "runs" / "tiny.yaml"
+    assert "tiny\tA tiny experiment" in project.runner("list").stdout
+
+
+def test_the_settings_options_hold_unless_the_command_line_says_otherwise(project: Project) -> None:
+    marked(project.root, "[with.compose]\nmemory = '3gb'\nshm_size = '2gb'\n")
+    shown = project.runner("run", "tiny", "--on", "compose", "--with", "memory=5gb", "--dry-run")
+    assert "mem_limit: 5gb" in shown.stdout.replace('"', ""), shown.snapshot
+    assert "shm_size: 2gb" in shown.stdout.replace('"', "")
+    marked(project.root, "[with.compose]\nmemroy = '3gb'\n")
+    refused = project.runner("run", "tiny", "--on", "compose", "--dry-run")
+    assert refused.code == 2
+    assert "[tool.runner.with.compose]: target compose has no option 'memroy'; did you mean 'memory'?" in refused.stderr
+
+
+def test_commands_that_read_records_need_no_project(finished: Project, tmp_path: Path) -> None:
+    finished.root = tmp_path
+    (tmp_path / "results").mkdir()
+    for words in (["summarize"], ["compare", "results", "results"], ["targets"], ["schema"]):
+        done = finished.runner(*words)
+        assert "neither this folder nor one above" not in done.stderr, done.snapshot
+    refused = finished.runner("list")
+    assert (refused.code, refused.stdout) == (2, "")
+    assert refused.stderr.endswith("go to the project's folder, or make it one: runner init\n")

@@ -1,0 +1,105 @@
+"""The wheel: what it holds, and what it can do in an environment of its own, without torch and this checkout."""
+
+from __future__ import annotations
+
+import email
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.support.installed import Installed
+from tests.support.projects import ROOT, Project, patient
+
+LARGE = {"torch", "torchvision", "transformers", "matplotlib", "kubernetes", "mlflow", "tensorboard"}
+"""What only some commands need, and what has gigabytes."""
+MOST_BYTES = 60_000_000
+ALONE = """
+import sys
+for name in ("torch", "transformers", "matplotlib", "kubernetes", "tensorboard"):
+    sys.modules[name] = None
+from runner.cli import main
+main()
+"""
+
+
+def names_in(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def test_the_wheel_holds_the_runner_and_its_library_and_no_experiments(installed: Installed) -> None:
+    names = names_in(installed.wheel)
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"runner", "trainkit"}
+    for needed in ("dialects/pytorch-mnist.yaml", "templates/report.html.j2", "templates/style.css"):
+        assert any(name.endswith(needed) for name in names), needed
+    committed = {
+        str(path.relative_to(ROOT)) for folder in ("runner", "trainkit") for path in (ROOT / folder).rglob("*.py")
+    }
+    assert committed <= set(names)
+
+
+def test_nothing_large_is_installed_unless_it_is_asked_for(installed: Installed) -> None:
+    with zipfile.ZipFile(installed.wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = email.message_from_bytes(archive.read(name))
+    needed = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
+    always = {one.name for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})}
+    assert not always & LARGE
+    with_torch = {one.name for one in needed if one.marker and one.marker.evaluate({"extra": "torch"})}
+    assert "torch" in with_torch
+
+
+def test_it_imports_from_its_own_environment_and_not_from_the_checkout(installed: Installed) -> None:
+    code = "import runner, trainkit; from importlib.util import find_spec as find; "
+    code += "print(runner.__file__, trainkit.__file__, find('experiments'))"
+    done = installed.run(Path("/"), "python", "-c", code)
+    assert done.stdout.count(str(installed.folder)) == 2, done.snapshot
+    assert done.stdout.endswith("None\n")
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["summarize", "results"], ["report", "results"], ["plan", "tiny"], ["collect", "train.log"]]
+)
+def test_a_machine_without_torch_can_read_plan_and_report(
+    installed: Installed, finished: Project, tmp_path: Path, words: list[str]
+) -> None:
+    shutil.copytree(finished.results, tmp_path / "results")
+    shutil.copytree(finished.root / "experiments", tmp_path / "experiments")
+    (tmp_path / "runner.toml").touch()
+    (tmp_path / "train.log").write_text("Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.300000\n")
+    done = installed.run(tmp_path, "python", "-c", ALONE, *words)
+    assert done.code == 0, done.snapshot
+    if words[0] == "summarize":
+        assert "1x2" in done.stdout
+
+
+@pytest.mark.network
+def test_a_clean_install_is_small_and_its_commands_work(
+    installed: Installed, finished: Project, tmp_path: Path
+) -> None:
+    """By pip, from the package index, into an environment that has nothing else."""
+    clean, fetched = tmp_path / "venv", tmp_path / "fetched"
+    subprocess.run([sys.executable, "-m", "venv", str(clean)], check=True, timeout=patient(60))
+    pip = [str(clean / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-cache-dir", "--quiet"]
+    subprocess.run([*pip, "download", "--dest", str(fetched), str(installed.wheel)], check=True, timeout=patient(300))
+    assert sum(path.stat().st_size for path in fetched.iterdir()) < MOST_BYTES
+    local = ["--no-index", "--find-links", str(fetched)]
+    subprocess.run([*pip, "install", *local, str(installed.wheel)], check=True, timeout=patient(300))
+    shutil.copytree(finished.results, tmp_path / "results")
+    alone = Installed(clean, installed.wheel)
+    assert "summarize" in alone.run(tmp_path, "runner", "--help").stdout
+    rows = json.loads(alone.run(tmp_path, "runner", "summarize", "results", "--format", "json").stdout)
+    assert {row["layout"] for row in rows} == {"1x1", "1x2"}
+    reported = alone.run(tmp_path, "runner", "report", "results")
+    assert reported.code == 0, reported.snapshot
+    assert b"1x2" in (tmp_path / "report.html").read_bytes()
+    started = alone.run(finished.root, "runner", "run", "tiny", "--results", str(tmp_path / "none"))
+    assert (started.code, started.stdout) == (2, "")
+    assert "pip install 'distributed-experiment-kit[torch]'" in started.stderr

@@ -1,0 +1,72 @@
+"""The kit as other people have it: its wheel, installed into an environment of its own, outside this checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.projects import ROOT, Ended, patient
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with the wheel.
+
+    Args:
+        folder: the virtual environment.
+        wheel: the file that it was installed from.
+    """
+
+    folder: Path
+    wheel: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    def environment(self, cache: Path) -> dict[str, str]:
+        """What a person has who has activated the environment."""
+        own = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KIT_", "VIRTUAL_ENV"))
+        }
+        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        return {**own, "PATH": path, "XDG_CACHE_HOME": str(cache), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "120"}
+
+    def run(self, folder: Path, *words: str, within: float = 120) -> Ended:
+        """Run a command of the environment in a folder."""
+        done = subprocess.run(
+            [self.folder / "bin" / words[0], *words[1:]],
+            cwd=folder,
+            env=self.environment(self.folder / "cache"),
+            capture_output=True,
+            timeout=patient(within),
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel of this checkout; nothing is fetched."""
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(words, cwd=ROOT, check=True, capture_output=True, timeout=patient(60))
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def install(folder: Path, wheel: Path) -> Installed:
+    """Install a wheel into a fresh environment, beside the packages that it needs, which are those of the tests.
+
+    A line in a .pth file leads to them; what is editable there, which is this checkout, is not found by it.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=patient(60))
+    installed = Installed(folder, wheel)
+    uv = Path(sys.executable).with_name("uv")
+    words = ["pip", "install", "--quiet", "--offline", "--no-deps", "--python", str(installed.python), str(wheel)]
+    subprocess.run([uv, *words], check=True, timeout=patient(60))
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+    return installed

@@ -1,0 +1,113 @@
+"""The files for other people's continuous integration: valid by the schemas of both services, and their scripts run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.support.projects import OK, ROOT, Project, patient
+
+FILES = {"github": "github-workflows", "gitlab": "gitlab-ci"}
+"""The file in docs/ci, and the name of its schema."""
+
+
+def read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = YAML(typ="safe").load((ROOT / "docs" / "ci" / f"{name}.yml").read_text("utf-8"))
+    return found
+
+
+def check(path: Path, schema: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(path)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=patient(60), check=False)
+
+
+@pytest.mark.parametrize(("name", "schema"), FILES.items())
+def test_a_file_is_valid_by_the_schema_of_its_service_and_a_broken_one_is_not(
+    tmp_path: Path, name: str, schema: str
+) -> None:
+    path = ROOT / "docs" / "ci" / f"{name}.yml"
+    done = check(path, schema)
+    assert done.returncode == 0, done.stdout + done.stderr
+    broken = tmp_path / "broken.yml"
+    broken.write_text(path.read_text("utf-8").replace("steps:", "stepps:").replace("  script:", "  scrript:"))
+    assert check(broken, schema).returncode == 1
+
+
+def scripts() -> dict[str, str]:
+    """What compares, as each service's shell gets it."""
+    steps = read("github")["jobs"]["compare"]["steps"]
+    (compare,) = [step["run"] for step in steps if step.get("id") == "compare"]
+    return {"github": compare, "gitlab": read("gitlab")["training-speed"]["script"][-1]}
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    subprocess.run(["git", *who, *words], cwd=folder, env=env, check=True, capture_output=True)
+
+
+def says(seconds: float) -> str:
+    """The project's program, which says that its training took so long."""
+    return OK.replace("1.0 + rank / 4", f"{seconds} + (os.getpid() % 7) / 1000")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(("seconds", "verdict", "code"), [(1.5, "slower", 1), (0.8, "faster", 0)])
+def test_the_script_compares_a_branch_with_its_base_and_leaves_the_table(
+    project: Project, name: str, seconds: float, verdict: str, code: int
+) -> None:
+    root = project.root
+    project.define(matrix={"layout": ["1x1"]}, name="train")
+    (root / ".gitignore").write_text("__pycache__/\nresults/\n")
+    git(root, "init", "-q", "-b", "main")
+    for branch, taken in (("main", 1.0), ("change", seconds)):
+        if branch != "main":
+            git(root, "switch", "-q", "-c", branch)
+        project.program("toys.ok", says(taken))
+        git(root, "add", ".")
+        git(root, "commit", "-qm", branch)
+    env = project.environment({"EXPERIMENT": "train", "BASE": "main"})
+    env |= {"GITHUB_STEP_SUMMARY": str(root / "summary"), "GITHUB_OUTPUT": str(root / "output")}
+    env["PATH"] = f"{Path(project.command).parent}{os.pathsep}{env['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", scripts()[name]],
+        cwd=root,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=patient(300),
+        check=False,
+    )
+    table = (root / "comparison.md").read_text("utf-8")
+    assert re.search(rf"(?m)^\| 1x1 \| 6 \| .* \| {verdict} \|$", table), done.stderr + table
+    if name == "github":
+        assert (done.returncode, (root / "output").read_text()) == (0, f"code={code}\n")
+        assert (root / "summary").read_text("utf-8") == table
+    else:
+        assert (done.returncode, table in done.stdout) == (code, True)
+
+
+def test_a_wrong_request_fails_the_job_and_posts_nothing(project: Project) -> None:
+    (project.root / ".gitignore").write_text("results/\n")
+    git(project.root, "init", "-q", "-b", "main")
+    env = project.environment({"EXPERIMENT": "nothing", "BASE": "nowhere"})
+    env |= {"GITHUB_STEP_SUMMARY": "/dev/null", "GITHUB_OUTPUT": "/dev/null"}
+    env["PATH"] = f"{Path(project.command).parent}{os.pathsep}{env['PATH']}"
+    for script in scripts().values():
+        done = subprocess.run(
+            ["bash", "-e", "-c", script],
+            cwd=project.root,
+            env=env,
+            capture_output=True,
+            timeout=patient(60),
+            check=False,
+        )
+        assert done.returncode == 2, done
+        assert (project.root / "comparison.md").read_bytes() == b""
