@@ -38,8 +38,8 @@ OUTPUTS = ("data", "checkpoints", "lightning_logs", "logs", "mlruns", "outputs",
 """Folders that programs read their data from or write to, unless they are committed."""
 ASIDE = ("compose", "k8s", "venv", "env", "node_modules")
 _TEMPLATES = Path(__file__).parent / "templates"
-_LOCK_ABOUT = """The images that the project's are built on; `runner image pin` adds the digest of what the engine holds,
-`runner render` hands both to the Dockerfile and to compose/."""
+_LOCK_ABOUT = """The images that the project's are built on; `runner image pin` adds the digest of what the engine
+holds, `runner render` hands both to the Dockerfile and to compose/."""
 _LISTING_ABOUT = "What `runner render` writes: the files of compose/, k8s/ and k8s/no-operator/, by their names."
 _COMPOSE = {
     "1gpu": ("1x1", "cuda", "One process on one GPU."),
