@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 BESIDE = "runner.Dockerfile"
 """Our Dockerfile if the project has one."""
+IGNORE = ".dockerignore"
+"""Also the ending of the name of one that counts for one Dockerfile only, and then before the project's."""
 FOLDER = "containers"
 """What the builder needs besides the project: the kit, and how all is installed."""
 BASES = dict(
@@ -126,11 +128,12 @@ def _of_builder(
     own = {file.partition("/")[0] for file in files}
     known = own | {file.partition("/")[0] for file in committed}
     outputs = [name for name in OUTPUTS if name not in known] + [name for name in ASIDE if name not in own]
-    free = settings.dockerfile == DOCKERFILE and not os.path.lexists(settings.root / ".dockerignore")
-    ignore = ".dockerignore" if free else f"{settings.dockerfile}.dockerignore"
+    left_out = _rendered("dockerignore.j2", outputs=outputs)
+    path = settings.root / IGNORE
+    free = settings.dockerfile == DOCKERFILE and (not os.path.lexists(path) or _is(path, left_out))
     return {
         settings.dockerfile: _dockerfile_text(bases, found),
-        ignore: _rendered("dockerignore.j2", outputs=outputs),
+        IGNORE if free else f"{settings.dockerfile}{IGNORE}": left_out,
         f"{FOLDER}/install.sh": (_TEMPLATES / "install.sh").read_text("utf-8"),
     }
 
@@ -212,16 +215,19 @@ def _load(name: str, settings: Settings) -> Experiment:
 
 def _is_new(root: Path, name: str, text: str | bytes, notes: list[str]) -> bool:
     """Whether there is no such file; one that differs is noted."""
-    data = text if isinstance(text, bytes) else text.encode()
     if not os.path.lexists(root / name):
         return True
-    try:
-        same = read_file(root / name, len(data)) == data
-    except OSError:
-        same = False
-    if not same:
+    if not _is(root / name, text):
         notes.append(f"{one_line(name)} is there and stays as it is")
     return False
+
+
+def _is(path: Path, text: str | bytes) -> bool:
+    data = text if isinstance(text, bytes) else text.encode()
+    try:
+        return read_file(path, len(data)) == data
+    except OSError:
+        return False
 
 
 def _commented(text: str) -> str:

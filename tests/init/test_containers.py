@@ -86,6 +86,16 @@ def test_a_dry_run_shows_the_files_and_writes_none(copy: Copy) -> None:
     assert "next:" not in shown.stdout
 
 
+def test_the_kit_and_its_dockerfile_are_made_again_once_they_are_removed(copy: Copy) -> None:
+    project = copy("src_layout")
+    contain(project)
+    after = contents(project.root)
+    for name in ("Dockerfile", WHEEL):
+        (project.root / name).unlink()
+    contain(project)
+    assert contents(project.root) == after
+
+
 def test_a_project_that_has_its_definition_gets_its_containers_later(copy: Copy) -> None:
     project, other = copy("src_layout"), copy("flat")
     for one in (project, other):
