@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
@@ -51,6 +53,7 @@ _COMPOSE = {
     "2node-cpu": ("2x1", "cpu", "Two nodes, a container each, no GPU."),
 }
 _LONGEST_NAME = 35
+_GIT = "RUN apt-get update && apt-get install --yes --no-install-recommends git && rm -rf /var/lib/apt/lists/*"
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,12 @@ def containers(settings: Settings, experiment: Experiment, committed: list[str])
 
     wanted = {
         **_of_builder(chosen, experiment, bases, committed, notes),
-        LOCK: _commented(_LOCK_ABOUT) + "".join(f"{name}={image}\n" for name, image in bases.items()),
-        LISTING: to_yaml(_plain(listing), _LISTING_ABOUT),
         **committed_files.texts(chosen, listing, bases, load),
     }
+    if bases is BASES:
+        wanted[LOCK] = _commented(_LOCK_ABOUT) + "".join(f"{name}={image}\n" for name, image in bases.items())
+    if not os.path.lexists(root / LISTING):
+        wanted[LISTING] = to_yaml(_plain(listing), _LISTING_ABOUT)
     files: dict[str, str | bytes] = {**wanted, f"{FOLDER}/{wheel_name()}": make_wheel()}
     files = {path: text for path, text in files.items() if _is_new(root, path, text, notes)}
     said = {"image": chosen.image, "dockerfile": chosen.dockerfile}
@@ -128,27 +133,38 @@ def _of_builder(
     own = {file.partition("/")[0] for file in files}
     known = own | {file.partition("/")[0] for file in committed}
     outputs = [name for name in OUTPUTS if name not in known] + [name for name in ASIDE if name not in own]
-    left_out = _rendered("dockerignore.j2", outputs=outputs)
+    left_out = _template("dockerignore") + "".join(f"{name}\n" for name in outputs)
     path = settings.root / IGNORE
     free = settings.dockerfile == DOCKERFILE and (not os.path.lexists(path) or _is(path, left_out))
     return {
         settings.dockerfile: _dockerfile_text(bases, found),
         IGNORE if free else f"{settings.dockerfile}{IGNORE}": left_out,
-        f"{FOLDER}/install.sh": (_TEMPLATES / "install.sh").read_text("utf-8"),
+        f"{FOLDER}/install.sh": _template("install.sh"),
     }
 
 
 def _dockerfile_text(bases: dict[str, str], requirements: Requirements) -> str:
-    words = "".join(f" {word}" for word in requirements.words)
-    return _rendered("Dockerfile.j2", bases=bases, requirements=requirements, words=words, torch=TORCH)
+    """Write both stages: a stage inherits its settings from its base only."""
+    copied = [f"COPY {json.dumps([file, file])}" for file in requirements.files]
+    install = f"RUN chmod 0777 . && sh {FOLDER}/install.sh{''.join(f' {word}' for word in requirements.words)}"
+    everything = "COPY --chmod=0777 . ./"
+    steps = [everything, install] if requirements.whole else [f"COPY {FOLDER} {FOLDER}", *copied, install, everything]
+    steps = [_GIT, *steps] if requirements.git else steps
+    head = _Text(_template("Dockerfile")).substitute(gpu_base=bases["BASE_IMAGE"], cpu_base=bases["CPU_BASE_IMAGE"])
+    stage = _Text(_template("stage"))
+    named = (("cpu", "CPU_BASE_IMAGE"), ("gpu", "BASE_IMAGE"))
+    stages = [stage.substitute(stage=name, base=base, torch=TORCH, steps="\n".join(steps)) for name, base in named]
+    return head + "".join(stages)
 
 
-def _rendered(template: str, **values: Any) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - imported on use
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text("utf-8")
 
-    # The files are no pages: nothing is escaped.
-    environment = Environment(loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, autoescape=False)  # noqa: S701
-    return environment.get_template(template).render(values).rstrip("\n") + "\n"
+
+class _Text(Template):
+    """A text with places for values, as `@name`; dollars are the builder's."""
+
+    delimiter = "@"
 
 
 def _torch_of(bases: dict[str, str]) -> str:
