@@ -1,4 +1,4 @@
-"""Libraries that read the command line and that the kit itself does not need: the scripts are run where one is installed."""
+"""Libraries that the kit itself does not need: where one is installed, scripts with it are run."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ CASES = {
         @dataclasses.dataclass
         class Optimizer:
             lr: float = 0.1
-        def main(data: str, n_epochs: int = 3, amp: bool = False, opt: Optimizer = Optimizer(), seed: "int | None" = None):
+        def main(data: str, n_epochs: int = 3, amp: bool = False, opt: Optimizer = Optimizer(), seed: int = 0):
             print(json.dumps([data, n_epochs, amp, opt.lr, seed]))
         CLI(main)
         """,

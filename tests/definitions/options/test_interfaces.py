@@ -25,8 +25,7 @@ OPEN = {
     "hf": [
         "from transformers import HfArgumentParser, TrainingArguments\nHfArgumentParser((TrainingArguments,))\n",
         "from transformers import HfArgumentParser\nfrom own import Arguments\nHfArgumentParser([Arguments])\n",
-        "import transformers\nclass Mine(transformers.TrainingArguments): ...\nKINDS = (Mine,)\n"
-        + "parser = transformers.HfArgumentParser(KINDS)\n",
+        "import transformers as t\nclass Mine(t.TrainingArguments): ...\nALL = (Mine,)\nt.HfArgumentParser(ALL)\n",
     ],
     "hydra": [
         "import hydra\n@hydra.main(config_path=None)\ndef main(cfg): ...\n",
@@ -56,7 +55,7 @@ CLOSED = {
         "import argparse\nclass P(argparse.ArgumentParser): ...\np = P()\np.add_argument('--x')\np.parse_args()\n",
         "from trainkit.arguments import add_seed, program_parser\nparser = program_parser(None)\nadd_seed(parser)\n",
     ],
-    "plain": ["print(1)\n", "import os, torch\nimport numpy as np\nprint(torch.ones(1))\n"],
+    "plain": ["print(1)\n", "import os, torch\nimport numpy as np\nmodel.eval()\nprint(torch.ones(1))\n"],
     "yaml": ["import yaml\nyaml.safe_load(open('config.yaml'))\n"],
 }
 
