@@ -68,7 +68,7 @@ def read_changes(experiment: Experiment, words: list[str], programs: dict[str, P
             _refuse(f"--set {word}: {RESERVED[key]}")
         value = _value(word, text)
         for program in programs.values():
-            if not program.options and key not in experiment.args:
+            if program.interface.is_unseen and key not in {**program.options, **experiment.args}:
                 known = did_you_mean(key, experiment.args)
                 _refuse(f"--set {word}: {experiment.path} has no arg '{key}'{known}")
             try:
