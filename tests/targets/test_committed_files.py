@@ -209,7 +209,7 @@ def test_compose_asks_for_the_same_processes_as_local(project: Project) -> None:
 
 def test_what_compose_would_take_for_a_variable_stays_as_it_is(project: Project) -> None:
     path = project.define(args={"epochs": 1, "dear": "$HOME ${x}"}, program="toys.other", repeat=1)
-    project.program("toys.other", "print()")
+    project.program("toys.other", "import sys; print(sys.argv)")
     (run, *_) = make_plan(definition.load(path, project.root), device="cpu").runs
     document = yaml.safe_load(Compose().spec(run).text())
     assert "$$$$HOME $$$${x}" in document["services"]["node0"]["command"]  # doubled for torchrun, then for Compose
