@@ -83,11 +83,11 @@ def test_a_module_of_the_repository_that_is_found_nowhere_is_not_to_be_installed
 
 def test_arguments_that_only_the_run_shows_to_be_required_are_named(folder: Project) -> None:
     source = "import argparse as a\np = a.ArgumentParser()\n"
-    source += "for name in ('data-dir',):\n    p.add_argument('--' + name, required=True)\n"
-    assert "without the argument data_dir: runner init --set data_dir=VALUE" in refused(
+    source += "for name in ('source',):\n    p.add_argument('--' + name, required=True)\n"
+    assert "without the argument source: runner init --set source=VALUE" in refused(
         folder, {"train.py": source + "p.parse_args()\n"}
     )
-    assert "args:\n  data_dir: here\n" in init(folder, source + "print(p.parse_args())\n", "--set", "data_dir=here")
+    assert "args:\n  source: here\n" in init(folder, source + "print(p.parse_args())\n", "--set", "source=here")
 
 
 def test_without_torch_nothing_is_started(folder: Project) -> None:
