@@ -38,6 +38,8 @@ class Traits:
     cpu_alone: bool = False
     """Whether on a CPU it only trains in one process."""
     events: bool = False
+    spawns: bool = False
+    """Whether it starts the processes of its own process group."""
 
 
 def traits(modules: Modules) -> Traits:
@@ -53,6 +55,7 @@ def traits(modules: Modules) -> Traits:
         why_scaling=why_scaling,
         cpu_alone=parallel and lightning and _devices(modules) in (None, "'auto'", "-1", "'-1'"),
         events=EVENTS in signs,
+        spawns={SPAWN, GROUP} <= signs,
     )
 
 

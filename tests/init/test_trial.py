@@ -141,6 +141,25 @@ def test_ctrl_c_ends_the_run_and_writes_nothing(folder: Project, tmp_path: Path)
     assert kept(tmp_path) == []
 
 
+SPAWNS = """
+import os, torch
+import torch.multiprocessing as mp
+
+def worker(rank):
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="9")
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=1)
+
+if __name__ == "__main__":
+    worker(0) if os.environ["RANK"] == "0" else mp.spawn(worker, nprocs=1)
+"""
+"""Its first process does what each spawned one does, without the seconds that a new process takes to import torch."""
+
+
+def test_processes_that_wait_for_the_rendezvous_of_torchrun_are_not_made_an_experiment(folder: Project) -> None:
+    said = refused(folder, {"train.py": SPAWNS}, "--try-seconds", "6")
+    assert "starts its processes itself (spawn) and printed nothing in 6 s: below torchrun such processes wait" in said
+
+
 def test_event_lines_need_no_dialect(folder: Project) -> None:
     written = init(folder, OK.replace("\n    ", "\n").lstrip())
     assert "dialect" not in written.partition("project: ")[0]
