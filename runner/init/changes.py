@@ -13,10 +13,7 @@ from runner.core.text import one_line
 from trainkit.files import write_file
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from collections.abc import Iterable, Iterator
-=======
->>>>>>> main
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -97,6 +94,6 @@ def _undo(done: list[Change], made: list[Path]) -> None:
                 change.path.unlink(missing_ok=True)
             else:
                 write_file(change.path, change.before.encode())
-    for folder in made:
+    for folder in sorted(made, key=lambda one: -len(one.parts)):
         with suppress(OSError):
             folder.rmdir()
