@@ -1,9 +1,9 @@
 """What a process said of its own failure: the exception at the end of what it printed, or its error file.
 
 A Python program prints a traceback, whose last line is the cause; torch puts `[rank0]: ` before each of its lines, and
-torchrun may put more there. A C++ exception that nobody caught is said by `terminate called ...` and `what():`, a crash
-by `Fatal Python error` (faulthandler), and a refusal by a line that begins with `error: `. A program whose main function
-is decorated with `torch.distributed.elastic.multiprocessing.errors.record` leaves its exception in a JSON file.
+torchrun may put more there. A C++ exception that nobody caught is said by `terminate called ...` and `what():`, a
+crash by `Fatal Python error` (faulthandler), and a refusal by a line that begins with `error: `. A program whose main
+function has the decorator `torch.distributed.elastic.multiprocessing.errors.record` leaves a JSON file.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.text import one_line
 from runner.records import cause, hints
-from runner.records.last_lines import LINES_KEPT, Child, Logs, speaks_of_a_peer
+from runner.records.last_lines import Child, Logs, speaks_of_a_peer
 from runner.records.schema import Failure, NodeExit, Outcome, RankFacts
 
 if TYPE_CHECKING:
@@ -98,9 +98,7 @@ def _explain(failure: Failure, logs: Logs, outcome: Outcome, ranks: list[RankFac
     failure.hint = hints.find(said, printed if leaves_open else [], ended)
 
 
-def _said(
-    failure: Failure, logs: Logs, ranks: list[RankFacts]
-) -> tuple[cause.Said, cause.Said, cause.Said, list[str]]:
+def _said(failure: Failure, logs: Logs, ranks: list[RankFacts]) -> tuple[cause.Said, cause.Said, cause.Said, list[str]]:
     """Return what the error file, the last event and the last lines say of a failure, and all of the last lines."""
     rank = failure.rank
     if rank is None:

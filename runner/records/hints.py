@@ -23,8 +23,7 @@ MOST_STEPS = 500
 """Steps that a pattern may take for each letter of a line; so a search is linear in the length of the text."""
 OUT_OF_MEMORY = "out_of_memory"
 """How a process ended whose container reports that its memory was used up."""
-_PATTERNS = ("says", "anywhere")
-_KEYS = ("name", "means", "do", "source", *_PATTERNS, "ended")
+_KEYS = ("name", "means", "do", "source", "says", "anywhere", "ended")
 
 
 @dataclass(frozen=True)
@@ -84,19 +83,13 @@ def find(said: list[str], printed: list[str], ended: Iterable[str]) -> str | Non
     return next((hint.name for hint in hints().values() if ends.intersection(hint.ended)), None)
 
 
-def advice(name: str | None) -> str | None:
-    """Return what a hint means and what to do, in one line; None if there is no such hint."""
-    hint = hints().get(name) if name else None
-    return f"{hint.means} {hint.do}" if hint else None
-
-
 def _hint(document: yaml_reader.Document, number: int, fields: dict[str, Any]) -> Hint:
-    compiled = {
-        key: tuple(_compiled(document, number, key, index) for index in range(len(fields.get(key, ()))))
-        for key in _PATTERNS
-    }
-    texts = {key: fields[key] for key in ("name", "means", "do", "source")}
-    return Hint(**texts, **compiled, ended=tuple(fields.get("ended", ())))
+    says, anywhere = (
+        tuple(_compiled(document, number, key, index) for index in range(len(fields.get(key, ()))))
+        for key in ("says", "anywhere")
+    )
+    name, means, do, source = (str(fields[key]) for key in ("name", "means", "do", "source"))
+    return Hint(name, means, do, source, says, anywhere, ended=tuple(fields.get("ended", ())))
 
 
 def _compiled(document: yaml_reader.Document, number: int, key: str, index: int) -> Pattern:
