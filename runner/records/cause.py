@@ -29,11 +29,6 @@ _CHILDREN = "ChildFailedError"
 """A launcher's own exception, which says only that a worker failed."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:: |:?$)")
 _REFUSAL = re.compile(r"(?:[\w./-]{1,100}: )?error: \S|[\w./-]{0,200}python[\d.]{0,8}: \S")
-# What torch raises for whatever goes wrong below it; any other exception says itself what happened.
-_VAGUE = re.compile(
-    r"(?:[\w.]{0,100}\.)?(?:RuntimeError|SystemError|CalledProcessError|Dist\w{1,40}|Process\w{1,40}Exception|Empty)\b|"
-    r".{0,100}ProcessGroupNCCL"
-)
 
 
 @dataclass
@@ -43,12 +38,10 @@ class Said:
     Attributes:
         cause: the exception and its message, in one line.
         lines: all lines that belong to it, and to the exceptions from which it followed.
-        definite: whether it says what happened, so that what was printed before is not needed.
     """
 
     cause: str | None = None
     lines: list[str] = field(default_factory=list)
-    definite: bool = False
 
 
 def read(lines: list[str]) -> Said:
@@ -56,14 +49,14 @@ def read(lines: list[str]) -> Said:
     chain = _tracebacks(lines)
     if chain:
         cause = _sentence(chain[-1])
-        return Said(cause, [line for block in reversed(chain) for line in block], not _VAGUE.match(cause))
+        return Said(cause, [cause, *(line for block in reversed(chain) for line in block)])
     for mark in ("what():", "Fatal Python error:"):
         if (found := _last(mark in line for line in lines)) is not None:
             block = lines[found : found + _FOLLOWING]
             text = block[0].partition("what():")[2].strip() or block[0].strip()
             return Said(text, block)
     if (found := _last(_REFUSAL.match(line) is not None for line in lines)) is not None:
-        return Said(lines[found].strip(), [lines[found]], definite=True)
+        return Said(lines[found].strip(), [lines[found]])
     return Said()
 
 
@@ -82,7 +75,7 @@ def read_error_file(data: bytes) -> Said:
 def of_message(text: str) -> Said:
     """Return what an exception says, as `type: message`."""
     lines = [line for line in text[: 500 * _FOLLOWING].splitlines() if line.strip()][:_FOLLOWING]
-    return Said(_sentence(lines), lines, not _VAGUE.match(lines[0])) if lines else Said()
+    return Said(_sentence(lines), lines) if lines else Said()
 
 
 class _Message(msgspec.Struct):

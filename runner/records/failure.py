@@ -23,6 +23,8 @@ _LONGEST_CAUSE = 500
 _FROM_OUTSIDE = ("interrupted", "timed_out")
 # What ends a process before it can say why: the last lines that it printed are about something else.
 _SILENT = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+_UNEXPLAINED = 5
+"""Last lines that are taken for the failure's own where there is no exception."""
 _NO_MEMORY = "the container ran out of memory"
 
 
@@ -92,10 +94,9 @@ def _explain(failure: Failure, logs: Logs, outcome: Outcome, ranks: list[RankFac
     said = [*from_outside, *(line for one in inside for line in one.lines)]
     silent = failure.signal in _SILENT
     if not inside and not silent:
-        said += failure.last_lines
-    leaves_open = not silent and not any(one.definite for one in inside)
+        said += failure.last_lines[-_UNEXPLAINED:]
     ended = [failure.signal or "", *([hints.OUT_OF_MEMORY] if node.out_of_memory else [])]
-    failure.hint = hints.find(said, printed if leaves_open else [], ended)
+    failure.hint = hints.find(said, [] if silent else printed, ended)
 
 
 def _said(failure: Failure, logs: Logs, ranks: list[RankFacts]) -> tuple[cause.Said, cause.Said, cause.Said, list[str]]:

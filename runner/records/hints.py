@@ -23,7 +23,7 @@ MOST_STEPS = 500
 """Steps that a pattern may take for each letter of a line; so a search is linear in the length of the text."""
 OUT_OF_MEMORY = "out_of_memory"
 """How a process ended whose container reports that its memory was used up."""
-_KEYS = ("name", "means", "do", "source", "says", "anywhere", "ended")
+_KEYS = ("name", "means", "do", "source", "says", "anywhere", "with", "ended")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,15 @@ class Hint:
     source: str
     says: tuple[Pattern, ...]
     anywhere: tuple[Pattern, ...]
+    needs: tuple[Pattern, ...]
+    """What the failure itself has to say so that `anywhere` counts; `with` in the data."""
     ended: tuple[str, ...]
+
+    def fits(self, said: list[str], printed: list[str]) -> bool:
+        """Whether the lines of a failure, or those before them, have its patterns."""
+        if _any(self.says, said):
+            return True
+        return _any(self.needs, said) and _any(self.anywhere, printed)
 
 
 @cache
@@ -71,25 +79,29 @@ def find(said: list[str], printed: list[str], ended: Iterable[str]) -> str | Non
 
     Args:
         said: the lines in which the failure itself is said.
-        printed: what was printed before, if the failure leaves open what happened; else nothing.
+        printed: all that was printed last, on stderr and stdout.
         ended: how the process ended: its signal, `out_of_memory`.
     """
     ends = set(ended)
     if OUT_OF_MEMORY in ends:
         return next(hint.name for hint in hints().values() if OUT_OF_MEMORY in hint.ended)
     for hint in hints().values():
-        if any(one.matches(said) for one in hint.says) or any(one.matches(printed) for one in hint.anywhere):
+        if hint.fits(said, printed):
             return hint.name
     return next((hint.name for hint in hints().values() if ends.intersection(hint.ended)), None)
 
 
+def _any(patterns: Iterable[Pattern], lines: list[str]) -> bool:
+    return any(pattern.matches(lines) for pattern in patterns)
+
+
 def _hint(document: yaml_reader.Document, number: int, fields: dict[str, Any]) -> Hint:
-    says, anywhere = (
+    says, anywhere, needs = (
         tuple(_compiled(document, number, key, index) for index in range(len(fields.get(key, ()))))
-        for key in ("says", "anywhere")
+        for key in ("says", "anywhere", "with")
     )
     name, means, do, source = (str(fields[key]) for key in ("name", "means", "do", "source"))
-    return Hint(name, means, do, source, says, anywhere, ended=tuple(fields.get("ended", ())))
+    return Hint(name, means, do, source, says, anywhere, needs, ended=tuple(fields.get("ended", ())))
 
 
 def _compiled(document: yaml_reader.Document, number: int, key: str, index: int) -> Pattern:

@@ -6,6 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from runner.records.cause import read, read_error_file
@@ -179,3 +180,17 @@ def test_a_run_whose_loss_became_nan_is_completed_with_a_note(
     stop = stop.replace(b'"seq": 7', b'"seq": 10')
     record = make.run(tmp_path, stdout={0: beginning + b"".join(losses) + mark + stop}).read()
     assert (record.status, record.doubts) == ("completed", [said] if said else [])
+
+
+def test_a_run_that_could_not_be_followed_says_so_itself(tmp_path: Path, make: Make) -> None:
+    folder = begin(tmp_path, make.launch(), "", "")
+    folder.agent(0).write_text("what a launcher prints as it is stopped: Permission denied\n")
+    why = "raw/node0-agent.log: No space left on device"
+    exits = [NodeExit(0, 1, stopped=True)]
+    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=exits, stopped_because=why)
+    found = collect(folder, folder.launch(), outcome).failure
+    assert found
+    assert (found.cause, found.hint) == (why, "disk-full")
+    interrupted = collect(folder, folder.launch(), msgspec.structs.replace(outcome, stopped_because="interrupted"))
+    assert interrupted.failure
+    assert (interrupted.failure.cause, interrupted.failure.hint) == (None, None)

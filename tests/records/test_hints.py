@@ -99,12 +99,15 @@ def test_a_warning_before_an_exception_of_its_own_is_no_hint(tmp_path: Path, mak
     log.write_text(
         "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11000).\n"
         "Permission denied: '/cache', going on without\n"
+        "[W socket.cpp:663] [c10d] The IPv6 network addresses of (node0, 23456) cannot be retrieved (gai error: -2).\n"
+        "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node0]:23456 (errno: 111).\n"
+        "loss: nan of the first try\n"
         "Traceback (most recent call last):\n"
         '  File "train.py", line 1, in <module>\n'
-        "ValueError: no such optimizer\n"
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 3x2)\n"
     )
     found = failure_of(tmp_path, make, log)
-    assert (found.cause, found.hint) == ("ValueError: no such optimizer", None)
+    assert (found.cause, found.hint) == ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 3x2)", None)
 
 
 HOSTILE = [
