@@ -25,8 +25,8 @@ _FOLLOWING = 12
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause", "Original Traceback")
 _IGNORED = "Exception ignored in"
-_CHILDREN = "ChildFailedError"
-"""A launcher's own exception, which says only that a worker failed."""
+# A launcher's own exception, which says only that a worker failed.
+_LAUNCHERS = re.compile(r"[\w.]{0,200}ChildFailedError|[\w.]{0,100}CalledProcessError: .{0,2000}--local[_-]rank")
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:: |:?$)")
 _REFUSAL = re.compile(r"(?:[\w./-]{1,100}: )?error: \S|[\w./-]{0,200}python[\d.]{0,8}: \S")
 
@@ -90,16 +90,19 @@ class _ErrorFile(msgspec.Struct):
 def _tracebacks(lines: list[str]) -> list[list[str]]:
     """Return the exceptions of the last traceback and of those that it followed from, each with its further lines."""
     chain: list[list[str]] = []
+    earlier = chain
     prefix = previous = source = ""
     in_frames = chained = False
     for line in lines:
         before, found, _ = line.partition(_TRACEBACK)
         if found and _IGNORED not in previous:
-            chain = chain if chained or before.endswith("Original ") else []
+            earlier, chain = chain, (chain if chained or before.endswith("Original ") else [])
             prefix, in_frames, chained = before.removesuffix("Original "), True, False
         elif in_frames and line.startswith(prefix) and _EXCEPTION.match(rest := line[len(prefix) :]):
             in_frames = False
-            if not rest.partition(":")[0].endswith(_CHILDREN):
+            if _LAUNCHERS.match(rest):
+                chain = earlier
+            else:
                 chain.append([rest, source] if ":" not in rest else [rest])
         elif in_frames and line.strip(" ^~"):
             source = line.removeprefix(prefix)

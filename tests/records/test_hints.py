@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOGS = Path(__file__).parent / "failures"
 INDEX: list[dict[str, Any]] = yaml_reader.read(LOGS / "index.yaml").values["logs"]
 FOREIGN = Path(__file__).parent / "foreign" / "logs"
+SAMPLES = os.environ.get("KIT_STDOUT_SAMPLES", "")
 PAGE = ROOT / "docs" / "failures.md"
 REPORT = """
 Root Cause (first observed failure):
@@ -72,12 +74,22 @@ FAILED = {
     "huggingface-failed": "shared-memory",
     "imagenet-oom": "cuda-out-of-memory",
     "nccl-timeout": "collective-timeout",
+    # All ranks in one log, in which the last exception is that of a rank that lost another.
+    "mnist-failed-kill": "lost-peer",
+    "mnist-failed-oom": "lost-peer",
+    "mnist-failed-raise": "lost-peer",
 }
 
 
 @pytest.mark.parametrize("log", sorted(FOREIGN.glob("*.log")), ids=lambda path: path.stem)
 def test_logs_of_other_programs_get_no_false_hint(tmp_path: Path, make: Make, log: Path) -> None:
     assert failure_of(tmp_path, make, log).hint == FAILED.get(log.stem)
+
+
+@pytest.mark.skipif(not SAMPLES, reason="KIT_STDOUT_SAMPLES names no folder of logs with their truth")
+@pytest.mark.parametrize("log", sorted(Path(SAMPLES).glob("*.log")) if SAMPLES else [], ids=lambda path: path.stem)
+def test_logs_of_the_samples_get_no_false_hint(tmp_path: Path, make: Make, log: Path) -> None:
+    assert failure_of(tmp_path, make, log).hint == ("lost-peer" if "broken_pipe" in log.stem else None)
 
 
 def test_a_container_that_ran_out_of_memory_says_so_whatever_was_printed(tmp_path: Path, make: Make) -> None:
