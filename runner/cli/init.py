@@ -111,8 +111,6 @@ def _try(proposal: Proposal, device: str, seconds: float) -> Reading:
             if worth_keeping:
                 trial.keep(folder)
             raise RequestError(said)
-        if proposal.traits.spawns and tried.ended_early and tried.silent:
-            raise RequestError(failure.waits_below_torchrun(script, seconds))
         say(f"ended: {_how(tried, seconds)}")
         if short:
             words = " ".join(f"--set {key}={value}" for key, value in short.items())

@@ -55,18 +55,6 @@ def describe(trial: Trial, root: Path, script: str, program: Program) -> tuple[s
     return f"{one_line(script)} failed in its first run: {said}; {where}; {way_out}", True
 
 
-def waits_below_torchrun(script: str, seconds: float) -> str:
-    """Say why a script that starts its own processes printed nothing.
-
-    torchrun sets TORCHELASTIC_USE_AGENT_STORE, with which no process makes the store that the others wait for
-    (`torch/distributed/rendezvous.py`).
-    """
-    said = f"{one_line(script)} starts its processes itself (spawn) and printed nothing in {seconds:g} s"
-    why = "below torchrun such processes wait for its rendezvous"
-    way_out = "let it call init_process_group in the processes of torchrun, or give it more time with --try-seconds"
-    return f"{said}: {why}; {way_out}"
-
-
 def _named(listed: str) -> list[str]:
     """Read the arguments that argparse or click lists: `--data-dir, -c/--config, mode`."""
     words = (max(word.split("/"), key=len).strip(" .'\"") for word in listed.split(","))

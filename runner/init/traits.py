@@ -61,7 +61,7 @@ def traits(modules: Modules) -> Traits:
 
 def _layout(modules: Modules, signs: set[str], *, lightning: bool) -> tuple[bool, str]:
     if SPAWN in signs:
-        return False, "nodes x processes; the script starts its processes itself (spawn), so torchrun starts one"
+        return False, "nodes x processes; the script starts its processes itself (spawn)"
     if lightning:
         devices = _devices(modules)
         if devices and (devices.isdigit() or devices.startswith("[")) and "WORLD_SIZE" not in devices:

@@ -49,11 +49,6 @@ class Trial:
         outcome = self.record.outcome
         return outcome is None or bool(outcome.stopped_because) or any(one.stopped for one in outcome.exits)
 
-    @property
-    def silent(self) -> bool:
-        """Whether the script printed nothing on its stdout."""
-        return not any(path.lstat().st_size for path in (self.folder / "raw").glob("*.stdout"))
-
 
 def plan_trial(experiment: Experiment, device: str, args: dict[str, Any], seconds: float) -> Plan:
     """Plan one run with one process; `args` are added to those of the experiment."""

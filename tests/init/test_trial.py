@@ -142,22 +142,42 @@ def test_ctrl_c_ends_the_run_and_writes_nothing(folder: Project, tmp_path: Path)
 
 
 SPAWNS = """
-import os, torch
+import os
+import socket
+import torch
+import torch.distributed as dist
 import torch.multiprocessing as mp
 
-def worker(rank):
-    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="9")
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=1)
+def worker(rank, world_size, port):
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port)
+    dist.init_process_group("gloo", rank=rank, world_size=world_size)
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    if rank == 0:
+        print(f"Training time: {total.item():.2f} seconds", flush=True)
+    dist.destroy_process_group()
 
 if __name__ == "__main__":
-    worker(0) if os.environ["RANK"] == "0" else mp.spawn(worker, nprocs=1)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    mp.spawn(worker, args=(2, port), nprocs=2)
 """
-"""Its first process does what each spawned one does, without the seconds that a new process takes to import torch."""
 
 
-def test_processes_that_wait_for_the_rendezvous_of_torchrun_are_not_made_an_experiment(folder: Project) -> None:
-    said = refused(folder, {"train.py": SPAWNS}, "--try-seconds", "6")
-    assert "starts its processes itself (spawn) and printed nothing in 6 s: below torchrun such processes wait" in said
+@pytest.mark.real_processes
+def test_a_script_that_starts_its_own_processes_runs_as_it_does_by_hand(folder: Project) -> None:
+    folder.forked = False
+    written = init(folder, SPAWNS)
+    assert "launcher: python  # it starts the processes of its process group itself\n" in written
+    assert "layout: [1x1]  # nodes x processes; the script starts its processes itself (spawn)\n" in written
+    done = folder.runner("run", "train", "--repeat", "1")
+    assert done.code == 0, done.snapshot
+    (run,) = folder.runs("train")
+    assert folder.record(run)["metrics"]["stated_seconds"] == 2.0
+    refused = folder.runner("plan", "train", "--layout", "1x2")
+    assert refused.code == 2
+    assert "layout 1x2: with launcher python the program starts its processes itself" in refused.stderr
 
 
 def test_event_lines_need_no_dialect(folder: Project) -> None:
