@@ -40,6 +40,7 @@ def doctor(
     listens nowhere unless --listen asks for it; then the doctors of other machines, started with --peers, also learn
     this one's versions and clock.
     """
+    from runner.core.errors import Interrupted
     from runner.core.yaml_writer import to_json
     from runner.doctor.examine import Request, examine, report
     from runner.doctor.finding import WRONG
@@ -52,8 +53,12 @@ def doctor(
         _listen(listen, port, results)
     options = load(on, options_of(on, with_)).options
     request = Request(on, options, device, results, parse(peers, port) if peers else [], port)
-    with signals.taken() as interrupts, interrupts.raising():
-        findings = examine(request)
+    with signals.taken() as interrupts:
+        try:
+            with interrupts.raising():
+                findings = examine(request)
+        except KeyboardInterrupt:
+            raise Interrupted from None
     if as_json:
         show_document(to_json(report(request, findings)))
     else:
@@ -74,13 +79,17 @@ def _listen(address: str, port: int, results: Path) -> None:
     """Answer the doctors of other machines until Ctrl-C."""
     from contextlib import closing
 
+    from runner.core.errors import Interrupted
     from runner.doctor import answer, inside
     from runner.execution import signals
 
     with signals.taken() as interrupts, closing(answer.listen(address, port)) as listening:
         say(f"answering at {address}:{port} until Ctrl-C; on another machine: runner doctor --peers {address}:{port}")
-        with interrupts.raising():
-            answer.serve(listening, inside.gather(str(results)))
+        try:
+            with interrupts.raising():
+                answer.serve(listening, inside.gather(str(results)))
+        except KeyboardInterrupt:
+            raise Interrupted from None
 
 
 def _show(findings: list[Finding]) -> None:

@@ -46,10 +46,11 @@ def interfaces() -> dict[str, list[str]]:
 def route_to(address: str, port: int = 9) -> Route | None:
     """Ask the system's routing table for the way to an address; nothing is sent. None if there is no way."""
     local = ""
-    with suppress(OSError, UnicodeError):  # connecting a UDP socket only chooses its way
+    with suppress(OSError, UnicodeError):
         family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect(place)
+            if probe.connect_ex(place):  # of a UDP socket this only chooses the way
+                return None
             local = str(probe.getsockname()[0]).partition("%")[0]
     name = next((name for name, held in interfaces().items() if local in held), None) if local else None
     return Route(name, local) if name else None

@@ -24,7 +24,7 @@ from runner.targets.compose.service import BASES, IMAGES
 if TYPE_CHECKING:
     from runner.targets.compose.target import Options
 
-CONTAINER_SECONDS = 11
+CONTAINER_SECONDS = 10
 _REMOVE_SECONDS = 3
 _FIRST_PYTHON = 'exec "$(command -v python3 || command -v python)" -c "$0"'
 
@@ -77,7 +77,10 @@ def _facts(printed: bytes, errors: str, image: str) -> dict[str, Any]:
     if "could not select device driver" in errors:
         msg = "the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
         raise RequestError(msg)
-    last = (errors.strip().splitlines() or ["it printed nothing"])[-1]
+    said = [
+        line for line in errors.splitlines() if line.strip() and not line.startswith(("Run 'docker", "See 'docker"))
+    ]
+    last = said[-1] if said else "it printed nothing"
     msg = one_line(f"Python does not start in a container of {image}: {last}", 400)
     raise RequestError(msg)
 
@@ -99,6 +102,8 @@ def gather(options: Options, device: str, container: Container) -> dict[str, Any
             facts["image_there"] = engine.has_image(client, facts["image"])
         if facts["image_there"]:
             facts["stage"] = "container"
+            with engine.asked():
+                engine.check_memory(client, options.shm_size, options.memory, 1)
             facts["inside"] = container.gather(facts["image"], options, gpus=device == "cuda")
     except RequestError as error:
         facts["problem"] = str(error)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-SECONDS = 13.0
+SECONDS = 12.0
 """All questions together; what has not answered by then is a finding."""
 
 

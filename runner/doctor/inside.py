@@ -22,7 +22,7 @@ import sys
 from importlib import metadata
 from typing import Any
 
-_SECONDS = 10
+_SECONDS = 9
 MARK = "KIT-DOCTOR "
 
 
@@ -62,8 +62,7 @@ def _torch() -> dict[str, Any]:
     try:
         found = importlib.util.find_spec("torch")
         places = list(found.submodule_search_locations or []) if found else []
-        with open(os.path.join(places[0], "version.py"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
-            text = file.read(10_000)
+        text = _read(os.path.join(places[0], "version.py"))  # noqa: PTH118
         for name, key in (("torch", "__version__"), ("cuda", "cuda")):
             said = re.search("(?m)^" + key + r"\b[^=\n]*= *['\"]([^'\"]+)", text)
             facts[name] = said.group(1) if said else None
@@ -79,9 +78,8 @@ def _driver() -> dict[str, Any]:
     """Ask NVIDIA's driver for its version, the newest CUDA that it runs, and the GPUs that it shows."""
     facts: dict[str, Any] = {"driver": None, "driver_cuda": None, "gpus": 0, "driver_error": None}
     try:
-        with open("/proc/driver/nvidia/version", encoding="utf-8") as file:  # noqa: PTH123
-            said = re.search(r"\b(\d{3,4}(?:\.\d+)+)\b", file.read(10_000))
-            facts["driver"] = said.group(1) if said else None
+        said = re.search(r"\b(\d{3,4}(?:\.\d+)+)\b", _read("/proc/driver/nvidia/version"))
+        facts["driver"] = said.group(1) if said else None
     except OSError:
         pass
     try:
@@ -97,6 +95,11 @@ def _driver() -> dict[str, Any]:
     elif library.cuDeviceGetCount(ctypes.byref(number)) == 0:
         facts["gpus"] = number.value
     return facts
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        return file.read(10_000)
 
 
 def _nearest(folder: str) -> str:
@@ -129,14 +132,10 @@ def _memory() -> int | None:
     """Return the memory that may still be used, in bytes: of the machine, or of the cgroup if that is less."""
     left: list[int] = []
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123
-            said = re.search(r"MemAvailable: +(\d+)", file.read())
-            left += [int(said.group(1)) * 1024] if said else []
-        for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes",) * 2):
-            with open("/sys/fs/cgroup/" + limit, encoding="ascii") as file:  # noqa: PTH123
-                most = file.read().strip()
-            with open("/sys/fs/cgroup/" + used, encoding="ascii") as file:  # noqa: PTH123
-                left += [int(most) - (0 if limit == used else int(file.read()))] if most.isdigit() else []
+        said = re.search(r"MemAvailable: +(\d+)", _read("/proc/meminfo"))
+        left += [int(said.group(1)) * 1024] if said else []
+        most, used = (_read(f"/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current"))
+        left += [int(most) - int(used)] if most.isdigit() else []
     except (OSError, ValueError):
         pass
     return min(left) if left else None
@@ -144,4 +143,4 @@ def _memory() -> int | None:
 
 if __name__ == "__main__":
     signal.alarm(_SECONDS)
-    sys.stdout.write("\n" + MARK + json.dumps(gather()) + "\n")
+    os.write(1, f"\n{MARK}{json.dumps(gather())}\n".encode())
