@@ -1,4 +1,4 @@
-"""The checks, over facts: drivers, GPUs, versions, sizes; and which interfaces the variables of Gloo and NCCL choose."""
+"""The checks, over facts: drivers, GPUs, versions, sizes; and what the variables of Gloo and NCCL choose."""
 
 from __future__ import annotations
 
