@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.doctor.finding import Finding, ok, warning, wrong
+from runner.doctor.machine import amount
 from runner.targets.compose.service import IMAGES
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster, ClusterError
@@ -88,13 +89,19 @@ def _node(item: dict[str, Any]) -> dict[str, Any]:
         "pressures": [name for name in _PRESSURES if conditions.get(name) == "True"],
         "gpus": _count(offered.get(GPU)),
         "cpu": offered.get("cpu"),
-        "memory": offered.get("memory"),
+        "memory": _size(offered.get("memory")),
         "images": [name for one in status.get("images") or [] for name in one.get("names") or []],
     }
 
 
 def _count(quantity: object) -> int:
     return int(quantity) if isinstance(quantity, str) and quantity.isascii() and quantity.isdigit() else 0
+
+
+def _size(quantity: object) -> str:
+    """Write a quantity of memory for a person; a cluster gives it in Ki."""
+    text = str(quantity)
+    return amount(_count(text[:-2]) * 1024) if text.endswith("Ki") else text
 
 
 def check(facts: dict[str, Any], where: str, options: Options, device: str) -> list[Finding]:

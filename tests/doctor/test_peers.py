@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.hosts import Host, missing, two_hosts
+from tests.support.projects import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.support.projects import Ended
 
@@ -165,3 +168,22 @@ def test_another_program_at_the_port_of_this_machine(hosts: tuple[Host, Host]) -
     assert done.code == 1
     assert "port 29500 of this machine is in use" in findings(done)["own-port"]["seen"]
     assert other.code == 0, "a doctor that listens is none, and what is no doctor gives no answer"
+
+
+def test_a_doctor_that_asks_listens_nowhere(hosts: tuple[Host, Host]) -> None:
+    hosts[1].drop()  # so that the examination takes its whole time
+    words = hosts[0].command(sys.executable, "-m", "runner", "doctor", "--peers", "node1")
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        words, cwd=hosts[0].folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    sockets = set()
+    while process.poll() is None:
+        # of a process in the namespace, the kernel shows the namespace's sockets; 0A is the state LISTEN
+        with suppress(OSError):
+            lines = Path(f"/proc/{process.pid}/net/tcp").read_text().splitlines()[1:]
+            sockets |= {line.split()[3] for line in lines}
+        time.sleep(0.02)
+    assert process.returncode == 1
+    assert "02" in sockets, "it was seen connecting"
+    assert "0A" not in sockets
