@@ -55,6 +55,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with the files that the documents tell one to write."""
     folder = tmp_path_factory.mktemp("the project's copy")
     shutil.copytree(ROOT / "experiments", folder / "experiments", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "docs" / "own-scripts", folder / "docs" / "own-scripts")
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / "results").mkdir()
     for path, text in SHOWN:
@@ -90,7 +91,17 @@ def words_of(line: str, program: str) -> list[str]:
 def test_the_documents_show_commands_and_files() -> None:
     assert len(COMMANDS) > 8
     hello = {f"experiments/hello/{name}" for name in ("train.py", "hello.yaml", "prepare.py")}
-    assert {path for path, _ in SHOWN} == hello
+    assert {path for path, _ in SHOWN} == hello | {"experiments/digits.yaml"}
+
+
+def test_the_lines_that_a_document_shows_of_a_script_stand_in_it_in_this_order() -> None:
+    text = TEXTS["docs/trainkit.md"]
+    shown = re.findall(r"`docs/own-scripts/([\w.]+)`[^`]*:\n\n```python\n(.*?)```", text, re.DOTALL)
+    assert {name for name, _ in shown} == {path.name for path in (ROOT / "docs" / "own-scripts").glob("*.py")}
+    for name, excerpt in shown:
+        lines = iter((ROOT / "docs" / "own-scripts" / name).read_text("utf-8").splitlines())
+        for line in excerpt.splitlines():
+            assert line in lines, f"{name}: {line}"  # the search goes on behind the last one found
 
 
 @pytest.mark.parametrize(("document", "command"), COMMANDS, ids=[command for _, command in COMMANDS])

@@ -23,6 +23,7 @@ SENT: deque[Tensor] = deque(maxlen=1024)
 """The tensors that were exchanged last. Gloo's threads drop theirs a moment after an exchange ends;
 were that the last reference, the thread would need Python's lock, which `destroy_process_group`
 holds while it waits for the thread: the process would never end (torch 2.3)."""
+_own_gpu = {"index": 0}
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,21 @@ class Place:
 
     @classmethod
     def from_environment(cls) -> "Place":
-        """Read what torchrun set; without it, the only process of a run."""
-        return cls(
-            rank=int(os.environ.get("RANK", "0")),
-            world_size=int(os.environ.get("WORLD_SIZE", "1")),
-            local_rank=int(os.environ.get("LOCAL_RANK", "0")),
-            local_world_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
-            node_rank=int(os.environ.get("GROUP_RANK", "0")),
-        )
+        """Read what torchrun set; without it, the only process of a run.
+
+        A process that a framework has started itself may know its local rank alone: then there is one node.
+        """
+        try:
+            return cls(
+                rank=int(os.environ.get("RANK") or os.environ.get("LOCAL_RANK", "0")),
+                world_size=int(os.environ.get("WORLD_SIZE", "1")),
+                local_rank=int(os.environ.get("LOCAL_RANK", "0")),
+                local_world_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+                node_rank=int(os.environ.get("GROUP_RANK", "0")),
+            )
+        except ValueError as error:
+            message = f"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and GROUP_RANK have to be whole numbers: {error}"
+            raise Refusal(message) from None
 
 
 def choose_device(name: str, place: Place) -> torch.device:
@@ -87,16 +95,35 @@ def barrier() -> None:
     """Wait for all ranks."""
     if not dist.is_initialized():
         return
-    if dist.get_backend() == "nccl":
-        dist.barrier(device_ids=[torch.cuda.current_device()])
-    else:
+    backends = _backends()
+    if "cpu" not in backends:
+        dist.barrier(device_ids=[_gpu()])
+    elif len(set(backends.values())) == 1:
         dist.barrier()
+    else:  # torch would choose one of several backends, and for NCCL guess the GPU
+        total(0)
 
 
 def device_of_messages() -> torch.device:
-    """Return where the tensors of a message have to lie: on the GPU for NCCL, in main memory for Gloo."""
-    on_gpu = dist.get_backend() == "nccl"
-    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+    """Return where the tensors of a message have to lie: in main memory, or on the GPU if NCCL alone carries them."""
+    on_gpu = "cpu" not in _backends()
+    return torch.device("cuda", _gpu()) if on_gpu else torch.device("cpu")
+
+
+def use_gpu(device: torch.device) -> None:
+    """Exchange messages of NCCL on this GPU if the script has chosen none: two ranks on one would wait for ever."""
+    _own_gpu["index"] = device.index or 0
+
+
+def _gpu() -> int:
+    """Return the GPU that the script has chosen by `torch.cuda.set_device`, or this process's own."""
+    return torch.cuda.current_device() or _own_gpu["index"]
+
+
+def _backends() -> dict[str, str]:
+    """Return what carries the messages of each type of device; a framework's group may have several."""
+    words = str(dist.get_backend_config()).split(",")
+    return {device: backend for device, _, backend in (word.partition(":") for word in words)}
 
 
 def total(*amounts: float | Tensor) -> list[float]:
@@ -139,7 +166,7 @@ def fingerprint(tensors: Sequence[Tensor]) -> str:
     """Return one SHA-256 over the bytes of all tensors, in their order."""
     digest = hashlib.sha256()
     for tensor in tensors:
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -1,27 +1,35 @@
 """What only a process of the run knows: itself, its device, its versions, its environment."""
 
+import hashlib
 import importlib
 import os
 import platform
 import resource
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from trainkit.sources import hash_sources, read_sources
+from trainkit.files import read_file
+from trainkit.sources import LARGEST_BYTES, hash_sources, read_sources
 
 ENVIRONMENT = ("NCCL_", "GLOO_", "OMP_", "CUDA_VISIBLE_DEVICES", "PYTORCH_", "TORCH_", "PET_")
 """Prefixes of the environment variables that are reported. An allow-list lets no secret out."""
 
 
-def of_process(device: torch.device, program: str) -> dict[str, Any]:
-    """Return the facts that `run_start` carries besides the program and its arguments."""
+def of_process(device: torch.device, program: str | None) -> dict[str, Any]:
+    """Return the facts that `run_start` carries besides the program and its arguments.
+
+    Args:
+        device: what the process trains on.
+        program: its name below `experiments`, for example `mnist.ddp`; None for one that is in no family.
+    """
     return {
         "host": socket.gethostname(),
-        "sources_sha256": sources_sha256(program),
+        **({"program_sha256": program_sha256()} if program is None else {"sources_sha256": sources_sha256(program)}),
         "pid": os.getpid(),
         "device": str(device),
         "device_name": device_name(device),
@@ -48,6 +56,19 @@ def machine() -> str | None:
 def sources_sha256(program: str) -> str:
     """Hash the code that this process runs, as the runner does: an image may hold another than a checkout."""
     return hash_sources(read_sources(project_root(), program))
+
+
+def program_sha256() -> str | None:
+    """Hash the file that was started; None if it was typed at a prompt, or is gone.
+
+    What else a program of no family consists of only the runner knows, which reads the imports: so a process reports
+    this and no `sources_sha256`.
+    """
+    try:
+        started = read_file(Path(sys.modules["__main__"].__file__ or "").resolve(), LARGEST_BYTES)
+    except (AttributeError, KeyError, OSError, ValueError):
+        return None
+    return hashlib.sha256(started).hexdigest()
 
 
 def project_root() -> Path:

@@ -12,6 +12,7 @@ from runner.core.text import one_line
 from runner.definitions.args import DEVICES, THREADS
 from runner.definitions.axes import identity
 from runner.definitions.choices import read_changes, read_layouts, read_only
+from runner.definitions.consistency import refused_layout
 
 if TYPE_CHECKING:
     from runner.definitions.definition import Experiment
@@ -101,7 +102,10 @@ def make_plan(
     chosen = read_only(experiment, only or [])
     changed = read_changes(experiment, changes or [], programs)
     cells, skipped = [], []
-    for point, skip in experiment.cells(device, read_layouts(experiment, layouts)):
+    others = read_layouts(experiment, layouts)
+    if wrong := refused_layout(experiment, others or ()):
+        raise RequestError(wrong)
+    for point, skip in experiment.cells(device, others):
         if any(identity(point[axis]) not in values for axis, values in chosen.items()):
             continue
         if skip is None:
@@ -141,11 +145,12 @@ def _cell(
     device: str,
     programs: dict[str, Program],
 ) -> Cell:
-    """Resolve a point of the matrix; what the definition declares is passed to a program that has an option for it."""
+    """Resolve a point of the matrix; what the definition declares is passed to a program that takes it."""
     program = programs[point.get("program", experiment.program)]
     axes = {axis: value for axis, value in point.items() if axis != "layout"}
     own = experiment.program_args.get(program.name, {})
     args = {**experiment.args, **own, **{axis: value for axis, value in axes.items() if axis != "program"}, **changed}
     declared = {"scaling": experiment.scaling, "device": device}
-    args |= {key: value for key, value in declared.items() if key in program.options}
+    options = program.options
+    args |= {key: value for key, value in declared.items() if key in options and not options[key].refuses(value)}
     return Cell(Layout.parse(point["layout"]), program, axes, args)

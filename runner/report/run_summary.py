@@ -184,9 +184,15 @@ def _load(record: Record) -> dict[str, float]:
 
 
 def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
-    """Name the programs as they were where they ran; a run that did not report them had those of the checkout."""
+    """Name the programs as they were where they ran; a run that did not report them had those of the checkout.
+
+    A script reports the hash of its own file alone: it stands beside that of the checkout, because an image may hold
+    another script.
+    """
     told = [fact for fact in facts if "sources_sha256" in fact]
-    return _values(told, "sources_sha256") or one_line(launch.code.get("sources_sha256"), _LONGEST_NAME)
+    started = _values([fact for fact in facts if fact.get("program_sha256")], "program_sha256")
+    of_checkout = one_line(launch.code.get("sources_sha256"), _LONGEST_NAME)
+    return _values(told, "sources_sha256") or " ".join(filter(None, (started, of_checkout)))
 
 
 def _image(record: Record) -> str:

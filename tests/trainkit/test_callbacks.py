@@ -1,0 +1,132 @@
+"""The callbacks of two frameworks: what they count where the frameworks divide, round or evaluate within an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.experiments.conftest import Ended, start
+
+Script = Callable[..., Ended]
+LIGHTNING = """
+    import time, torch, warnings
+    import pytorch_lightning as pl
+    from torch.utils.data import DataLoader, TensorDataset
+    from trainkit import running
+    from trainkit.lightning import EventLines
+    warnings.simplefilter("ignore")
+
+    class Model(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+        def training_step(self, batch, batch_idx):
+            return self.layer(batch["x"]).sum() * 0 + 3.0
+        def validation_step(self, batch, batch_idx):
+            time.sleep(0.2)
+            self.log("val/error", 0.5)
+            self.log("val_loss", 7.0)
+            self.log("val_accuracy", 0.75)
+            self.log("train_like", 1.0)
+        def test_step(self, batch, batch_idx):
+            self.log("test_acc", 0.25)
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    class Rows(torch.utils.data.Dataset):
+        def __len__(self):
+            return 22
+        def __getitem__(self, index):
+            return {"x": torch.ones(1)}
+
+    with running() as run:
+        trainer = pl.Trainer(max_epochs=2, accumulate_grad_batches=2, val_check_interval=0.5, logger=False,
+                             callbacks=[EventLines(run)], enable_checkpointing=False, enable_progress_bar=False,
+                             enable_model_summary=False, accelerator="cpu", devices=1)
+        model = Model()
+        trainer.fit(model, DataLoader(Rows(), 4), DataLoader(Rows(), 22))
+        trainer.test(model, DataLoader(Rows(), 11), verbose=False)
+"""
+HUGGING_FACE = """
+    import sys, time, torch
+    from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
+    from trainkit import running
+    from trainkit.huggingface import EventLines
+
+    class Model(PreTrainedModel):
+        config_class = PretrainedConfig
+        def __init__(self, config):
+            super().__init__(config)
+            self.layer = torch.nn.Linear(1, 1)
+        def forward(self, x=None, labels=None):
+            if not self.training:
+                time.sleep(0.2)
+            logits = self.layer(x)
+            return {"loss": logits.sum() * 0 + 3.0, "logits": logits}
+
+    rows = [{"x": torch.ones(1), "labels": 1} for _ in range(22)]
+    with running() as run:
+        arguments = TrainingArguments(
+            output_dir=sys.argv[1], num_train_epochs=2, per_device_train_batch_size=4, gradient_accumulation_steps=2,
+            per_device_eval_batch_size=22, eval_strategy="steps", eval_steps=2, logging_steps=1, save_strategy="no",
+            report_to="none", disable_tqdm=True, use_cpu=True, seed=5)
+        trainer = Trainer(Model(PretrainedConfig()), arguments, train_dataset=rows, eval_dataset=rows,
+                          compute_metrics=lambda _: {"right": 0.75, "f1": 0.5},
+                          callbacks=[EventLines(run, accuracy="eval_right")])
+        trainer.train()
+        assert not trainer.model._forward_pre_hooks
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    def script(text: str) -> Ended:
+        (tmp_path / "train.py").write_text(dedent(text))
+        ended = start([str(tmp_path / "train.py"), str(tmp_path)], None, {})
+        assert ended.code == 0, ended.stderr
+        return ended
+
+    return script
+
+
+def test_lightnings_loss_is_whole_its_steps_are_the_optimisers_and_validation_is_no_training(script: Script) -> None:
+    ended = script(LIGHTNING)
+    epochs = [event["metadata"] for event in ended.all("epoch_stop")]
+    assert [(one["epoch_num"], one["epochs"], one["samples"], one["steps"]) for one in epochs] == [
+        (1, 2, 22, 3),
+        (2, 2, 22, 3),
+    ]
+    assert [one["loss"] for one in epochs] == [3.0, 3.0]
+    for one in epochs:
+        assert one["seconds"] > 0.4
+        assert one["train_seconds"] < one["seconds"] - 0.35
+    *during, tested = ended.all("eval_accuracy")
+    assert len(during) == 4  # twice an epoch; the check before the training is none
+    assert {(event["value"], event["metadata"]["samples"], event["metadata"]["loss"]) for event in during} == {
+        (0.75, 22, 7.0)
+    }
+    assert during[0]["metadata"]["val_error"] == 0.5
+    assert "train_like" not in during[0]["metadata"]
+    assert (tested["value"], tested["metadata"]["samples"]) == (0.25, 22)
+    stats = ended.first("tracked_stats")["value"]
+    assert (stats["final_accuracy"], stats["best_accuracy"], stats["final_loss"]) == (0.25, 0.75, 3.0)
+
+
+def test_hugging_faces_trainer_is_counted_by_what_goes_through_the_model(script: Script) -> None:
+    ended = script(HUGGING_FACE)
+    epochs = [event["metadata"] for event in ended.all("epoch_stop")]
+    assert [(one["epoch_num"], one["epochs"], one["samples"], one["steps"]) for one in epochs] == [
+        (1, 2, 22, 3),
+        (2, 2, 22, 3),
+    ]
+    assert [one["loss"] for one in epochs] == [3.0, 3.0]
+    assert epochs[0]["train_seconds"] < epochs[0]["seconds"] - 0.15
+    tests = ended.all("eval_accuracy")
+    assert [(event["value"], event["metadata"]["epoch_num"]) for event in tests] == [(0.75, 1), (0.75, 2), (0.75, 2)]
+    assert {(event["metadata"]["f1"], event["metadata"]["samples"]) for event in tests} == {(0.5, 22)}
+    assert [event["value"] for event in ended.all("seed")] == [5]
+    assert ended.first("global_batch_size")["value"] == 8
+    assert ended.first("tracked_stats")["value"]["final_f1"] == 0.5

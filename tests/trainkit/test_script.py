@@ -1,0 +1,295 @@
+"""Event lines in a script of one's own: what it has to do for them, what stays as it was, and what misuse comes to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.experiments.conftest import Ended, start
+from tests.support.projects import ROOT
+
+Script = Callable[..., Ended]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    """Run a script in a folder of its own, in so many processes, or as plain Python does."""
+
+    def script(text: str, processes: int | None = None, *words: str, **env: str) -> Ended:
+        path = tmp_path / "train.py"
+        path.write_text(dedent(text))
+        return start([str(path), *words], processes, env)
+
+    return script
+
+
+def good(ended: Ended) -> Ended:
+    assert ended.code == 0, ended.stderr
+    for rank in {event["metadata"]["rank"] for event in ended.events}:
+        own = [event for event in ended.events if event["metadata"]["rank"] == rank]
+        assert [event["metadata"]["seq"] for event in own] == list(range(len(own)))
+        assert (own[0]["key"], own[-1]["key"]) == ("run_start", "run_stop")
+        assert own[-1]["metadata"]["status"] == "success"
+    return ended
+
+
+THREE_LINES = """
+    from trainkit import running
+    with running() as run:
+        run.report(train_seconds=1.5, final_accuracy=0.5)
+"""
+LOOP = """
+    for number in (1, 2):
+        with run.epoch(number) as epoch:
+            for _ in range(3):
+                epoch.add(8 + run.rank, float(number))
+        with run.evaluation() as evaluation:
+            evaluation.add(10, correct=9 - run.rank)
+"""
+
+
+def with_group(before: str, within: str, after: str) -> str:
+    body = dedent(LOOP).strip().replace("\n", "\n    ")
+    return "\n".join(
+        [
+            "import torch.distributed as dist",
+            "from trainkit import running",
+            before,
+            "with running() as run:",
+            f"    {within}",
+            f"    {body}",
+            after,
+            "print('a group is left:', dist.is_initialized())",
+        ]
+    )
+
+
+MAKE = "dist.init_process_group('gloo')"
+GROUPS = {
+    "joined by the run": ("", "run.join()", "", False),
+    "made before by the script": (MAKE, "run.join()", "", True),
+    "made within by a framework": ("", "dist.init_process_group()", "", True),
+    "made and destroyed by the script": (MAKE, "run.join()", "dist.destroy_process_group()", False),
+}
+
+
+def test_three_lines_do_without_torchrun(script: Script) -> None:
+    ended = good(script(THREE_LINES, None, "--lr", "0.1"))
+    begun = ended.first("run_start")["metadata"]
+    assert (begun["program"], begun["args"]) == ("train.py", {"argv": ["--lr", "0.1"]})
+    assert (begun["world_size"], begun["device"], begun["backend"]) == (1, "cpu", None)
+    stats = ended.first("tracked_stats")["value"]
+    assert (stats["train_seconds"], stats["final_accuracy"]) == (1.5, 0.5)
+    assert stats["peak_bytes"] > 10_000_000
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_all_ranks_are_counted_whoever_makes_the_group_and_only_an_own_group_is_left(script: Script, kind: str) -> None:
+    before, within, after, stays = GROUPS[kind]
+    ended = good(script(with_group(before, within, after), 2))
+    epochs = [event["metadata"] for event in ended.all("epoch_stop") if event["metadata"]["rank"] == 0]
+    assert [(one["samples"], one["trained_samples"], one["global_batch_size"]) for one in epochs] == [(24, 51, 17)] * 2
+    assert [one["loss"] for one in epochs] == [1.0, 2.0]
+    (first, second) = ended.all("eval_accuracy")
+    assert (first["value"], first["metadata"]["correct"], first["metadata"]["samples"]) == (0.85, 17, 20)
+    assert second["metadata"]["epoch_num"] == 2
+    stats = ended.first("tracked_stats")["value"]
+    assert stats["samples_per_second"] == pytest.approx(2 * 51 / stats["train_seconds"])
+    assert ended.stdout.count(f"a group is left: {stays}".encode()) == 2
+    assert ended.stderr == ""
+
+
+def test_processes_without_a_group_are_not_added_up_and_a_line_says_so(script: Script) -> None:
+    ended = good(script(with_group("", "", ""), 2))
+    for event in ended.all("epoch_stop"):
+        assert event["metadata"]["samples"] == 24 + 3 * event["metadata"]["rank"]
+        assert "trained_samples" not in event["metadata"]
+    said = "trainkit: 2 processes and no process group: what the ranks count cannot be added up\n"
+    assert ended.stderr == said
+
+
+def test_nothing_of_the_scripts_numerics_is_changed_unless_it_is_asked_for(script: Script) -> None:
+    text = """
+        import sys, torch
+        from trainkit import running
+        def settings():
+            cudnn = torch.backends.cudnn
+            return (torch.get_num_threads(), cudnn.benchmark, cudnn.deterministic,
+                    torch.are_deterministic_algorithms_enabled(), torch.get_rng_state().sum().item())
+        torch.set_num_threads(3)
+        torch.backends.cudnn.benchmark = True
+        before = settings()
+        with running(repeatable="ask" in sys.argv) as run:
+            print("same:", settings() == before, settings()[3])
+    """
+    assert b"same: True False" in good(script(text)).stdout
+    assert b"same: False True" in good(script(text, None, "ask")).stdout
+
+
+def test_arguments_may_be_of_any_kind_and_never_crowd_out_the_other_facts(script: Script) -> None:
+    for args, expected in (
+        ("argparse.Namespace(lr=0.1, device='cuda:7', threads=9)", {"lr": 0.1, "device": "cuda:7", "threads": 9}),
+        ("{'lr': float('nan'), 'path': pathlib.Path('a')}", {"lr": "nan", "path": "a"}),
+        ("Settings()", {"lr": 1, "names": ["a", "b"]}),
+    ):
+        text = f"""
+            import argparse, dataclasses, pathlib
+            from trainkit import running
+            @dataclasses.dataclass
+            class Settings:
+                lr: int = 1
+                names: tuple = ("a", "b")
+            with running("mine", {args}) as run:
+                pass
+        """
+        begun = good(script(text)).first("run_start")["metadata"]
+        assert (begun["program"], begun["args"], begun["device"]) == ("mine", expected, "cpu")
+    text = """
+        from trainkit import running
+        with running(args={f"name{number}": "x" * 5000 for number in range(300)}) as run:
+            pass
+    """
+    begun = good(script(text)).first("run_start")["metadata"]
+    assert begun["args"]["left_out"] > 200
+    assert len(begun["program_sha256"]) == 64
+    assert begun["torch"]
+
+
+ENDS = {
+    "raise ValueError('no')": (1, "aborted"),
+    "sys.exit(3)": (3, "aborted"),
+    "sys.exit()": (0, "success"),
+    "sys.exit(0)": (0, "success"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_however_the_block_ends_the_last_event_says_so(script: Script, end: str) -> None:
+    text = f"import sys\nfrom trainkit import running\nwith running() as run:\n    {end}\n"
+    ended = script(text)
+    assert (ended.code, ended.events[-1]["key"]) == (ENDS[end][0], "run_stop")
+    assert ended.events[-1]["metadata"]["status"] == ENDS[end][1]
+    assert [event["key"] for event in ended.events].count("tracked_stats") == (ENDS[end][1] == "success")
+
+
+MISUSES = {
+    "with run.epoch(1):\n        with run.epoch(2): pass": "RuntimeError: epoch 2 begins within epoch 1",
+    "with run.epoch(2): pass\n    with run.epoch(2): pass": "ValueError: epoch 2 comes after epoch 2",
+    "with run.epoch(1.5): pass": "TypeError: the number of an epoch has to be a whole number, not float",
+    "with run.epoch(1) as epoch: epoch.add(2.0)": "TypeError: the number of samples has to be a whole number",
+    "with run.epoch(1) as epoch: epoch.add(4, torch.ones(3))": "ValueError: the loss has to be one number, or one for",
+    "with run.epoch(1) as epoch: epoch.add(4, 'low')": "TypeError: the loss has to be a number, not str",
+    "run.evaluated(accuracy=97.2)": "ValueError: accuracy has to be a share from 0 to 1, not 97.2",
+    "run.evaluated(correct=11, samples=10)": "ValueError: 11 of 10 samples cannot be right",
+    "run.report(final_f1=np.ones(2))": "ValueError: final_f1 has to be one number; it has the shape (2,)",
+    "run.report(train_seconds=-1)": "ValueError: train_seconds has to be 0 or more",
+    "run.report(**{'val/acc': 1})": "ValueError: 'val/acc' names no figure",
+    "running().__enter__()": "RuntimeError: running() was opened before in this process",
+}
+
+
+@pytest.mark.parametrize("misuse", MISUSES)
+def test_misuse_is_an_error_that_names_what_is_wrong(script: Script, misuse: str) -> None:
+    text = f"import numpy as np, torch\nfrom trainkit import running\nwith running() as run:\n    {misuse}\n"
+    ended = script(text)
+    assert ended.code == 1
+    assert ended.stderr.strip().splitlines()[-1].startswith(MISUSES[misuse])
+    assert ended.events[-1]["metadata"]["status"] == "aborted"
+    assert MISUSES[misuse].partition(":")[0] in ended.events[-1]["metadata"]["error"]
+
+
+def test_what_comes_behind_the_block_is_an_error_and_no_event(script: Script) -> None:
+    ended = script(f"{dedent(THREE_LINES)}run.report(final_loss=1)")
+    assert (ended.code, ended.events[-1]["key"]) == (1, "run_stop")
+    assert "the run has ended" in ended.stderr
+
+
+def test_a_run_that_reports_nothing_and_one_whose_loss_is_nan_say_so(script: Script) -> None:
+    ended = good(script("from trainkit import running\nwith running() as run:\n    pass\n", 2))
+    assert ended.stderr.count("trainkit: no epoch, no evaluation and no figure was reported") == 1
+    text = """
+        import torch
+        from trainkit import running
+        with running() as run:
+            with run.epoch(1) as epoch:
+                epoch.add(4, torch.tensor(float("nan")))
+            run.report(final_f1=float("inf"))
+    """
+    ended = good(script(text))
+    assert ended.stderr == "trainkit: the loss of epoch 1 is nan\ntrainkit: final_f1 is inf and is left out\n"
+    assert ended.first("epoch_stop")["metadata"]["loss_hex"] == "nan"
+    assert ended.first("epoch_stop")["metadata"]["loss"] is None
+    assert "final_f1" not in ended.first("tracked_stats")["value"]
+
+
+def test_an_evaluation_within_an_epoch_and_what_is_left_out_are_not_training(script: Script) -> None:
+    text = """
+        import time
+        from trainkit import running
+        def slow():
+            for number in range(2):
+                time.sleep(0.1)
+                yield number
+        with running() as run, run.epoch(1) as epoch:
+            for _ in epoch.timed(slow()):
+                epoch.add(1, 1.0)
+            with run.evaluation(1) as evaluation:
+                time.sleep(0.3)
+                evaluation.add(4, correct=3, loss=0.5)
+                evaluation.metrics["f1"] = 0.25
+            time.sleep(0.3)
+            epoch.leave_out(0.3)
+    """
+    ended = good(script(text))
+    done = ended.first("epoch_stop")["metadata"]
+    assert done["seconds"] >= 0.8
+    assert done["train_seconds"] == pytest.approx(done["seconds"] - 0.6, abs=0.05)
+    stats = ended.first("tracked_stats")["value"]
+    assert 0.2 <= stats["input_seconds"] <= stats["train_seconds"] + 0.01
+    assert (stats["final_accuracy"], stats["final_eval_loss"], stats["final_f1"]) == (0.75, 0.5, 0.25)
+    assert ended.first("eval_accuracy")["metadata"]["f1"] == 0.25
+
+
+def test_parameters_that_differ_between_ranks_end_the_run(script: Script) -> None:
+    text = """
+        import sys, torch
+        from trainkit import running
+        with running() as run:
+            run.join()
+            torch.manual_seed(run.rank if "differ" in sys.argv else 0)
+            model = torch.nn.Linear(3, 1).to(torch.bfloat16)
+            run.require_equal_parameters(model)
+    """
+    same = good(script(text, 2))
+    assert len({event["value"] for event in same.all("parameters")}) == 1
+    ended = script(text, 2, "differ")
+    assert ended.code == 1
+    assert "RuntimeError: the parameters of rank 1 are not those of rank 0" in ended.stderr
+
+
+def test_a_place_that_no_launcher_sets_so_is_one_line(script: Script) -> None:
+    ended = script(THREE_LINES, None, RANK="first")
+    assert (ended.code, ended.events) == (2, [])
+    assert ended.stderr.startswith("error: RANK, WORLD_SIZE,")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_the_package_is_imported_without_torch_and_without_any_framework() -> None:
+    look = (
+        "import sys, trainkit, trainkit.files, trainkit.sources;"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} &"
+        " {'torch', 'transformers', 'accelerate', 'pytorch_lightning', 'runner'}));"
+        "from trainkit import running; print('torch' in sys.modules, 'transformers' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.splitlines() == ["[]", "True False"]
+    with pytest.raises(ImportError, match="cannot import name 'walking'"):
+        exec("from trainkit import walking")  # noqa: S102

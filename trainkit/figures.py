@@ -1,0 +1,129 @@
+"""Numbers as training loops have them: Python's, NumPy's, and tensors on any device."""
+
+import math
+import operator
+import re
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainkit.errors import one_line
+
+_NAME = re.compile(r"[A-Za-z]\w{0,99}")
+
+
+def scalar(name: str, value: Any) -> float:
+    """Return one number; a tensor on a GPU is waited for and copied.
+
+    Args:
+        name: what it is, for the error.
+        value: a number, or an array or tensor with one element, of any shape and device.
+
+    Raises:
+        ValueError: it has another number of elements, or is beyond a float.
+        TypeError: it is no number.
+    """
+    shape = getattr(value, "shape", None)
+    if shape is not None and hasattr(value, "item"):
+        if math.prod(shape) != 1:
+            message = f"{name} has to be one number; it has the shape {tuple(shape)}"
+            raise ValueError(message)
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, Real):
+        message = f"{name} has to be a number, not {type(value).__name__}"
+        raise TypeError(message)
+    try:
+        return float(value)
+    except OverflowError:
+        message = f"{name} is beyond what a float holds"
+        raise ValueError(message) from None
+
+
+def whole(name: str, value: Any) -> int:
+    """Return a whole number: Python's, NumPy's, or a tensor with one element; TypeError if it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        message = f"{name} has to be a whole number, not {type(value).__name__}"
+        raise TypeError(message) from None
+
+
+def count(name: str, value: Any) -> int:
+    """Return a whole number of 0 or more.
+
+    Raises:
+        ValueError: it is negative.
+        TypeError: it is no whole number.
+    """
+    number = whole(name, value)
+    if isinstance(value, bool) or number < 0:
+        message = f"{name} has to be a whole number of 0 or more, not {value!r}"
+        raise ValueError(message)
+    return number
+
+
+def loss_sum(loss: Any, samples: int) -> Tensor | float:
+    """Return the sum of a batch's losses, in float64; a tensor stays on its device, so that no step waits for it.
+
+    Args:
+        loss: the mean over the samples, as one number; or the loss of each, [samples].
+        samples: of the batch.
+
+    Raises:
+        ValueError: it has another shape.
+        TypeError: it is no number.
+    """
+    if not isinstance(loss, Tensor):
+        return scalar("the loss", loss) * samples
+    values = loss.detach().to(torch.float64)
+    if values.numel() == 1:
+        return values.reshape(()) * samples
+    if values.shape != (samples,):
+        message = (
+            f"the loss has to be one number, or one for each of {samples} samples; its shape is {tuple(loss.shape)}"
+        )
+        raise ValueError(message)
+    return values.sum()
+
+
+def number_right(correct: Any) -> Tensor | int:
+    """Return how many of a batch are right; a tensor stays on its device.
+
+    Args:
+        correct: their number, or for each sample whether it is, as an array or tensor of any shape.
+    """
+    if isinstance(correct, Tensor):
+        return correct.detach().sum()
+    if getattr(correct, "shape", ()) != ():
+        correct = correct.sum()
+    return count("the number of correct samples", correct)
+
+
+def figure(name: str, value: Any) -> float:
+    """Return a measured figure, if its name allows its value; NaN and infinity are values too.
+
+    Raises:
+        ValueError: an accuracy that is no share from 0 to 1, or seconds, bytes or a rate below 0; a name that is none.
+        TypeError: what is no number.
+    """
+    if not _NAME.fullmatch(name):
+        message = f"{one_line(name)!r} names no figure: a letter, then letters, digits and underscores, 100 at most"
+        raise ValueError(message)
+    measured = scalar(name, value)
+    if name.endswith("accuracy") and (measured < 0 or measured > 1):
+        message = f"{name} has to be a share from 0 to 1, not {measured:g}: divide percent by 100"
+        raise ValueError(message)
+    if name.endswith(("seconds", "bytes", "per_second")) and measured < 0:
+        message = f"{name} has to be 0 or more, not {measured:g}"
+        raise ValueError(message)
+    return measured
+
+
+def share_of(correct: int, samples: int) -> float:
+    """Return the share of samples that are right, 0 to 1; ValueError if more are right than there are."""
+    if correct > samples:
+        message = f"{correct} of {samples} samples cannot be right"
+        raise ValueError(message)
+    return correct / samples

@@ -1,0 +1,351 @@
+"""A run of any training script: three lines put event lines into it, and nothing else of it changes.
+
+::
+
+    from trainkit import running
+
+    with running() as run:
+        for number in range(1, 4):
+            with run.epoch(number) as epoch:
+                for images, labels in epoch.timed(loader):
+                    ...
+                    epoch.add(len(images), loss)
+            with run.evaluation(number) as evaluation:
+                for images, labels in test_loader:
+                    evaluation.add(len(images), correct=model(images).argmax(1) == labels)
+
+Threads, determinism, memory and devices stay as the script has them, and so does its process group, whoever makes it
+and when: the script, `run.join()`, or a framework. docs/trainkit.md says what each line adds to the record.
+"""
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from trainkit import distributed
+from trainkit import process_facts as facts
+from trainkit.clocks import Epoch, Evaluation
+from trainkit.distributed import Place
+from trainkit.errors import REFUSED, Refusal, one_line
+from trainkit.figures import count, figure, scalar, share_of, whole
+from trainkit.parent import end_with_launcher
+from trainkit.run import make_repeatable
+from trainkit.script_facts import choose_device, name_of_program, plain_args
+from trainkit.session import Session, opened
+
+COUNTS = ("global_batch_size", "train_samples", "eval_samples")
+"""What `ScriptRun.report` takes as a fact of the work, and not as a figure that was measured."""
+_IN_ONE_LINE = 30
+_process = {"of the run": 0}
+
+
+class ScriptRun(Session):
+    """The run of a script, in this process: clocks of epochs and evaluations, and the figures of the whole run.
+
+    All ranks open each epoch and each evaluation, because they wait for each other at both ends and their counts are
+    added up. `report` and `evaluated` wait for nobody: one rank may call them alone, and rank 0's values count.
+    """
+
+    def __init__(self, program: str | None, device: str | torch.device | None) -> None:
+        place = Place.from_environment()
+        name, is_of_a_family = name_of_program()
+        backend = dist.get_backend() if dist.is_initialized() else None
+        super().__init__(
+            program or name, place, choose_device(device, place), 1, backend, is_of_a_family=is_of_a_family
+        )
+        distributed.use_gpu(self.device)
+        self._epoch: Epoch | None = None
+        self._last_epoch = -1
+        self._facts: dict[str, Any] = {}
+        self._seconds = {"train_seconds": 0.0, "eval_seconds": 0.0, "input_seconds": 0.0}
+        self._trained = 0
+        self._accuracies: list[tuple[float, int]] = []
+        self._finals: dict[str, float] = {}
+        self._figures: dict[str, float] = {}
+        self._said: set[str] = set()
+        self._ended = False
+
+    def report(self, **values: Any) -> None:
+        """Report what the script knows of the whole run; of a name that comes twice, the last value counts.
+
+        `global_batch_size` (samples of one step of all ranks), `train_samples`, `eval_samples` (of the sets) and `seed`
+        are whole numbers, `dataset` and `data_sha256` words. Any other name is a figure in SI units and says its unit:
+        `train_seconds`, `..._bytes`, `..._per_second`, an accuracy as a share from 0 to 1. Of seconds and bytes the
+        largest of all ranks counts, of other figures that of rank 0. On a rank that gives a figure it stands in place
+        of the measured one.
+
+        Raises:
+            ValueError: a value that no such figure can have, or an array with several elements.
+            TypeError: what is no number.
+        """
+        self._require_open()
+        words = {name: str(values.pop(name)) for name in ("dataset", "data_sha256") if name in values}
+        known = {name: count(name, values.pop(name)) for name in COUNTS if name in values}
+        if "seed" in values:
+            known["seed"] = whole("seed", values.pop("seed"))
+        for name, value in values.items():
+            measured = figure(name, value)
+            if math.isfinite(measured):
+                self._figures[name] = measured
+            else:
+                self._say(f"{name} is {measured} and is left out")
+        self._report_facts(known)
+        if words and self.first:
+            self.log.point("dataset", words.pop("dataset", None), **words)
+
+    @contextmanager
+    def epoch(self, number: int, *, epochs: int | None = None) -> Iterator[Epoch]:
+        """Run the clock of `train_seconds` around a block that trains an epoch; all ranks open it.
+
+        What is evaluated within it, by `evaluation`, is left out of its seconds.
+
+        Args:
+            number: of the epoch, 0 or more; the numbers of a run rise.
+            epochs: how many there will be, for the time that is left.
+
+        Raises:
+            ValueError: the number is not above that of the epoch before.
+            RuntimeError: an epoch is open.
+        """
+        self._require_open()
+        self._begin_epoch(count("the number of an epoch", number))
+        with self.phase("epoch", epoch_num=number, **({} if epochs is None else {"epochs": epochs})) as phase:
+            self._epoch = epoch = Epoch(number, phase.stop_clock, self._progress(number))
+            try:
+                yield epoch
+            finally:
+                self._epoch = None
+            epoch.train_seconds = max(0.0, phase.stop_clock() - epoch.left_out_seconds)
+            done = {"train_seconds": epoch.train_seconds, "samples": epoch.samples, "steps": epoch.steps}
+            phase.metadata |= {**done, **self._add_up(epoch), **(epoch.more if self.first else {})}
+        self._seconds["train_seconds"] += epoch.train_seconds
+        self._seconds["input_seconds"] += epoch.input_seconds
+        self._trained += epoch.all_samples
+        if epoch.loss is not None:
+            self._finals["final_loss"] = epoch.loss
+
+    @contextmanager
+    def evaluation(self, number: int | None = None) -> Iterator[Evaluation]:
+        """Run the clock of `eval_seconds` around a block that evaluates the model; all ranks open it.
+
+        Each rank counts its own samples: a sampler that repeats some to fill a batch makes them count twice. The
+        model's mode (`eval()`, `no_grad()`) is the script's business.
+
+        Args:
+            number: of the epoch before; if it is not given, the last one.
+        """
+        self._require_open()
+        with self.phase("eval", **self._of_epoch(number)) as phase:
+            evaluation = Evaluation()
+            yield evaluation
+            seconds = phase.stop_clock()
+            phase.metadata["samples"] = evaluation.samples
+            knows = evaluation.correct is not None
+            parts = (evaluation.samples, evaluation.correct or 0, knows, evaluation.loss_sum, evaluation.loss_samples)
+            samples, correct, knowing, loss_sum, loss_samples = distributed.total(*parts)
+        if self._epoch:
+            self._epoch.leave_out(seconds)
+        evaluation.samples = int(samples)
+        if loss_samples:
+            evaluation.loss = loss_sum / loss_samples
+        if knowing and samples and evaluation.accuracy is None:
+            evaluation.accuracy = share_of(int(correct), evaluation.samples)
+        self.evaluated(
+            number,
+            accuracy=evaluation.accuracy,
+            correct=int(correct) if knowing else None,
+            samples=evaluation.samples or None,
+            loss=evaluation.loss,
+            seconds=seconds,
+            **evaluation.metrics,
+        )
+
+    def evaluated(
+        self,
+        number: int | None = None,
+        *,
+        accuracy: Any = None,
+        correct: Any = None,
+        samples: Any = None,
+        loss: Any = None,
+        seconds: float = 0.0,
+        **metrics: Any,
+    ) -> None:
+        """Report an evaluation that was made elsewhere, of all ranks together; it waits for nobody.
+
+        Args:
+            number: of the epoch before; if it is not given, the last one.
+            accuracy: a share from 0 to 1; without it, `correct` of `samples`.
+            correct: how many samples are right.
+            samples: how many there were.
+            loss: the mean over them.
+            seconds: that it took, of this rank.
+            metrics: further ones, each one number: `f1=0.9`, `perplexity=12.3`. The last of each is a figure of the
+                run too, `final_f1`.
+
+        Raises:
+            ValueError: an accuracy beyond 0 to 1, more samples right than there were, or several elements.
+            TypeError: what is no number.
+        """
+        self._require_open()
+        found: dict[str, Any] = {name: scalar(name, value) for name, value in metrics.items()}
+        if samples is not None:
+            found["samples"] = count("the number of samples", samples)
+        if correct is not None:
+            found["correct"] = count("the number of correct samples", correct)
+        share = None if accuracy is None else figure("accuracy", accuracy)
+        if share is None and "correct" in found and found.get("samples"):
+            share = share_of(found["correct"], found["samples"])
+        if loss is not None:
+            mean = scalar("the loss", loss)
+            found |= {"loss": mean, "loss_hex": mean.hex()}
+            self._finals["final_eval_loss"] = mean
+        of_epoch = self._of_epoch(number)
+        self._seconds["eval_seconds"] += figure("seconds", seconds)
+        self._finals |= {f"final_{name}": found[name] for name in metrics}
+        if share is not None and math.isfinite(share):
+            self._accuracies.append((share, of_epoch.get("epoch_num", len(self._accuracies) + 1)))
+        if found.get("samples"):
+            self._report_facts({"eval_samples": found["samples"]} if "eval_samples" not in self._facts else {})
+        if self.first:
+            self.log.point("eval_accuracy", share, **of_epoch, **found)
+
+    def require_equal_parameters(self, model: nn.Module) -> str:
+        """Report the SHA-256 of the model's parameters and return it; raise RuntimeError if the ranks' differ.
+
+        All ranks call it. A model whose ranks hold parts of it (FSDP, tensor parallelism) has other ones on each.
+        """
+        self._require_open()
+        sha256 = super().require_equal_parameters(model)
+        self.log.point("parameters", sha256, equal_on_all_ranks=True)
+        return sha256
+
+    def finish(self) -> None:
+        """Report the totals of the run: on every rank, because of some the largest counts."""
+        stats = {name: seconds for name, seconds in self._seconds.items() if seconds > 0}
+        if self._trained and "train_seconds" in stats:
+            stats["samples_per_second"] = self._trained / stats["train_seconds"]
+        if self._accuracies:
+            best, of_epoch = max(self._accuracies, key=lambda one: one[0])
+            stats |= {"final_accuracy": self._accuracies[-1][0], "best_accuracy": best, "best_epoch": of_epoch}
+        stats |= {**self._finals, **self._figures}
+        if not stats:
+            self._say("no epoch, no evaluation and no figure was reported: the record has the total time only")
+        stats |= facts.peak_memory(self.device)
+        named = list(stats.items())
+        for begin in range(0, len(named), _IN_ONE_LINE):
+            self.log.point("tracked_stats", dict(named[begin : begin + _IN_ONE_LINE]))
+
+    def report_stop(self, status: str, error: BaseException | None = None) -> None:
+        """Print `run_stop`, the last event of this process."""
+        self._ended = True
+        super().report_stop(status, error)
+
+    def _require_open(self) -> None:
+        if self._ended:
+            message = "the run has ended: nothing can be reported behind the block of running()"
+            raise RuntimeError(message)
+
+    def _begin_epoch(self, number: int) -> None:
+        if self._epoch:
+            message = f"epoch {number} begins within epoch {self._epoch.number}, which has not ended"
+            raise RuntimeError(message)
+        if number <= self._last_epoch:
+            message = f"epoch {number} comes after epoch {self._last_epoch}: the numbers have to rise"
+            raise ValueError(message)
+        self._last_epoch = number
+
+    def _of_epoch(self, number: int | None) -> dict[str, int]:
+        known = self._last_epoch if number is None else count("the number of an epoch", number)
+        return {"epoch_num": known} if known >= 0 else {}
+
+    def _add_up(self, epoch: Epoch) -> dict[str, Any]:
+        """Add the ranks' counts up, and return what rank 0 reports of all of them."""
+        parts = (epoch.samples, epoch.largest, epoch.loss_sum, epoch.loss_samples)
+        samples, batch, loss_sum, loss_samples = distributed.total(*parts)
+        alone = self.world_size > 1 and not dist.is_initialized()
+        if alone:
+            self._say(f"{self.world_size} processes and no process group: what the ranks count cannot be added up")
+        epoch.all_samples = 0 if alone else int(samples)
+        epoch.loss = loss_sum / loss_samples if loss_samples else None
+        if epoch.loss is not None and math.isnan(epoch.loss):
+            self._say(f"the loss of epoch {epoch.number} is nan")
+        counted = {} if alone else {"train_samples": int(samples), "global_batch_size": int(batch)}
+        self._report_facts({name: value for name, value in counted.items() if value and name not in self._facts})
+        if not self.first:
+            return {}
+        told: dict[str, Any] = {} if alone else {"trained_samples": int(samples), "global_batch_size": int(batch)}
+        return told if epoch.loss is None else {**told, "loss": epoch.loss, "loss_hex": epoch.loss.hex()}
+
+    def _report_facts(self, known: dict[str, int]) -> None:
+        self._facts |= known
+        for name, value in known.items() if self.first else ():
+            self.log.point(name, value)
+
+    def _progress(self, number: int) -> Callable[[int], None]:
+        """Return what reports, once a second, how many samples the ranks have trained on, as rank 0 estimates."""
+        due = time.monotonic() + 1
+
+        def on_progress(samples: int) -> None:
+            nonlocal due
+            if self.first and time.monotonic() >= due:
+                due = time.monotonic() + 1
+                total = {name: self._facts[name] for name in ("train_samples",) if name in self._facts}
+                self.log.point("progress", samples * self.world_size, epoch_num=number, **total)
+
+        return on_progress
+
+    def _say(self, text: str) -> None:
+        """Say something once on stderr, for all ranks."""
+        if self.first and text not in self._said:
+            self._said.add(text)
+            sys.stderr.write(f"trainkit: {one_line(text)}\n")
+
+
+@contextmanager
+def running(
+    program: str | None = None,
+    args: object = None,
+    *,
+    device: str | torch.device | None = None,
+    repeatable: bool = False,
+) -> Iterator[ScriptRun]:
+    """Open the run of a script: `run_start` before the block; whatever happens in it, `run_stop` behind it.
+
+    The process's place is that which torchrun's variables give (`accelerate launch`, `deepspeed` and Lightning set them
+    too); without them it is the only process.
+
+    Args:
+        program: its name; that of the script, as it was started.
+        args: its arguments, for the record: a Namespace, a mapping, or a dataclass; the words of the command line.
+        device: what the script trains on; the GPU of this process's local rank if torch sees one, else the CPU. Nothing
+            is moved there: `run.device` says which it is.
+        repeatable: whether torch is set up so that one seed gives one result, as in the kit's own experiments
+            (`trainkit.run.make_repeatable`). It costs speed. By default nothing is changed.
+
+    Raises:
+        RuntimeError: it was opened before in this process.
+        SystemExit: with code 2 and one line on stderr, for an environment that no launcher sets so.
+    """
+    if _process["of the run"] == os.getpid():
+        message = "running() was opened before in this process: a process is one run"
+        raise RuntimeError(message)
+    _process["of the run"] = os.getpid()
+    end_with_launcher()
+    try:
+        run = ScriptRun(program, device)
+    except Refusal as refusal:
+        sys.stderr.write(f"error: {refusal.line}\n")
+        raise SystemExit(REFUSED) from None
+    if repeatable:
+        make_repeatable(run.device, torch.get_num_threads())
+    with opened(run, plain_args(args)):
+        yield run

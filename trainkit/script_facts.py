@@ -1,0 +1,92 @@
+"""What can be seen of a script from within: its name, its arguments, its device."""
+
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainkit.distributed import Place
+
+LONGEST_TEXT = 200
+MOST_VALUES = 100
+"""Of a list; the others are left out."""
+LARGEST_ARGS = 1_500
+"""Bytes of the arguments in `run_start`, whose line has at most 4,096 for all it holds."""
+_FAMILIES = "experiments."
+
+
+def name_of_program() -> tuple[str, bool]:
+    """Return the script's name as it was started, and whether it is one of a family of experiments.
+
+    `python train.py` and torchrun give a path, from the current folder if it is below that; `-m` a module.
+    """
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        name = str(spec.name).removesuffix(".__main__")
+        return name.removeprefix(_FAMILIES), name.startswith(_FAMILIES) and name.count(".") > 1
+    file = getattr(main, "__file__", None) or sys.argv[0]
+    if not file or file.startswith("-"):
+        return "python", False
+    path = Path(file).resolve()
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name, False
+
+
+def choose_device(device: str | torch.device | None, place: Place) -> torch.device:
+    """Return the device that is named, or this process's GPU by its local rank, or the CPU if torch sees none.
+
+    Several processes share the GPUs if there are fewer than processes, and a launcher may show each of them only its
+    own.
+    """
+    if device is not None and torch.device(device).index is not None:
+        return torch.device(device)
+    kind = torch.device(device).type if device is not None else "cuda" if torch.cuda.is_available() else "cpu"
+    seen = torch.cuda.device_count() if kind == "cuda" else 0
+    return torch.device("cuda", place.local_rank % seen) if seen else torch.device(kind)
+
+
+def plain_args(args: object) -> dict[str, Any]:
+    """Return a script's arguments as JSON has them: long texts are cut, and so are too many of them.
+
+    Args:
+        args: a Namespace or any object with attributes, a mapping, or a dataclass; None for the command line.
+    """
+    if args is None:
+        named: dict[str, Any] = {"argv": sys.argv[1:]}
+    elif isinstance(args, Mapping):
+        named = {str(name): value for name, value in args.items()}
+    elif dataclasses.is_dataclass(args) and not isinstance(args, type):
+        named = {field.name: getattr(args, field.name, None) for field in dataclasses.fields(args)}
+    elif hasattr(args, "__dict__"):
+        named = {name: value for name, value in vars(args).items() if not name.startswith("_")}
+    else:
+        message = f"args has to be a Namespace, a mapping or a dataclass, not {type(args).__name__}"
+        raise TypeError(message)
+    kept: dict[str, Any] = {}
+    room = LARGEST_ARGS
+    for name, value in named.items():
+        plain = _plain(value)
+        room -= len(json.dumps({name: plain}).encode())
+        if room < 0:
+            return {**kept, "left_out": len(named) - len(kept)}
+        kept[name] = plain
+    return kept
+
+
+def _plain(value: object, depth: int = 3) -> Any:
+    """Return a value in JSON's types; a float that JSON lacks is the word for it, anything else its text."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, list | tuple) and depth:
+        return [_plain(one, depth - 1) for one in value[:MOST_VALUES]]
+    if isinstance(value, Mapping) and depth:
+        return {str(name): _plain(one, depth - 1) for name, one in value.items()}
+    text = str(value)
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."

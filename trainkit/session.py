@@ -1,0 +1,188 @@
+"""One process of a run, from its first event line to its last: what every training program stands on.
+
+`trainkit.run` is the kit's own experiments' use of it, `trainkit.script` that of any other script.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from trainkit import distributed
+from trainkit import process_facts as facts
+from trainkit.distributed import Place
+from trainkit.errors import REFUSED, Refusal
+from trainkit.event_log import EventLog, Phase
+from trainkit.utilization import Utilization
+
+
+class Session:
+    """The process's place, its device, its clock and its event lines.
+
+    Args:
+        program: its name; for a family of experiments, for example, `mnist.ddp`.
+        place: among the other processes.
+        device: what it trains on.
+        devices: how many devices this one process uses.
+        backend: what carries the messages, if that is settled.
+        is_of_a_family: whether the program is one below `experiments`, whose code is its family's.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        place: Place,
+        device: torch.device,
+        devices: int = 1,
+        backend: str | None = None,
+        *,
+        is_of_a_family: bool = True,
+    ) -> None:
+        self.program = program
+        self.place = place
+        self.device = device
+        self.devices = devices
+        self.backend = backend
+        self.is_of_a_family = is_of_a_family
+        self.log = EventLog(self.place.rank, synchronise=self.synchronise)
+        self.began = time.monotonic()
+        self._joined = False
+
+    @property
+    def rank(self) -> int:
+        """The process's number among all of the run."""
+        return self.place.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many processes the run has."""
+        return self.place.world_size
+
+    @property
+    def local_world_size(self) -> int:
+        """How many processes the run has on this node."""
+        return self.place.local_world_size
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that reports for all."""
+        return self.place.rank == 0
+
+    @property
+    def cuda_devices(self) -> list[int]:
+        """The numbers of the GPUs that this process uses."""
+        if self.device.type == "cpu":
+            return []
+        return [self.device.index + number for number in range(self.devices)]
+
+    def phase(self, name: str, **metadata: object) -> AbstractContextManager[Phase]:
+        """Time a block: all ranks and devices are synchronised at both ends of it."""
+        return self.log.phase(name, **metadata)
+
+    def synchronise(self) -> None:
+        """Wait for this process's devices, then for the other ranks."""
+        self.wait_for_devices()
+        distributed.barrier()
+
+    def wait_for_devices(self) -> None:
+        """Wait until this process's GPUs have finished their work."""
+        if torch.cuda.is_initialized():
+            for index in self.cuda_devices:
+                torch.cuda.synchronize(index)
+
+    def join(self) -> None:
+        """Join the process group of the run (phase `init`), unless the process is in one; the end of the run leaves it.
+
+        NCCL carries the messages between GPUs, Gloo those between CPUs.
+        """
+        if dist.is_initialized():
+            return
+        with self.phase("init"):
+            backend = self.backend or distributed.choose_backend("auto", self.device)
+            distributed.join_process_group(backend, self.place, self.device)
+        self._joined = True
+
+    def leave(self) -> None:
+        """Leave the process group that `join` has joined; one that others made is theirs.
+
+        The last line comes before the last barrier: a launcher may end the others as soon as the first one is done.
+        """
+        if self._joined and dist.is_initialized():
+            distributed.barrier()
+            dist.destroy_process_group()
+
+    def require_equal_parameters(self, model: nn.Module) -> str:
+        """Return the SHA-256 of the model's parameters; raise RuntimeError if the ranks' differ."""
+        sha256 = distributed.fingerprint(list(model.parameters()))
+        distributed.require_equal("the parameters", sha256)
+        return sha256
+
+    def check(self) -> None:
+        """Refuse what the program or the node cannot do; called once, when the run has begun."""
+
+    def finish(self) -> None:
+        """Report what can be said at the end only; called if all went well."""
+
+    def report_start(self, args: Mapping[str, Any]) -> None:
+        """Print `run_start`: the arguments as JSON has them, and what the process runs on."""
+        self.log.start(
+            "run_start",
+            program=self.program,
+            args=args,
+            world_size=self.place.world_size,
+            local_rank=self.place.local_rank,
+            local_world_size=self.place.local_world_size,
+            node_rank=self.place.node_rank,
+            devices=self.devices,
+            backend=self.backend,
+            **facts.of_process(self.device, self.program if self.is_of_a_family else None),
+        )
+
+    def report_stop(self, status: str, error: BaseException | None = None) -> None:
+        """Print `run_stop`, the last event of this process."""
+        why = {} if error is None else {"error": f"{type(error).__name__}: {error}"}
+        seconds = time.monotonic() - self.began
+        self.log.stop("run_stop", status=status, total_seconds=seconds, **why)
+
+
+@contextmanager
+def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
+    """Put `run_start` and `run_stop` around a block; whatever happens in it, the latter is the last event."""
+    session.report_start(args)
+    leaving: SystemExit | None = None
+    try:
+        session.check()
+        with watch_node(session):
+            try:
+                yield
+            except SystemExit as ended:
+                if ended.code not in (None, 0):
+                    raise
+                leaving = ended
+            session.finish()
+    except Refusal as refusal:
+        session.report_stop("aborted", refusal)
+        if session.place.local_rank == 0:
+            sys.stderr.write(f"error: {refusal.line}\n")  # one write: `print` makes two, and they can be torn apart
+        distributed.wait_for_neighbours(session.place)
+        raise SystemExit(REFUSED) from None
+    except BaseException as error:
+        session.report_stop("aborted", error)
+        raise
+    session.report_stop("success")
+    session.leave()
+    if leaving:
+        raise leaving
+
+
+def watch_node(session: Session) -> AbstractContextManager[None]:
+    """Report the node's utilization, from the first of its processes."""
+    if session.place.local_rank:
+        return nullcontext()
+    gpus = session.place.local_world_size * session.devices if session.device.type == "cuda" else 0
+    return Utilization(session.log, gpus)
