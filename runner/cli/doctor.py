@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runner.cli.lines import say, show_document
-from runner.cli.options import Device, On, Results, With, options_of
+from runner.cli.options import Device, On, Results, With, options_of, project_root_or_here
 
 if TYPE_CHECKING:
     from runner.doctor.finding import Finding
@@ -42,6 +42,7 @@ def doctor(
     """
     from runner.core.errors import Interrupted
     from runner.core.yaml_writer import to_json
+    from runner.definitions.settings import settings_of
     from runner.doctor.examine import Request, examine, report
     from runner.doctor.finding import WRONG
     from runner.doctor.peers import parse
@@ -52,7 +53,8 @@ def doctor(
     if listen:
         _listen(listen, port, results)
     options = load(on, options_of(on, with_)).options
-    request = Request(on, options, device, results, parse(peers, port) if peers else [], port)
+    image = settings_of(project_root_or_here()).image
+    request = Request(on, options, device, results, parse(peers, port) if peers else [], port, image)
     with signals.taken() as interrupts:
         try:
             with interrupts.raising():

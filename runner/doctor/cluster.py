@@ -11,7 +11,7 @@ from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.doctor.finding import Finding, ok, warning, wrong
 from runner.doctor.machine import amount
-from runner.targets.compose.service import IMAGES
+from runner.targets.compose.service import image_of
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster, ClusterError
 
@@ -104,8 +104,8 @@ def _size(quantity: object) -> str:
     return amount(_count(text[:-2]) * 1024) if text.endswith("Ki") else text
 
 
-def check(facts: dict[str, Any], where: str, options: Options, device: str) -> list[Finding]:
-    """Check what `gather` found."""
+def check(facts: dict[str, Any], where: str, options: Options, device: str, name: str = "") -> list[Finding]:
+    """Check what `gather` found; `name` is the image of the project's settings, without a tag."""
     stage, found = facts["stage"], list[Finding]()
     cluster, namespace = facts.get("host", where), facts.get("namespace")
     if stage != "kubeconfig":
@@ -129,7 +129,7 @@ def check(facts: dict[str, Any], where: str, options: Options, device: str) -> l
         found.append(wrong("pod-security", cluster, seen, "--with job=indexed"))
     if problem := facts.get("problem"):
         return [*found, _split(stage, cluster, problem, _LOG_IN.get(facts.get("status", 0), ""))]
-    return found + _check_nodes(facts["nodes"], cluster, options.image or IMAGES[device], device)
+    return found + _check_nodes(facts["nodes"], cluster, options.image or image_of(name, device), device)
 
 
 def _check_nodes(nodes: list[dict[str, Any]] | None, cluster: str, image: str, device: str) -> list[Finding]:

@@ -19,7 +19,7 @@ from runner.doctor.machine import check_image_disk, check_machine
 from runner.doctor.network import check_variables
 from runner.doctor.versions import check_difference, check_versions
 from runner.targets.compose import engine
-from runner.targets.compose.service import BASES, IMAGES
+from runner.targets.compose.service import BASES, image_of
 
 if TYPE_CHECKING:
     from runner.targets.compose.target import Options
@@ -85,9 +85,13 @@ def _facts(printed: bytes, errors: str, image: str) -> dict[str, Any]:
     raise RequestError(msg)
 
 
-def gather(options: Options, device: str, container: Container) -> dict[str, Any]:
-    """Gather all facts about the engine; what is missing is `problem`, and what follows from it is left out."""
-    facts: dict[str, Any] = {"image": options.image or os.environ.get("KIT_IMAGE") or IMAGES[device]}
+def gather(options: Options, device: str, container: Container, name: str = "") -> dict[str, Any]:
+    """Gather all facts about the engine; what is missing is `problem`, and what follows from it is left out.
+
+    `name` is the image of the project's settings, without a tag.
+    """
+    named = options.image or os.environ.get("KIT_IMAGE")
+    facts: dict[str, Any] = {"image": named or image_of(name, device), "is_built": not named}
     try:
         client = engine.reach()
         with engine.asked():
@@ -123,7 +127,7 @@ def check(facts: dict[str, Any], here: dict[str, Any], where: str, device: str) 
         seen, colon, mend = problem.partition(": ")
         return [*found, wrong(stage, where, seen if colon else problem, mend or "docker info, docker ps say more")]
     if not facts.get("image_there"):
-        return [*found, _missing_image(facts["image"], where, device)]
+        return [*found, _missing_image(facts, where, device)]
     image, inner = facts["image"], facts["inside"]
     place = f"container of {image}"
     found.append(ok("image", where, f"{image} is there"))
@@ -144,8 +148,9 @@ def _check_network(inner: dict[str, Any], place: str) -> list[Finding]:
     return [*found, ok("interface", place, "eth0 connects the containers of a run")]
 
 
-def _missing_image(image: str, where: str, device: str) -> Finding:
-    if image in IMAGES.values():
+def _missing_image(facts: dict[str, Any], where: str, device: str) -> Finding:
+    image = facts["image"]
+    if facts.get("is_built"):
         mend = f"the first run builds it, on the base image that {BASES[device]} names"
         return warning("image", where, f"{image} is not there yet, so its inside is not checked", mend)
     return wrong("image", where, f"the image {image} is not there", f"docker pull {image}")

@@ -37,6 +37,8 @@ class Request:
     results: Path
     peers: list[tuple[str, int]] = field(default_factory=list)
     port: int = 29500
+    image: str = ""
+    """That of the project's settings, without a tag."""
 
 
 def examine(request: Request) -> list[Finding]:
@@ -50,7 +52,7 @@ def examine(request: Request) -> list[Finding]:
         "port": partial(_holder_of, request.port),
     }
     if request.target == "compose":
-        questions["engine"] = partial(engine.gather, request.options, chosen, container)
+        questions["engine"] = partial(engine.gather, request.options, chosen, container, request.image)
     if request.target == "kubernetes":
         questions["cluster"] = partial(cluster.gather, request.options)
     try:
@@ -76,7 +78,7 @@ def _check(request: Request, facts: dict[str, Any], device: str) -> list[Finding
     if facts.get("engine"):
         found += engine.check(facts["engine"], here, where, device)
     if facts.get("cluster"):
-        found += cluster.check(facts["cluster"], where, request.options, device)
+        found += cluster.check(facts["cluster"], where, request.options, device, request.image)
     if facts["peers"]:
         found += check_peers(facts["peers"], here, where) + _check_port(request.port, facts["port"], where)
     return found
