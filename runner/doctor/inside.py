@@ -116,8 +116,7 @@ def _disk(folder: str) -> tuple[int | None, int | None]:
         disk = os.statvfs(_nearest(folder))
     except OSError:
         return None, None
-    free = disk.f_bavail if os.geteuid() else disk.f_bfree
-    return disk.f_blocks * disk.f_frsize, free * disk.f_frsize
+    return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
 
 
 def _free_files(folder: str) -> int | None:

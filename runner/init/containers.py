@@ -131,7 +131,7 @@ def _of_builder(
     notes += found.notes
     files = {file for program in experiment.programs().values() for file in program.files}
     own = {file.partition("/")[0] for file in files}
-    known = own | {file.partition("/")[0] for file in committed}
+    known = own | {file.partition("/")[0] for file in (*committed, settings.definitions)}
     outputs = [name for name in OUTPUTS if name not in known] + [name for name in ASIDE if name not in own]
     left_out = _template("dockerignore") + "".join(f"{name}\n" for name in outputs)
     path = settings.root / IGNORE

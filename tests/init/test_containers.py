@@ -183,6 +183,13 @@ def test_what_git_keeps_and_what_a_program_imports_is_in_the_image(folder: Proje
     assert len(binds) == len(spec["services"]["node0"]["volumes"])
 
 
+def test_the_folder_of_the_definitions_is_in_the_image_whatever_it_is_called(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS, "runner.toml": 'definitions = "runs"\n'})
+    contain(folder)
+    assert (folder.root / "runs" / "train.yaml").is_file()
+    assert "runs" not in (folder.root / ".dockerignore").read_text("utf-8").splitlines()
+
+
 def test_a_program_may_write_its_data_and_not_its_sources(folder: Project) -> None:
     write(folder.root, {"train.py": TRAINS})
     contain(folder)
