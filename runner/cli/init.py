@@ -57,7 +57,7 @@ def init(
         return
     reading = _unread(proposal) if no_try else _try(proposal, device_of(device), try_seconds)
     added = _checked(proposal, reading, containers=containers)
-    _say_output(proposal, reading)
+    _say_output(proposal, reading, tried=not no_try)
     _finish(added, proposal.root, _next(proposal.name, on=" --on compose" * containers))
 
 
@@ -156,9 +156,11 @@ def _how(tried: Trial, seconds: float) -> str:
     return f"after {took:.1f} s, by itself"
 
 
-def _say_output(proposal: Proposal, reading: Reading) -> None:
+def _say_output(proposal: Proposal, reading: Reading, *, tried: bool) -> None:
     """Say how the output is read, and what else a person should know."""
-    if reading.dialects == ("none",):
+    if reading.dialects == ("none",) and not tried:
+        say("output: not looked at, so a run is timed from its launch to its end; docs/dialects.md lists dialects")
+    elif reading.dialects == ("none",):
         say("output: no dialect reads it, so a run is timed from its launch to its end; docs/dialects.md adds one")
     elif reading.dialects:
         say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}")
