@@ -18,7 +18,8 @@ from tests.support.launches import ended, until
 if TYPE_CHECKING:
     from tests.support.projects import Ended, Project
 
-pytestmark = pytest.mark.engine
+# Each looks for the containers of all doctors.
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("doctor")]
 
 
 @pytest.fixture
