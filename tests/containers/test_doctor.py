@@ -41,17 +41,22 @@ def containers() -> list[str]:
     return docker("ps", "--all", "--format", "{{.Names}}", "--filter", "name=kit-doctor-").split()
 
 
+def built(dockerfile: str, what: str, folder: Path) -> Iterator[str]:
+    """Build an image of a name of its own, and remove it in the end."""
+    (folder / "Dockerfile").write_text(dockerfile)
+    name = f"{name_of_its_own(what)}:1"
+    docker("build", "--quiet", "--tag", name, ".", cwd=folder)
+    yield name
+    docker("image", "rm", name)
+
+
 @pytest.fixture
 def other_image(tmp_path: Path) -> Iterator[str]:
     """An image whose torch says that it is another version."""
     text = f"FROM {base_image()}\nRUN file=$(python3 -c 'import importlib.util as u; "
     text += 'print(u.find_spec("torch").submodule_search_locations[0])\')/version.py && '
     text += "sed -i \"s/^__version__.*/__version__ = '2.4.0'/\" $file\n"
-    (tmp_path / "Dockerfile").write_text(text)
-    name = f"{name_of_its_own('other')}:1"
-    docker("build", "--quiet", "--tag", name, ".", cwd=tmp_path)
-    yield name
-    docker("image", "rm", name)
+    yield from built(text, "other", tmp_path)
 
 
 @pytest.fixture
@@ -59,11 +64,7 @@ def slow_image(tmp_path: Path) -> Iterator[str]:
     """An image in which Python takes longer than anybody waits."""
     text = f"FROM {base_image()}\nRUN printf '#!/bin/sh\\nexec sleep 300\\n' > /usr/local/bin/python3 && "
     text += "chmod +x /usr/local/bin/python3\nENV PATH=/usr/local/bin:$PATH\n"
-    (tmp_path / "Dockerfile").write_text(text)
-    name = f"{name_of_its_own('slow')}:1"
-    docker("build", "--quiet", "--tag", name, ".", cwd=tmp_path)
-    yield name
-    docker("image", "rm", name)
+    yield from built(text, "slow", tmp_path)
 
 
 def test_a_healthy_engine_has_no_finding(project: Project) -> None:
