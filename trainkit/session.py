@@ -18,6 +18,7 @@ from trainkit import process_facts as facts
 from trainkit.distributed import Place
 from trainkit.errors import REFUSED, Refusal
 from trainkit.event_log import EventLog, Phase
+from trainkit.stacks import answer_where
 from trainkit.utilization import Utilization
 
 
@@ -153,6 +154,7 @@ class Session:
 @contextmanager
 def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
     """Put `run_start` and `run_stop` around a block; whatever happens in it, the latter is the last event."""
+    answer_where()
     session.report_start(args)
     leaving: SystemExit | None = None
     try:

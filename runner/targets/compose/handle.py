@@ -13,6 +13,7 @@ from runner.targets.base import Note
 from runner.targets.children import end_marked, marks
 from runner.targets.compose import engine
 from runner.targets.compose.containers import Followed, of_project, project_of, remove_all
+from runner.targets.node_view import NodeView, at_once
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
 
 if TYPE_CHECKING:
@@ -57,6 +58,15 @@ class ComposeHandle:
         for one in exits:
             one.why = one.why or self._left
         return exits
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        """Look into the containers, all at once."""
+        known = {one.node: one for one in self._followed}
+        absent = [NodeView(node, idle="its container is not there yet") for node in range(len(self._nodes))]
+        return [
+            *at_once(lambda one: one.look(abort=abort), known.values()),
+            *(one for one in absent if one.node not in known),
+        ]
 
     def stop(self) -> None:
         """End the containers and remove them."""
