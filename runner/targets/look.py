@@ -76,7 +76,7 @@ def _process(pid: int) -> _Process | None:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             words = file.read(1_000_000).decode("utf-8", "replace").split("\0")
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="ignore") as file:
             fields = file.read(10_000).rpartition(")")[2].split()
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             command = file.read(100_000).decode("utf-8", "replace").split("\0")

@@ -34,8 +34,13 @@ class Harness:
 
     start_seconds = 8.0
     """What a run needs at most until its processes print, also beside other tests."""
-    says_of_node_1: tuple[str, ...] = ("not done after timeout_seconds: ",)
+    says_of_node_1: tuple[str, ...] = ("not done after timeout_seconds: ", "node 1 has not joined: ")
     """Words of the record of a run whose node 1 never starts."""
+    says_of_rendezvous = re.compile(
+        r"waiting for the rendezvous since 1[0-4] s: joined: node 0\n"
+        r".*node 1 has not joined: its torchrun is stopped by a signal \(process (\d+): kill -CONT \1 lets it go on\)"
+    )
+    """What is said meanwhile, in time."""
     memory: tuple[str, ...] = ()
     """The options that limit the memory of a node to a gigabyte, if the target can limit it."""
 
@@ -117,6 +122,9 @@ class Containers(Harness):
     """Target compose."""
 
     start_seconds = 25.0
+    says_of_rendezvous = re.compile(
+        r"waiting for the rendezvous since 1[0-4] s: joined: node 0\n.*node 1 has not joined: its container is paused"
+    )
     memory = ("--with", "memory=1gb")
 
     def is_starting(self, run: Path) -> None:
@@ -137,6 +145,10 @@ class Pods(Harness):
 
     start_seconds = 30.0
     says_of_node_1 = ("node 1: ", "exceeded quota")
+    says_of_rendezvous = re.compile(
+        r"waiting for the rendezvous since 1[0-4] s: joined: (?:no node|node 0)\n"
+        r"(?:.*\n)*?.*node 1 has not joined: its pod has not started: .*exceeded quota"
+    )
     memory = ("--with", "memory=1Gi")
 
     def __init__(self, project: Project, namespace: str, job: str) -> None:

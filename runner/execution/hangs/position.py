@@ -18,7 +18,8 @@ _C10D = "/torch/distributed/distributed_c10d.py"
 _DDP = "/torch/nn/parallel/distributed.py"
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list")
 _JOINING = ("init_process_group", "new_group", "_new_process_group_helper", "rendezvous", "_store_based_barrier")
-_NOT_THE_CALLER = ("/torch/", "/trainkit/", "/contextlib.py")
+_OF_LIBRARIES = ("/torch/", "/trainkit/", "/lib/python", "-packages/", "<")
+"""Parts of the paths of what a program calls, but has not written."""
 _BACKWARD = ("_engine_run_backward", "backward")
 
 
@@ -110,9 +111,9 @@ def _operation(file: str, function: str) -> tuple[str, str] | None:
 
 def _where(stack: tuple[Frame, ...]) -> str:
     """Name the innermost line of the program itself, by the last two parts of its path."""
-    own = [frame for frame in stack if not any(part in frame[0] for part in _NOT_THE_CALLER)]
-    if not own and not stack:
+    if not stack:
         return ""
+    own = [frame for frame in stack if not any(part in frame[0] for part in _OF_LIBRARIES)]
     file, line, function = (own or list(stack))[0]
     inside = f" in {function}" if function != "<module>" else ""
     return f"{'/'.join(PurePosixPath(file).parts[-2:]).lstrip('/')}:{line}{inside}"
