@@ -29,15 +29,15 @@ def _stopped(record: Record, launch: Launch) -> tuple[str, str] | None:
     if outcome is None:
         return NO_OUTCOME
     if outcome.stopped_because == "interrupted":
-        return "interrupted", f"stopped by Ctrl-C or a signal to the runner{_stuck(outcome)}{_whys(outcome)}"
+        return "interrupted", f"stopped by Ctrl-C or a signal to the runner{_stuck(outcome) or _whys(outcome)}"
     if outcome.stopped_because == "timed_out":
         return (
             "timed_out",
-            f"not done after timeout_seconds: {launch.timeout_seconds:g}{_stuck(outcome)}{_whys(outcome)}",
+            f"not done after timeout_seconds: {launch.timeout_seconds:g}{_stuck(outcome) or _whys(outcome)}",
         )
     if outcome.stopped_because == "hung":
         patience = "" if launch.patience_seconds is None else f" (patience_seconds: {launch.patience_seconds:g})"
-        return "failed", f"no progress{patience}{_stuck(outcome)}{_whys(outcome)}"
+        return "failed", f"no progress{patience}{_stuck(outcome) or _whys(outcome)}"
     return ("failed", outcome.stopped_because) if outcome.stopped_because else None
 
 

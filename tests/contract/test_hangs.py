@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import signal
+import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.contract.targets import on
+from tests.support.containers import containers_of, docker
+from tests.support.launches import ended, until
 from tests.support.odd import define
 from tests.support.projects import patient
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.contract.harness import Harness
 
 PATIENCE = 6
@@ -56,3 +66,51 @@ def test_a_rank_that_somebody_stopped_is_named(harness: Harness) -> None:
     _, record = hung(harness, "is stopped")
     assert re.search(rf": rank 1 \(node 1\) is stopped by a signal .*; {IN_ALL_REDUCE} for rank 1$", record["reason"])
     assert record["failure"]["rank"] == 1
+
+
+def cut_off_the_network(names: list[str], project: str) -> None:
+    docker("network", "disconnect", f"{project}_default", names[1])
+
+
+def drop_what_goes_to_node_0(names: list[str], project: str) -> None:
+    del project
+    pid = docker("inspect", "--format", "{{.State.Pid}}", names[1]).strip()
+    rule = ["iptables", "-A", "OUTPUT", "-p", "tcp", "--dport", "29500", "-j", "DROP"]
+    subprocess.run(["nsenter", "--target", pid, "--net", *rule], check=True)
+
+
+def stop_the_launcher_of_node_0(names: list[str], project: str) -> None:
+    del project
+    stop = "import os, signal; os.kill(int(os.popen('pgrep -f torchrun | tail -1').read()), signal.SIGSTOP)"
+    docker("exec", names[0], "python3", "-c", stop)
+
+
+FAULTS = {
+    "node 1 has not joined: (the name of node 0 does not resolve: node0: |.* cannot be reached: )": cut_off_the_network,
+    "node 1 has not joined: node0:29500 .* does not answer: a firewall drops it": drop_what_goes_to_node_0,
+    "node 0 has not joined: its torchrun is stopped by a signal": stop_the_launcher_of_node_0,
+}
+
+
+@pytest.mark.parametrize(("says", "injure"), FAULTS.items(), ids=[fault.__name__ for fault in FAULTS.values()])
+@on("compose")
+def test_a_fault_between_the_nodes_is_explained_while_the_rendezvous_waits(
+    harness: Harness, says: str, injure: Callable[[list[str], str], None]
+) -> None:
+    if injure is drop_what_goes_to_node_0 and (os.geteuid() or not shutil.which("nsenter")):
+        pytest.skip("a firewall in a container's network needs root and nsenter")
+    process, run = harness.start("odd-hangs", "--layout", "2x1")
+    project = f"kit-{run.name.lower()}"
+    injure(until(lambda: len(found := containers_of(project)) == 2 and found), project)
+    shown = b""
+    assert process.stderr is not None
+    began = time.monotonic()
+    while not re.search(says, shown.decode()) and time.monotonic() - began < patient(20):
+        shown += os.read(process.stderr.fileno(), 65_536)
+    assert re.search(r"waiting for the rendezvous since (8|9|1[0-4]) s: ", shown.decode())
+    assert re.search(says, shown.decode())
+    os.killpg(process.pid, signal.SIGINT)
+    code, _ = ended(process, 90)
+    assert code == 130
+    assert re.search(says, str(harness.project.record(run)["reason"]))
+    harness.require_nothing_left(run)

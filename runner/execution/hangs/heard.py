@@ -57,8 +57,8 @@ class Heard:
 
     def take(self, line: Line, event: Event | None, now: float) -> None:
         """Take in a line that a process printed."""
-        if event is not None and event.key in _OF_THE_NODE:
-            return
+        if event.key in _OF_THE_NODE if event is not None else not line.text.strip():
+            return  # an event begins with a newline, so that there are empty lines
         self.last = now
         self.nodes.add(line.node)
         rank = self.layout.first_rank(line.node) + line.local_rank

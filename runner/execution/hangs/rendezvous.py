@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from runner.targets.node_view import AgentView, NodeView
 
 _STOPPED = "Tt"
+_STARTING = "its torchrun is starting"
 _LONGEST = 200
 
 
@@ -43,8 +44,10 @@ def _nodes(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> Iterator[
     if missing:
         absent = {node for nodes in missing.values() for node in nodes}
         joined = [view.node for view in views if view.node not in absent]
-        yield f"joined: {f'node {listed(joined)}' if joined else 'no node'}"
-        yield from (f"node {listed(nodes)} has not joined: {why}" for why, nodes in missing.items())
+        late = sorted(missing, key=lambda why: why.startswith(_STARTING))
+        yield from (f"node {listed(missing[why])} has not joined: {why}" for why in late)
+        if joined:
+            yield f"node {listed(joined)} has joined"
 
 
 def _why_not(layout: Layout, view: NodeView) -> str | None:
@@ -72,11 +75,11 @@ def _of_agent(layout: Layout, node: int, agent: AgentView) -> str | None:
         return f"it looks for node 0 at {where}, which is {addresses}: itself; name node 0's address in the network"
     at = where if addresses in ("", told.master) else f"{where} ({addresses})"
     return {
-        "": "its torchrun is starting",
+        "": _STARTING,
         "name": one_line(f"the name of node 0 does not resolve: {told.master}: {agent.words}", _LONGEST),
         "refused": f"nothing listens at {at}: node 0's torchrun has not started, or that is another machine"
         if node
-        else f"its torchrun is starting, and nothing listens at {at} yet",
+        else f"{_STARTING}, and nothing listens at {at} yet",
         "silence": f"{at} does not answer: a firewall drops it, or no machine has that address",
     }.get(agent.trouble, f"{at} cannot be reached: {one_line(agent.words, _LONGEST)}")
 

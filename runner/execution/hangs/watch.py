@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from runner.targets.base import Handle, Line
     from runner.targets.node_view import NodeView
 
-RENDEZVOUS_SECONDS = 10.0
-"""So long the rendezvous may take before it is said who is missing; it is looked at again as often."""
+RENDEZVOUS_SECONDS = 8.0
+"""So long the rendezvous may take before the nodes are looked at, which takes a moment; they are again as often."""
 PATIENCE_SECONDS = 120.0
 """So long no rank may be heard of before it is said where they are, if the definition has no `patience_seconds`."""
 QUIET_SECONDS = 10.0
@@ -32,6 +33,7 @@ MOST_RANKS = 64
 MOST_NODES = 64
 """In a larger run nobody is looked at: only what the ranks report is known."""
 _MOST_FRAMES = 20
+_QUOTED = re.compile(r'"[^"]{0,500}"')
 
 
 class Watch:
@@ -119,7 +121,9 @@ class Watch:
         return [] if look.exception() else look.result()
 
     def _said_now(self, views: list[NodeView]) -> Iterator[str]:
+        """Yield what the views show, unless it is what was said before."""
         now = time.monotonic()
+        stack: list[str] = []
         if self._is_for_rendezvous:
             says = rendezvous.explain(self._layout, self._heard, views) if self._is_waiting_for_rendezvous() else []
             self._all_there = not says and all(view.seen and view.seen.ranks for view in views)
@@ -129,16 +133,14 @@ class Watch:
         else:
             positions = stuck.positions_of(self._layout, views)
             says = stuck.explain(self._layout, self._heard, views, positions)
-            says += (
-                [line for one in self._ranks([held], now) for line in _shown(one)]
-                if (held := stuck.culprit(positions))
-                else []
-            )
+            held = stuck.culprit(positions)
+            stack = list(_shown(self._rank(held, now))) if held else []
             head = f"no rank was heard of for {now - self._heard.last:.0f} s"
-        if says and says != self._said:
-            self._said = says
+        # The name of a pod that is tried again and again differs.
+        if says and (kinds := [_QUOTED.sub("", one) for one in says]) != self._said:
+            self._said = kinds
             yield f"{head}: {says[0]}"
-            yield from (f"  {one}" for one in says[1:])
+            yield from (f"  {one}" for one in [*says[1:], *stack])
 
     def _with_printed(self, position: Position, folder: RunFolder) -> Position:
         if position.kind != "unknown":

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.layout import Layout
-from runner.execution.hangs import rendezvous, stuck
+from runner.execution.hangs import rendezvous, stuck, watch
 from runner.execution.hangs.heard import Heard
+from runner.execution.hangs.watch import Watch
 from runner.records.events import Event
 from runner.targets.base import Line
 from runner.targets.node_view import AgentView, NodeView, RankView, Seen, Told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.records.schema import NodeExit
+    from runner.targets.base import Note
 
 TWO = Layout.parse("2x1")
 TORCH = "/usr/lib/python3/site-packages/torch"
@@ -98,7 +106,7 @@ MISSING = {
 
 @pytest.mark.parametrize(("why", "view"), MISSING.items(), ids=str)
 def test_a_node_that_has_not_joined_is_named_with_the_reason(why: str, view: NodeView) -> None:
-    assert rendezvous.explain(TWO, heard(), [HOST, view]) == ["joined: node 0", f"node 1 has not joined: {why}"]
+    assert rendezvous.explain(TWO, heard(), [HOST, view]) == [f"node 1 has not joined: {why}", "node 0 has joined"]
 
 
 def test_nothing_is_said_if_all_nodes_have_joined() -> None:
@@ -230,3 +238,75 @@ def test_whatever_a_container_answers_something_is_said(views: Any, events: list
     positions = stuck.positions_of(TWO, nodes)
     stuck.culprit(positions)
     stuck.explain(TWO, known, nodes, positions)
+
+
+class Silent:
+    """A run of which nothing is heard; what its nodes show."""
+
+    def __init__(self, *views: NodeView) -> None:
+        self.views = list(views)
+        self.exits: list[NodeExit] = []
+
+    def lines(self) -> Iterator[Line | Note | None]:
+        yield None
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        assert not abort
+        return self.views
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+def notes(run: Watch, seconds: float = 3.0) -> list[str]:
+    """What the watch says until it has said something."""
+    found: list[str] = []
+    end = time.monotonic() + seconds
+    while not found and time.monotonic() < end:
+        found = list(run.notes())
+        time.sleep(0.01)
+    return found
+
+
+def test_a_silent_run_goes_on_if_no_patience_was_agreed_and_the_stack_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.2)
+    run = Watch(Silent(rank(0, ALL_REDUCE), rank(1, LOADER)), TWO, None)
+    for number in (0, 1):
+        run.take(Line(number, 0, b""), Event(0, "epoch_start", metadata={"rank": number, "epoch_num": 2}))
+    assert notes(run) == [
+        "no rank was heard of for 0 s: rank 1 (node 1) is at me/data.py:12 in fetch",
+        "  rank 0 (node 0) waits in all_reduce at me/train.py:57 in train for rank 1",
+        "  rank 1: last event epoch_start 2, 0 s ago; its stack, the innermost line first:",
+        "    /usr/lib/python3/queue.py:171 in get",
+        "    /home/me/data.py:12 in fetch",
+        "    /home/me/train.py:50 in train",
+    ]
+    assert notes(run, 0.5) == [], "what has not changed is said once"
+    assert not run.is_hung(time.monotonic() + 1000)
+    run.close()
+
+
+def test_who_is_missing_is_said_again_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "RENDEZVOUS_SECONDS", 0.1)
+    handle = Silent(HOST, NodeView(1, idle="its pod has not started"))
+    run = Watch(handle, TWO, None)
+    assert notes(run)[0].endswith(" s: node 1 has not joined: its pod has not started")
+    handle.views[1] = agent(1, trouble="silence")
+    assert "does not answer" in notes(run)[0]
+    handle.views = [rank(0, []), rank(1, [])]
+    assert notes(run, 0.5) == []
+    run.close()
+
+
+def test_the_utilization_that_goes_on_beside_a_hang_is_no_sign_of_progress() -> None:
+    run = Watch(Silent(), TWO, 5.0)
+    run.take(Line(0, 0, b""), Event(0, "epoch_start", metadata={"rank": 0}))
+    began = time.monotonic()
+    time.sleep(0.1)
+    run.take(Line(0, 0, b""), Event(0, "load", metadata={"rank": 0}))
+    assert run.is_hung(began + 5.05)
+    run.take(Line(0, 0, b""), None)
+    assert run.is_hung(began + 5.05), "an empty line says nothing"
+    run.take(Line(0, 0, b"words"), None)
+    assert not run.is_hung(began + 5.05)
+    run.close()
