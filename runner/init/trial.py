@@ -106,6 +106,9 @@ class _BoundedHandle:
     def exits(self) -> Any:
         return self._handle.exits
 
+    def idle(self) -> list[NodeView]:
+        return self._handle.idle()
+
     def look(self, *, abort: bool = False) -> list[NodeView]:
         return self._handle.look(abort=abort)
 

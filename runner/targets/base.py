@@ -90,6 +90,12 @@ class Handle(Protocol):
         Raises OSError if the run cannot be started, or can no longer be followed.
         """
 
+    def idle(self) -> list[NodeView]:
+        """Name the nodes on which nothing runs, and why; it is as fast as a question to the engine or the cluster.
+
+        As `look`, it is called from another thread, and does not raise.
+        """
+
     def look(self, *, abort: bool = False) -> list[NodeView]:
         """Look at what the nodes' processes do, called from another thread while `lines` is read; it does not raise.
 

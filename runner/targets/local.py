@@ -100,6 +100,10 @@ class LocalHandle:
             for number in self._nodes
         ]
 
+    def idle(self) -> list[NodeView]:
+        """Return nothing: an agent that has ended ends the run."""
+        return []
+
     def look(self, *, abort: bool = False) -> list[NodeView]:
         """Look at the processes with the run's mark; each belongs to the node of its environment."""
         words = node_view.command_here(self._mark, abort=abort)

@@ -130,5 +130,13 @@ def at_once(look: Callable[[_Node], NodeView], nodes: Iterable[_Node]) -> list[N
         return list(pool.map(look, nodes))
 
 
+def by_node(views: Iterable[NodeView]) -> list[NodeView]:
+    """Put views into the order of the nodes; of two of one node the first is taken."""
+    found: dict[int, NodeView] = {}
+    for one in views:
+        found.setdefault(one.node, one)
+    return [found[node] for node in sorted(found)]
+
+
 def _script() -> str:
     return Path(look.__file__).read_text("utf-8")

@@ -82,6 +82,10 @@ class ReplayHandle:
         if lines.cut:
             yield Note(cut_note("the recording", lines.cut))
 
+    def idle(self) -> list[NodeView]:
+        """Return nothing: nothing runs that could be missing."""
+        return []
+
     def look(self, *, abort: bool = False) -> list[NodeView]:  # noqa: ARG002 - the protocol's
         """Return nothing: nothing runs."""
         return []

@@ -25,6 +25,12 @@ def explain(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> list[str
     return list(_worlds(layout, heard)) or list(_nodes(layout, heard, views)) or list(_ranks(layout, heard, views))
 
 
+def is_only_starting(says: Sequence[str]) -> bool:
+    """Whether nothing is wrong but that launchers have not started yet."""
+    missing = [one for one in says if " has not joined: " in one]
+    return bool(missing) and all(f" has not joined: {_STARTING}" in one for one in missing)
+
+
 def _worlds(layout: Layout, heard: Heard) -> Iterator[str]:
     """Say that nodes have made worlds of their own."""
     for size in sorted(set(heard.worlds.values())):

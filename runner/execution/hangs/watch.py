@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from runner.targets.base import Handle, Line
     from runner.targets.node_view import NodeView
 
-RENDEZVOUS_SECONDS = 8.0
-"""So long the rendezvous may take before the nodes are looked at, which takes a moment; they are again as often."""
+RENDEZVOUS_SECONDS = 6.0
+"""So long the rendezvous may take before the nodes are looked at, which takes some seconds; they are again as often."""
+STARTING_SECONDS = 20.0
+"""So long a launcher may take to start before that is said; on a busy machine they take some seconds."""
 PATIENCE_SECONDS = 120.0
 """So long no rank may be heard of before it is said where they are, if the definition has no `patience_seconds`."""
 QUIET_SECONDS = 10.0
@@ -115,7 +117,11 @@ class Watch:
 
     def _start(self, now: float, *, is_for_rendezvous: bool) -> None:
         self._looked, self._is_for_rendezvous = now, is_for_rendezvous
-        self._look = self._pool.submit(self._handle.look)
+        self._look = self._pool.submit(self._idle_or_all if is_for_rendezvous else self._handle.look)
+
+    def _idle_or_all(self) -> list[NodeView]:
+        """Look at all nodes, unless it is known without that who is missing."""
+        return self._handle.idle() or self._handle.look()
 
     def _views(self, look: Future[list[NodeView]]) -> list[NodeView]:
         return [] if look.exception() else look.result()
@@ -126,6 +132,8 @@ class Watch:
         stack: list[str] = []
         if self._is_for_rendezvous:
             says = rendezvous.explain(self._layout, self._heard, views) if self._is_waiting_for_rendezvous() else []
+            if says and rendezvous.is_only_starting(says) and now - self._heard.began < STARTING_SECONDS:
+                return
             self._all_there = not says and all(view.seen and view.seen.ranks for view in views)
             head = f"waiting for the rendezvous since {now - self._since():.0f} s"
         elif now - self._heard.last < self._patience:

@@ -58,12 +58,18 @@ class Followed:
             self._stopped = True
             threading.Thread(target=_stop, args=(self._container, grace_seconds), daemon=True).start()
 
+    def idle(self) -> NodeView | None:
+        """Say why nothing runs inside; None if something does, or the engine does not answer."""
+        try:
+            self._container.reload()
+            status = self._container.status
+        except Exception:  # noqa: BLE001 - somebody removed the container, or the engine is gone
+            return None
+        return None if status == "running" else NodeView(self.node, idle=f"its container is {one_line(status)}")
+
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes inside."""
         try:
-            self._container.reload()
-            if (status := self._container.status) != "running":
-                return NodeView(self.node, idle=f"its container is {one_line(status)}")
             output = self._container.exec_run(node_view.command_inside(abort=abort)).output or b""
         except Exception as error:  # noqa: BLE001 - somebody removed the container, or the engine is gone
             return NodeView(self.node, trouble=one_line(error))

@@ -76,6 +76,10 @@ class JobHandle:
                 ended.why = self._left
         return exits
 
+    def idle(self) -> list[NodeView]:
+        """Name the pods that do not run."""
+        return self._watcher.idle()
+
     def look(self, *, abort: bool = False) -> list[NodeView]:
         """Look into the pods."""
         return self._watcher.look(abort=abort)

@@ -250,6 +250,9 @@ class Silent:
     def lines(self) -> Iterator[Line | Note | None]:
         yield None
 
+    def idle(self) -> list[NodeView]:
+        return [view for view in self.views if view.idle]
+
     def look(self, *, abort: bool = False) -> list[NodeView]:
         assert not abort
         return self.views
@@ -295,6 +298,15 @@ def test_who_is_missing_is_said_again_when_it_changes(monkeypatch: pytest.Monkey
     assert "does not answer" in notes(run)[0]
     handle.views = [rank(0, []), rank(1, [])]
     assert notes(run, 0.5) == []
+    run.close()
+
+
+def test_a_launcher_that_is_still_starting_is_not_worth_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "RENDEZVOUS_SECONDS", 0.1)
+    run = Watch(Silent(HOST, agent(1)), TWO, None)
+    assert notes(run, 0.5) == []
+    monkeypatch.setattr(watch, "STARTING_SECONDS", 0.1)
+    assert notes(run)[0].endswith("node 1 has not joined: its torchrun is starting")
     run.close()
 
 
