@@ -146,10 +146,9 @@ def _agent(one: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
 
 def _attempt(master: str, port: int) -> dict[str, Any]:
     """Try what the launcher tries: find node 0 by its name, and connect to its port."""
-    try:
-        found = socket.getaddrinfo(master, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        return {"addresses": [], "trouble": "name", "words": getattr(error, "strerror", None) or str(error)}
+    found, words = _resolved(master, port)
+    if not found:
+        return {"addresses": [], "trouble": "name", "words": words}
     addresses = sorted({str(one[4][0]) for one in found})
     trouble, words = "", ""
     for family, kind, protocol, _, address in found[:4]:
@@ -160,6 +159,23 @@ def _attempt(master: str, port: int) -> dict[str, Any]:
                 return {"addresses": addresses, "trouble": "", "words": ""}
             trouble, words = _TROUBLES.get(code, "unreachable"), os.strerror(code)
     return {"addresses": addresses, "trouble": trouble, "words": words}
+
+
+def _resolved(master: str, port: int) -> tuple[list[Any], str]:
+    """Resolve a name, or say why that is not possible; the system itself waits half a minute for a name server."""
+    found: list[Any] = []
+    words = [f"no name server answers within {_CONNECT_SECONDS:.0f} s"]
+
+    def resolve() -> None:
+        try:
+            found.extend(socket.getaddrinfo(master, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            words.append(getattr(error, "strerror", None) or str(error))
+
+    thread = threading.Thread(target=resolve, daemon=True)
+    thread.start()
+    thread.join(_CONNECT_SECONDS)
+    return list(found), words[-1]
 
 
 def _rank(one: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
@@ -294,3 +310,4 @@ if __name__ == "__main__":
     _words = sys.argv[1:]
     _seen = look(next((word for word in _words if not word.startswith("--")), ""), abort="--abort" in _words)
     os.write(1, f"\n{MARK}{json.dumps(_seen)}\n".encode())
+    os._exit(0)  # a thread may still wait for a name server

@@ -145,7 +145,7 @@ class Pods(Harness):
 
     start_seconds = 30.0
     says_of_node_1 = ("node 1 has not joined: ", "exceeded quota")
-    says_of_rendezvous = re.compile(SINCE + "node 1 has not joined: its pod has not started: .*exceeded quota")
+    says_of_rendezvous = re.compile(SINCE + "node [01] has not joined: its pod has not started: .*exceeded quota")
     memory = ("--with", "memory=1Gi")
 
     def __init__(self, project: Project, namespace: str, job: str) -> None:

@@ -69,6 +69,15 @@ def test_a_rank_that_somebody_stopped_is_named(harness: Harness) -> None:
     assert record["failure"]["rank"] == 1
 
 
+STOP = """
+import os, signal
+for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+    if pid not in (1, os.getpid()) and "torchrun" in open(f"/proc/{pid}/cmdline").read():
+        os.kill(pid, signal.SIGSTOP)
+        print(pid)
+"""
+
+
 def cut_off_the_network(names: list[str], project: str) -> None:
     docker("network", "disconnect", f"{project}_default", names[1])
 
@@ -82,9 +91,7 @@ def drop_what_goes_to_node_0(names: list[str], project: str) -> None:
 
 def stop_the_launcher_of_node_0(names: list[str], project: str) -> None:
     del project
-    stop = "import os, signal\nfor pid in filter(str.isdigit, os.listdir('/proc')):\n"
-    stop += "    if int(pid) not in (1, os.getpid()) and 'torchrun' in open(f'/proc/{pid}/cmdline').read():\n"
-    docker("exec", names[0], "python3", "-c", f"{stop}        os.kill(int(pid), signal.SIGSTOP)")
+    until(lambda: docker("exec", names[0], "python3", "-c", STOP).strip())
 
 
 FAULTS = {
