@@ -14,6 +14,7 @@ from runner.cli.audit import audit
 from runner.cli.collect import collect
 from runner.cli.compare import compare
 from runner.cli.exit import explain, leave
+from runner.cli.init import init
 from runner.cli.lines import show, show_document
 from runner.cli.list import list_
 from runner.cli.node import node
@@ -32,6 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Run experiments in distributed training, and make tables of them that one can believe.",
 )
+app.command()(init)
 app.command("list")(list_)
 app.command()(plan)
 app.command()(run)

@@ -12,7 +12,8 @@ from runner.core.values import LARGEST_WHOLE
 if TYPE_CHECKING:
     from runner.core.yaml_reader import Document
 
-NAME = r"[A-Za-z][A-Za-z0-9_]*"
+NAME = r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*"
+"""A dot stands in the names of nested settings, as Hydra's `optimizer.lr`."""
 LONGEST_TEXT = 10_000
 RESERVED = {
     "scaling": "the scaling is declared by the definition's own key 'scaling'",

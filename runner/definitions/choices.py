@@ -57,18 +57,12 @@ def read_changes(experiment: Experiment, words: list[str], programs: dict[str, P
     """Read `--set arg=value` words: other values for args that every program of the experiment takes."""
     changed: dict[str, Any] = {}
     for word in words:
-        key, equals, text = word.partition("=")
-        key = key.replace("-", "_")
-        if not equals or not key:
-            _refuse(f"--set {word}: write arg=value, for example --set epochs=1")
+        key, value = read_change(word)
         if key in experiment.matrix:
             axis = f"'{key}' is an axis of {experiment.name}; choose its values with --only {key}=..."
             _refuse(f"--set {word}: {axis}")
-        if key in RESERVED:
-            _refuse(f"--set {word}: {RESERVED[key]}")
-        value = _value(word, text)
         for program in programs.values():
-            if not program.options and key not in experiment.args:
+            if program.interface.is_unseen and key not in {**program.options, **experiment.args}:
                 known = did_you_mean(key, experiment.args)
                 _refuse(f"--set {word}: {experiment.path} has no arg '{key}'{known}")
             try:
@@ -77,6 +71,17 @@ def read_changes(experiment: Experiment, words: list[str], programs: dict[str, P
                 _refuse(f"--set {word}: {error}")
         changed[key] = value
     return changed
+
+
+def read_change(word: str) -> tuple[str, Any]:
+    """Read one `--set arg=value` word: the arg's key and its value."""
+    key, equals, text = word.partition("=")
+    key = key.replace("-", "_")
+    if not equals or not key:
+        _refuse(f"--set {word}: write arg=value, for example --set epochs=1")
+    if key in RESERVED:
+        _refuse(f"--set {word}: {RESERVED[key]}")
+    return key, _value(word, text)
 
 
 def _canonical(axis: str, text: str) -> str:

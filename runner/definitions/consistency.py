@@ -37,7 +37,7 @@ def _check_programs(document: Document, experiment: Experiment) -> None:
     places |= {name: ("matrix", "program", index) for index, name in enumerate(in_matrix)}
     for name, place in places.items():
         try:
-            found = program.find(experiment.root, name)
+            found = program.find(experiment.root, name, experiment.settings)
         except RequestError as error:
             document.fail(str(error), *place)
         for key, value, where in _passed(experiment, name):

@@ -86,7 +86,7 @@ class Experiment:
     def programs(self) -> dict[str, programs.Program]:
         """Find the program of every cell, by name."""
         names = [self.program, *self.matrix.get("program", [])]
-        return {name: programs.find(self.root, name) for name in names}
+        return {name: programs.find(self.root, name, self.settings) for name in names}
 
 
 def _plain(value: Any) -> Any:

@@ -19,13 +19,18 @@ from runner.definitions.skips import DEVICES, Skip, read_skips
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from runner.definitions.settings import Settings
+
 __all__ = ["DEVICES", "KEYS", "Experiment", "Skip", "files", "find", "load", "project_root"]
 
 KEYS = (*FIELDS, KEY, "args", "program_args", "matrix", "skip", "baseline", "published")
 
 
-def load(path: Path, root: Path) -> Experiment:
-    """Read and check one definition; RequestError with file:line if anything in it is wrong."""
+def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment:
+    """Read and check one definition; RequestError with file:line if anything in it is wrong.
+
+    Settings that are not written yet may stand in for those of the project's files.
+    """
     document = yaml_reader.read(path)
     if not isinstance(document.values, dict):
         document.fail(f"a definition is a mapping with the keys {', '.join(KEYS)}")
@@ -48,7 +53,7 @@ def load(path: Path, root: Path) -> Experiment:
         published=read_published(document, matrix),
         path=path,
         root=root,
-        settings=settings_of(root),
+        settings=settings or settings_of(root),
     )
     consistency.check(document, experiment)
     return experiment

@@ -141,11 +141,12 @@ def _cell(
     device: str,
     programs: dict[str, Program],
 ) -> Cell:
-    """Resolve a point of the matrix; what the definition declares is passed to a program that has an option for it."""
+    """Resolve a point of the matrix; what the definition declares is passed to a program that takes it."""
     program = programs[point.get("program", experiment.program)]
     axes = {axis: value for axis, value in point.items() if axis != "layout"}
     own = experiment.program_args.get(program.name, {})
     args = {**experiment.args, **own, **{axis: value for axis, value in axes.items() if axis != "program"}, **changed}
     declared = {"scaling": experiment.scaling, "device": device}
-    args |= {key: value for key, value in declared.items() if key in program.options}
+    options = program.options
+    args |= {key: value for key, value in declared.items() if key in options and not options[key].refuses(value)}
     return Cell(Layout.parse(point["layout"]), program, axes, args)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line, shown
-from runner.definitions.options import LARGEST_SOURCE, Option, own_sources, read_options
+from runner.definitions.options import LARGEST_SOURCE, Interface, Option, own_sources, read_interface
 from runner.definitions.settings import PACKAGE, settings_of
 from trainkit.files import read_file
 from trainkit.sources import folders_of, read_sources
@@ -27,17 +27,21 @@ _SCRIPT = ".py"
 class Program:
     """A training program: a module of a family, another module of the project, or a script.
 
-    `options` maps an argument's key (`batch_size`) to what the source declares of it. It is empty if the source
-    declares none that can be read, and then every argument is passed on as `--key value`. `files` are the sources of a
+    `interface` is what its source says of its arguments. `files` are the sources of a
     program that belongs to no family, as paths from the project's folder, and `search` the folders in which its modules
     are found, besides the project's.
     """
 
     name: str
     path: Path
-    options: dict[str, Option]
+    interface: Interface
     files: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """The arguments that its source shows, by their keys (`batch_size`)."""
+        return self.interface.options
 
     @property
     def words(self) -> list[str]:
@@ -66,48 +70,40 @@ class Program:
         return sorted(folders - {PACKAGE})
 
     def check(self, key: str, value: object = None) -> None:
-        """Raise RequestError for an argument that the program does not declare, or a flag that is not true or false."""
-        if self.options and key not in self.options:
-            msg = f"program {self.name} takes no arg '{key}'{did_you_mean(key, sorted(self.options))}"
+        """Raise RequestError for an argument that the program does not take, or a value that it would refuse."""
+        if not self.interface.takes(key):
+            known = did_you_mean(key, sorted(self.options)) or "; its source reads none"
+            msg = f"program {self.name} takes no arg '{key}'{known}"
             raise RequestError(msg)
-        option = self._option(key)
+        option = self.interface.option(key)
         if value is not None and (wrong := option.refuses(value)):
             msg = f"{option.spelling} of program {self.name} is {wrong}, not {shown(value)}"
             raise RequestError(msg)
 
     def argv(self, args: dict[str, object]) -> list[str]:
         """Spell args as the program's command line; a null is left to the program's own default."""
-        words: list[str] = []
-        for key, value in args.items():
-            option = self._option(key)
-            if value is None or not option.spelling.startswith("-"):
-                continue
-            if option.kind not in ("flag", "switch"):
-                text = _spell(value)
-                # argparse takes a word that begins with a hyphen, as -1e-3, for an option of its own.
-                words += [f"{option.spelling}={text}"] if text.startswith("-") else [option.spelling, text]
-            elif value:
-                words.append(option.spelling)
-            elif option.kind == "switch":
-                words.append(f"--no-{option.spelling[2:]}")
-        return words + self._positional(args)
-
-    def _positional(self, args: dict[str, object]) -> list[str]:
-        """Spell the positional arguments, in the order in which the source declares them."""
-        names = [key for key, option in self.options.items() if not option.spelling.startswith("-")]
-        return [_spell(args[key]) for key in names if args.get(key) is not None]
-
-    def _option(self, key: str) -> Option:
-        return self.options.get(key, Option(f"--{key}"))
+        given = {key: (self.interface.option(key), value) for key, value in args.items() if value is not None}
+        named = [(option.depth, option.words(value)) for option, value in given.values() if not option.positional]
+        # The order of the positional ones is that of the source.
+        places = [given[key] for key in self.options if key in given]
+        alone = [(option.depth, option.words(value)) for option, value in places if option.positional]
+        line: list[str] = []
+        for depth in (0, 1, 2):
+            line += [word for at, words in named for word in words if at == depth]
+            values = [word for at, words in alone for word in words if at == depth]
+            # A value that begins with a hyphen is no option behind two of them.
+            line += ["--", *values] if any(word.startswith("-") for word in values) else values
+        return line
 
 
-def find(root: Path, name: str) -> Program:
+def find(root: Path, name: str, settings: Settings | None = None) -> Program:
     """Find the program of a definition; RequestError if there is none.
 
     `<family>.<program>` is a module below `experiments/`; if there is none, any module of the project. A name that ends
-    in `.py` is a script, by its path from the project's folder.
+    in `.py` is a script, by its path from the project's folder. The settings are those of the project's files, unless
+    others are given.
     """
-    settings = settings_of(root)
+    settings = settings or settings_of(root)
     if name.endswith(_SCRIPT):
         if ".." in name.split("/") or not (root / name).is_file():
             beside = [str(path.relative_to(root)) for path in (root / PACKAGE).rglob(name.rpartition("/")[2])]
@@ -117,7 +113,7 @@ def find(root: Path, name: str) -> Program:
         return _elsewhere(settings, name, root / name)
     own = root.joinpath(PACKAGE, *name.split(".")).with_suffix(".py")
     if os.path.lexists(own):
-        return Program(name, own, read_options(root, own))
+        return Program(name, own, read_interface(root, own))
     for place in (root, *(root / folder for folder in settings.path)):
         base = place.joinpath(*name.split("."))
         for path in (base.with_suffix(".py"), base / "__main__.py"):
@@ -131,7 +127,7 @@ def _elsewhere(settings: Settings, name: str, path: Path) -> Program:
     root, search = settings.root, tuple(settings.root / folder for folder in settings.path)
     own = [file for file in own_sources(root, path, search) if file.is_relative_to(root)]
     files = {str(file.relative_to(root)) for file in (*own, *settings.code_files())}
-    return Program(name, path, read_options(root, path, search), tuple(sorted(files)), settings.path)
+    return Program(name, path, read_interface(root, path, search), tuple(sorted(files)), settings.path)
 
 
 def names(root: Path) -> list[str]:
@@ -146,7 +142,3 @@ def _can_be_run(path: Path) -> bool:
         return path.stem != PREPARE and b"__main__" in read_file(path, LARGEST_SOURCE)
     except OSError:
         return False
-
-
-def _spell(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

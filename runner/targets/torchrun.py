@@ -52,7 +52,7 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
     processes cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr). From a program that cannot be given a device the
     GPUs are hidden if it shall train without. `PYTHONPATH` is from the folder that the program is started in.
     """
-    hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" and DEVICE not in cell.program.options else {}
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" and DEVICE not in cell.args else {}
     search = {"PYTHONPATH": ":".join(cell.program.search)} if cell.program.search else {}
     return {
         **hidden,

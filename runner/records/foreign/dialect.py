@@ -33,6 +33,8 @@ MOST_PATTERNS = 60
 LAUNCHERS = "launchers"
 MLPERF = "mlperf"
 """The name of MLPerf's own events, which are no YAML file."""
+NONE = "none"
+"""The name that stands for no dialect: of such a program only what launchers say is read."""
 LARGEST_BYTES = yaml_reader.LARGEST_BYTES
 _OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
 _BEST = ("computed", "stated")
@@ -105,7 +107,7 @@ def parse(text: str, name: str) -> Dialect:
 
 def names() -> tuple[str, ...]:
     """Return the names of the dialects that come with the kit."""
-    return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), MLPERF)
+    return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), MLPERF, NONE)
 
 
 def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:

@@ -1,0 +1,97 @@
+"""Files of settings that a program reads by itself, YAML, JSON or TOML."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from runner.definitions.options.literals import literal
+from runner.definitions.options.option import Configuration, Option
+from runner.definitions.options.sources import last
+
+if TYPE_CHECKING:
+    from runner.definitions.options.sources import Code, Source
+
+_LOADS = {
+    **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load"), "yaml"),
+    **dict.fromkeys(("omegaconf.OmegaConf.load", "OmegaConf.load"), "yaml"),
+    **dict.fromkeys(("tomllib.load", "toml.load", "tomli.load"), "toml"),
+    **dict.fromkeys(("json.load", "json.loads"), "json"),
+}
+_NAMED = re.compile(r"(^|_)(config|configs|cfg|conf|settings|hparams|hyp|yaml|yml|json|toml)(_|$)")
+"""Names of arguments and variables that hold the path of such a file."""
+_FILE = re.compile(r"[\w./ -]+\.(ya?ml|json|toml)")
+_FIRST = "config"
+MOST_LOADS, MOST_NODES = 100, 2_000
+"""How many calls that load something are looked at, and how far each is followed."""
+
+
+def find_configuration(code: Code, options: dict[str, Option]) -> Configuration | None:
+    """Find the file of settings that a program reads, and the argument that names it.
+
+    JSON is read for much besides, so such a file counts only if its name, or that of its argument, says what it is.
+    """
+    named = {key for key in options if _NAMED.search(key)}
+    loads = [(_form(source, call), call) for source, call in code.every_call()]
+    loads = [(form, call) for form, call in loads if form][:MOST_LOADS]
+    trail = _Trail(code) if loads else None
+    for form, call in loads:
+        words, paths = trail.follow(call) if trail else (set(), [])
+        key = next((key for key in options if key in words and (form != "json" or key in named)), "")
+        if form == "json" and not key and not paths:
+            continue
+        if not key and not paths:
+            key = min(named, default="")
+        path = paths[0] if paths else options[key].default if key else ""
+        return Configuration(form, key, path if isinstance(path, str) else "")
+    return None
+
+
+def first_word(code: Code) -> dict[str, Option]:
+    """Return the argument of a script that loads its settings from `sys.argv[1]`."""
+    first = (node for source in code.sources for node in ast.walk(source.tree) if isinstance(node, ast.Subscript))
+    if any(last(node.value) == "argv" and literal(node.slice) == 1 for node in first):
+        return {_FIRST: Option(_FIRST, required=True)}
+    return {}
+
+
+def _form(source: Source, call: ast.Call) -> str:
+    return _LOADS.get(source.origin(call.func), "")
+
+
+class _Trail:
+    """Where the path of a file comes from: `with open(args.config) as file`, a variable, a function's parameter."""
+
+    def __init__(self, code: Code) -> None:
+        self._behind: dict[str, list[ast.AST]] = {name: [value] for name, value in code.values.items()}
+        parameters: dict[str, list[str]] = {}
+        for source in code.sources:
+            for function in source.part.functions.values():
+                parameters.setdefault(function.name, [one.arg for one in function.args.args])
+            for node in ast.walk(source.tree):
+                if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+                    self._behind.setdefault(node.optional_vars.id, []).append(node.context_expr)
+        for _, call in code.every_call():
+            for name, given in zip(parameters.get(last(call.func), []), call.args, strict=False):
+                self._behind.setdefault(name, []).append(given)
+
+    def follow(self, call: ast.Call) -> tuple[set[str], list[str]]:
+        """Return the names that lead to the file which a call loads, and the paths that stand on the way."""
+        nodes: list[ast.AST] = [*call.args[:1], *(word.value for word in call.keywords)]
+        words: set[str] = set()
+        paths: list[str] = []
+        looked = 0
+        while nodes:
+            for node in ast.walk(nodes.pop(0)):
+                looked += 1
+                if looked > MOST_NODES:
+                    return words, paths
+                text = literal(node) if isinstance(node, ast.Constant) else None
+                if isinstance(text, str) and _FILE.fullmatch(text):
+                    paths.append(text)
+                name = last(node)
+                if name and name not in words:
+                    words.add(name)
+                    nodes += self._behind.get(name, []) if isinstance(node, ast.Name) else []
+        return words, paths

@@ -1,0 +1,179 @@
+"""Parsers of dataclasses and signatures: HfArgumentParser, tyro, simple_parsing, jsonargparse and LightningCLI."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from runner.definitions.options import argparse_calls
+from runner.definitions.options.fields import Field, Fields, fields_of_class, fields_of_function, read_fields
+from runner.definitions.options.literals import Annotation, is_none, keywords, literal, literals
+from runner.definitions.options.option import LISTED, Interface, Option
+from runner.definitions.options.sources import last
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.definitions.options.sources import Code, Source
+
+FEW_STEPS = 10
+_OF_TRAINER = re.compile(r"TrainingArguments$|^[A-Z]{3,}[a-z]?Config$")
+"""Classes of transformers and trl with the arguments of a Trainer, which has `max_steps`: SFTConfig, for example."""
+_HF = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
+_LIGHTNING = ("LightningCLI",)
+_SIMPLE = ("simple_parsing.parse", "simple_parsing.helpers.parse")
+_JSONARGPARSE = ("jsonargparse.CLI", "jsonargparse.auto_cli")
+_OUTSIDE = Fields([], is_open=True)
+
+
+def marks_hf(code: Code, source: Source) -> bool:
+    """Whether a file makes a HfArgumentParser, or one that is made from it."""
+    return any(last(call.func) in _HF for call in code.calls(source))
+
+
+def read_hf(code: Code) -> Interface:
+    """Read the fields of the dataclasses; names keep their underscores, and booleans take `true` or `false`.
+
+    Classes from outside of the project, as TrainingArguments, have fields that are not seen.
+    """
+    options, is_open, short = dict[str, Option](), False, dict[str, object]()
+    for _, call in code.every_call():
+        is_open |= any(word.arg == "return_remaining_strings" for word in call.keywords)
+        for node in _classes(code, call) if last(call.func) in _HF else ():
+            found = _fields(code, node)
+            read, more = read_fields(code, found, _hf_option)
+            options.update({key: option for key, option in read.items() if "." not in key})
+            is_open |= more or len(read) < len(found.fields)
+            short |= {"max_steps": FEW_STEPS} if _is_of_trainer(code, node) else {}
+    beside = argparse_calls.read(code)  # what it is given by `add_argument`
+    return Interface("hf", {**beside.options, **options}, is_open or beside.is_open, short=short)
+
+
+def _classes(code: Code, call: ast.Call) -> list[ast.expr]:
+    """List the classes that a parser is given; an expression that names none stands for one from outside."""
+    given = [*call.args[:1], *(keywords(call)[key] for key in ("dataclass_types",) if key in keywords(call))]
+    nodes = [code.values.get(node.id, node) if isinstance(node, ast.Name) else node for node in given]
+    return [one for node in nodes for one in (node.elts if isinstance(node, ast.Tuple | ast.List) else [node])]
+
+
+def _fields(code: Code, node: ast.expr) -> Fields:
+    if (klass := code.klass(last(node))) is not None:
+        return fields_of_class(code, klass)
+    function = code.function(last(node))
+    return fields_of_function(function) if function is not None else _OUTSIDE
+
+
+def _is_of_trainer(code: Code, node: ast.expr) -> bool:
+    """Whether a class, or one that it is made from, is known to hold the arguments of a Trainer."""
+    pending, seen = [last(node)], set[str]()
+    while pending:
+        name = pending.pop()
+        klass = code.klass(name)
+        if klass is None and _OF_TRAINER.search(name):
+            return True
+        if klass is not None and name not in seen:
+            seen.add(name)
+            pending += [last(base) for base in klass.bases]
+    return False
+
+
+def _hf_option(name: str, field: Field, said: Annotation) -> Option:
+    choices = said.choices or literals(field.metadata.get("choices"))
+    kind = "value" if said.many or (said.choices and said.kind != "bool") else said.kind
+    is_required = field.required and said.kind != "bool"
+    return Option(f"--{name}", kind, choices, None, is_required, literal(field.default), many=said.many)
+
+
+def marks_tyro(code: Code, source: Source) -> bool:
+    """Whether a file calls `tyro.cli`."""
+    return any(source.origin(call.func) == "tyro.cli" for call in code.calls(source))
+
+
+def read_tyro(code: Code) -> Interface:
+    """Read the class or function that `tyro.cli` is given."""
+    return _read(code, "tyro", ("tyro.cli",), _tyro_option, by_name=True)
+
+
+def _tyro_option(name: str, field: Field, said: Annotation) -> Option:
+    spelling = f"--{name.replace('_', '-')}"
+    kind = "switch" if said.kind == "bool" and not field.required and not is_none(field.default) else said.kind
+    # The hyphen of `no-` stands behind the prefix: --optimizer.no-amp.
+    prefix, dot, own = spelling[2:].rpartition(".")
+    off = f"--{prefix}{dot}no-{own}" if kind == "switch" else ""
+    default = literal(field.default)
+    # None is a choice of its own.
+    kind = "value" if said.is_optional and kind != "switch" else kind
+    truth = ("True", "False")
+    return Option(
+        spelling, kind, said.choices, None, field.required, default, off, LISTED if said.many else "", truth=truth
+    )
+
+
+def marks_simple(code: Code, source: Source) -> bool:
+    """Whether a file uses simple_parsing."""
+    return any(source.origin(call.func).startswith("simple_parsing.") for call in code.calls(source))
+
+
+def read_simple(code: Code) -> Interface:
+    """Read the dataclasses that simple_parsing is given; those of a field of one have no prefix."""
+    beside = argparse_calls.read(code)
+    options, is_open = dict(beside.options), beside.is_open
+    for source, call in code.every_call():
+        if (source.origin(call.func) in _SIMPLE or last(call.func) == "add_arguments") and call.args:
+            read, more = read_fields(code, _fields(code, call.args[0]), _simple_option, by_name=True)
+            options.update({key.rpartition(".")[2]: option for key, option in read.items()})
+            is_open |= more or any("." in key for key in read)
+    return Interface("simple_parsing", options, is_open)
+
+
+def _simple_option(name: str, field: Field, said: Annotation) -> Option:
+    option = _hf_option(name.rpartition(".")[2], field, said)
+    return option._replace(required=field.required)
+
+
+def marks_jsonargparse(code: Code, source: Source) -> bool:
+    """Whether a file calls jsonargparse's CLI, or Lightning's."""
+    return any(
+        source.origin(call.func) in _JSONARGPARSE or last(call.func) in _LIGHTNING for call in code.calls(source)
+    )
+
+
+def read_jsonargparse(code: Code) -> Interface:
+    """Read the function that `CLI` is given; Lightning's has subcommands, and takes all of Trainer, model and data."""
+    for source, call in code.every_call():
+        if last(call.func) in _LIGHTNING:
+            runs = literal(keywords(call).get("run")) is not False
+            names = ("fit", "validate", "test", "predict")
+            command = {"command": Option("command", "value", names, required=True, depth=1)} if runs else {}
+            first: dict[str, object] = {"command": "fit"} if runs else {}
+            return Interface("lightning", command, is_open=True, short={**first, "trainer.max_steps": FEW_STEPS})
+        if source.origin(call.func) in _JSONARGPARSE and keywords(call).keys() - {"as_positional"}:
+            return Interface("jsonargparse", is_open=True)
+    return _read(code, "jsonargparse", _JSONARGPARSE, _jsonargparse_option, by_name=True)
+
+
+def _jsonargparse_option(name: str, field: Field, said: Annotation) -> Option:
+    is_positional = field.required and "." not in name
+    kind = "value" if said.many or said.is_optional else said.kind
+    spelling = name if is_positional else f"--{name}"
+    return Option(spelling, kind, said.choices, None, field.required, literal(field.default))
+
+
+def _read(
+    code: Code,
+    kind: str,
+    calls: tuple[str, ...],
+    make: Callable[[str, Field, Annotation], Option],
+    *,
+    by_name: bool,
+) -> Interface:
+    """Read the one class or function that a call is given; of several, or of none that is seen, all is open."""
+    for source, call in code.every_call():
+        if source.origin(call.func) in calls:
+            given = call.args[0] if call.args else None
+            if given is None or (code.klass(last(given)) is None and code.function(last(given)) is None):
+                return Interface(kind, is_open=True)
+            options, is_open = read_fields(code, _fields(code, given), make, by_name=by_name)
+            return Interface(kind, options, is_open)
+    return Interface(kind, is_open=True)

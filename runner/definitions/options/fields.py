@@ -1,0 +1,116 @@
+"""What functions take and what dataclasses hold: fields with an annotation and a default."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.definitions.options.literals import Annotation, annotation, is_none, keywords, kind_of, literal
+from runner.definitions.options.sources import last
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.definitions.options.option import Option
+    from runner.definitions.options.sources import Code, Function
+
+_HARMLESS = {"object", "ABC", "Generic", "Protocol", "BaseModel", "Serializable", "NamedTuple"}
+"""Bases from outside of a project that bring no fields of their own."""
+MOST_FIELDS = 5_000
+"""Fields of one program that are looked at, those of dataclasses in dataclasses counted."""
+
+
+class Field(NamedTuple):
+    """A parameter or a field: its type as it stands there, its default if there is one, and a field's metadata."""
+
+    name: str
+    type: ast.expr | None
+    default: ast.expr | None
+    required: bool
+    metadata: dict[str, ast.expr]
+
+
+class Fields(NamedTuple):
+    """Fields in their order; `is_open` if there are more that the source does not show."""
+
+    fields: list[Field]
+    is_open: bool
+
+
+def fields_of_function(function: Function, skip: int = 0) -> Fields:
+    """List the parameters of a function; `skip` leaves out the first ones, as `self`."""
+    names = function.args
+    positional = [*names.posonlyargs, *names.args]
+    defaults = [*[None] * (len(positional) - len(names.defaults)), *names.defaults]
+    pairs = [*zip(positional, defaults, strict=True), *zip(names.kwonlyargs, names.kw_defaults, strict=True)]
+    found = [Field(name.arg, name.annotation, default, default is None, {}) for name, default in pairs[skip:]]
+    return Fields(found, names.kwarg is not None or names.vararg is not None)
+
+
+def fields_of_class(code: Code, klass: ast.ClassDef, seen: set[str] | None = None) -> Fields:
+    """List the fields of a dataclass, those of its bases first."""
+    fields: dict[str, Field] = {}
+    is_open, seen = False, {klass.name} if seen is None else seen
+    for base in klass.bases:
+        name = last(base.value) if isinstance(base, ast.Subscript) else last(base)
+        found = code.klass(name)
+        if found is not None and name not in seen:
+            seen.add(name)
+            above = fields_of_class(code, found, seen)
+            fields.update({field.name: field for field in above.fields})
+            is_open |= above.is_open
+        elif found is None and name not in _HARMLESS:
+            is_open = True
+    own = (node for node in klass.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name))
+    fields.update({field.name: field for node in own if (field := _field(node))})
+    return Fields(list(fields.values()), is_open)
+
+
+def _field(node: ast.AnnAssign) -> Field | None:
+    """Read `name: type = default` or `name: type = field(...)` of a dataclass."""
+    name, kind = last(node.target), node.annotation
+    of = kind.value if isinstance(kind, ast.Subscript) else kind
+    if last(of) in ("ClassVar", "KW_ONLY") or name.startswith("_"):
+        return None
+    value = node.value
+    if not (isinstance(value, ast.Call) and last(value.func).lower().endswith("field")):
+        return Field(name, kind, value, value is None, {})
+    given = keywords(value)
+    if literal(given.get("init")) is False:
+        return None
+    default = given.get("default", value.args[0] if value.args else None)
+    metadata = given.get("metadata")
+    pairs = zip(metadata.keys, metadata.values, strict=True) if isinstance(metadata, ast.Dict) else ()
+    named = {key.value: node for key, node in pairs if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+    return Field(name, kind, default, default is None and "default_factory" not in given, named)
+
+
+def read_fields(
+    code: Code, found: Fields, make: Callable[[str, Field, Annotation], Option], *, by_name: bool = False
+) -> tuple[dict[str, Option], bool]:
+    """Make an option of every field, those of a dataclass that a field holds below its name: `optimizer.lr`.
+
+    Returns the options and whether there may be more.
+    """
+    options: dict[str, Option] = {}
+    known: dict[str, Fields] = {}
+    is_open, looked = found.is_open, 0
+    pending = deque([("", found, frozenset[str]())])
+    while pending:
+        prefix, fields, above = pending.popleft()
+        for field in fields.fields:
+            said, looked = annotation(code, field.type, by_name=by_name), looked + 1
+            if looked > MOST_FIELDS or (said.klass and said.klass.name in above):
+                return options, True
+            if said.klass is None:
+                if field.type is None and field.default is not None:
+                    said = Annotation(kind_of(literal(field.default)))
+                said = said._replace(is_optional=said.is_optional or is_none(field.default))
+                options[prefix + field.name] = make(prefix + field.name, field, said)
+            else:
+                name = said.klass.name
+                known[name] = known[name] if name in known else fields_of_class(code, said.klass)
+                is_open |= known[name].is_open
+                pending.append((f"{prefix}{field.name}.", known[name], above | {name}))
+    return options, is_open

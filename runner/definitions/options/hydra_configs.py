@@ -1,0 +1,120 @@
+"""Hydra and OmegaConf: `key=value` words, whose names stand in YAML files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runner.core import yaml_reader
+from runner.core.errors import RequestError
+from runner.definitions.options.literals import keywords, literal
+from runner.definitions.options.option import Interface, Option
+from runner.definitions.options.sources import last
+from runner.definitions.options.spelling import HYDRA, OMEGACONF
+from trainkit.files import is_file, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.definitions.options.sources import Code, Source
+
+LARGEST_CONFIG = 1_000_000
+MOST_KEYS = 5_000
+MOST_GROUPS = 200
+_SUFFIX = ".yaml"
+
+
+def marks(code: Code, source: Source) -> bool:
+    """Whether a file has a function under `@hydra.main(...)`."""
+    return any(source.origin(call.func) == "hydra.main" for call in code.calls(source)) or any(
+        source.origin(one) == "hydra.main"
+        for function in source.part.functions.values()
+        for one in function.decorator_list
+    )
+
+
+def read(code: Code) -> Interface:
+    """Read the names of the primary configuration and of those that its `defaults` choose; there may be more."""
+    options: dict[str, Option] = {}
+    for source, call in code.every_call():
+        if source.origin(call.func) == "hydra.main":
+            given = keywords(call)
+            folder = literal(given.get("config_path", call.args[0] if call.args else None))
+            name = literal(given.get("config_name", call.args[1] if len(call.args) > 1 else None))
+            if isinstance(name, str):
+                place = source.path.parent / folder if isinstance(folder, str) else source.path.parent
+                options.update(_primary(place, name.removesuffix(_SUFFIX)))
+    return Interface("hydra", options, is_open=True, style=HYDRA)
+
+
+def marks_omegaconf(code: Code, source: Source) -> bool:
+    """Whether a file reads the command line with OmegaConf."""
+    return any(last(call.func) == "from_cli" and not call.args for call in code.calls(source))
+
+
+def read_omegaconf(_code: Code) -> Interface:
+    """Say how arguments are written; which there are is not seen."""
+    return Interface("omegaconf", is_open=True, style=OMEGACONF)
+
+
+def _primary(folder: Path, name: str) -> dict[str, Option]:
+    values = _load(folder / f"{name}{_SUFFIX}")
+    chosen = values.pop("defaults", None)
+    options: dict[str, Option] = {}
+    for group, choice in _chosen(chosen):
+        if group:
+            options[group.replace("/", ".")] = Option(group, default=choice, style=HYDRA)
+        path = folder.joinpath(*group.split("/"), choice.removesuffix(_SUFFIX) + _SUFFIX)
+        inner, package = _load(path), _package(path, group)
+        inner.pop("defaults", None)
+        options.update(_options(inner, package))
+    options.update(_options(values, ""))
+    return options
+
+
+def _chosen(entries: object) -> Iterator[tuple[str, str]]:
+    """List the groups of a list of defaults with what is chosen of each; a file without a group has an empty one."""
+    for entry in (entries if isinstance(entries, list) else [])[:MOST_GROUPS]:
+        for named, choice in entry.items() if isinstance(entry, dict) else [("", entry)]:
+            group = str(named).removeprefix("optional ")
+            is_path = isinstance(choice, str) and choice != "_self_" and (group + choice).isprintable()
+            if is_path and "@" not in group and not group.startswith("override "):
+                yield group, choice
+
+
+def _package(path: Path, group: str) -> str:
+    """Return the key below which a file's values stand: that of its group, unless it says `@package _global_`."""
+    if not is_file(path) or b"@package _global_" in read_file(path, LARGEST_CONFIG)[:1_000]:
+        return ""
+    return group.replace("/", ".")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    if not is_file(path):
+        return {}
+    try:
+        values = yaml_reader.read(path).values
+    except (RequestError, OSError, ValueError, RecursionError):
+        return {}
+    return dict(values) if isinstance(values, dict) else {}
+
+
+def _options(values: dict[str, Any], package: str) -> dict[str, Option]:
+    names = dict(_leaves(values, package))
+    return {name: Option(name, default=value, style=HYDRA) for name, value in names.items()}
+
+
+def _leaves(values: dict[str, Any], package: str) -> Iterator[tuple[str, object]]:
+    pending, count = [(package, values)], 0
+    while pending and count < MOST_KEYS:
+        above, mapping = pending.pop()
+        for key, value in mapping.items():
+            count += 1
+            name = f"{above}.{key}" if above else str(key)
+            if count >= MOST_KEYS or not isinstance(key, str) or not name.replace(".", "_").isidentifier():
+                continue
+            if isinstance(value, dict) and value:
+                pending.append((name, value))
+            else:
+                is_plain = isinstance(value, int | float) or (isinstance(value, str) and value.isprintable())
+                yield name, value if is_plain else None

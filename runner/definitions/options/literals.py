@@ -1,0 +1,143 @@
+"""Values that stand in a source as they are, and what an annotation says of a value."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.core.values import LARGEST_WHOLE
+from runner.definitions.options.option import LISTED
+from runner.definitions.options.sources import last
+
+if TYPE_CHECKING:
+    from runner.definitions.options.sources import Code
+
+LONGEST = 10_000
+MOST_CHOICES = 1_000
+_DEEPEST = 20
+_KINDS = {"int": "int", "float": "float", "bool": "bool"}
+_LISTS = {"list", "List", "Sequence", "Iterable", "tuple", "Tuple", "set", "Set"}
+_MAPPINGS = {"dict", "Dict", "Mapping", "Any", "object"}
+_ENUMS = {"Enum", "StrEnum", "IntEnum"}
+_UNREADABLE = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
+
+
+class Annotation(NamedTuple):
+    """What an annotation says: the kind, choices and number of a value, or the class that holds further ones."""
+
+    kind: str = "value"
+    choices: tuple[object, ...] = ()
+    many: str = ""
+    klass: ast.ClassDef | None = None
+    is_optional: bool = False
+
+
+def literal(node: ast.expr | None) -> object:
+    """Return the number, text, true or false that stands there; None for anything else."""
+    value = _evaluated(node)
+    return value if _is_plain(value) else None
+
+
+def literals(node: ast.expr | None) -> tuple[object, ...]:
+    """Return the items of a list that stand in the source as they are; none if they are computed."""
+    values = _evaluated(node)
+    if not isinstance(values, list | tuple | set) or len(values) > MOST_CHOICES or not all(map(_is_plain, values)):
+        return ()
+    return tuple(values)
+
+
+def keywords(call: ast.Call) -> dict[str, ast.expr]:
+    """Return the named arguments of a call."""
+    return {word.arg: word.value for word in call.keywords if word.arg}
+
+
+def texts(nodes: list[ast.expr]) -> list[str]:
+    """Return the texts among the arguments of a call."""
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def is_none(node: ast.expr | None) -> bool:
+    """Whether `None` stands there."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def is_true(node: ast.expr | None) -> bool:
+    """Whether `True` stands there."""
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def kind_of(value: object) -> str:
+    """Return the kind of a default, for an argument without a type: any number may follow a number."""
+    return "bool" if isinstance(value, bool) else "float" if isinstance(value, int | float) else "value"
+
+
+def annotation(code: Code, node: ast.expr | None, *, by_name: bool = False, depth: int = 0) -> Annotation:
+    """Read an annotation; `by_name` if the choices of an enumeration are its names, not its values."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            node = ast.parse(node.value, mode="eval").body
+        except _UNREADABLE:
+            return Annotation()
+    if node is None or depth > _DEEPEST:
+        return Annotation()
+    if isinstance(node, ast.BinOp):
+        return _union(code, [node.left, node.right], by_name=by_name, depth=depth)
+    if isinstance(node, ast.Subscript):
+        return _subscript(code, node, by_name=by_name, depth=depth)
+    return _named(code, last(node), by_name=by_name)
+
+
+def _subscript(code: Code, node: ast.Subscript, *, by_name: bool, depth: int) -> Annotation:
+    inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    name = last(node.value)
+    if name == "Literal":
+        return Annotation("value", literals(ast.List(inner, ast.Load())))
+    if name in ("Optional", "Union"):
+        parts = [*inner, ast.Constant(None)] if name == "Optional" else inner
+        return _union(code, parts, by_name=by_name, depth=depth)
+    if name in ("Annotated", "Final") and inner:
+        return annotation(code, inner[0], by_name=by_name, depth=depth + 1)
+    return Annotation(many=LISTED) if name in _LISTS else Annotation()
+
+
+def _union(code: Code, parts: list[ast.expr], *, by_name: bool, depth: int) -> Annotation:
+    real = [part for part in parts if not is_none(part)]
+    if len(real) != 1:
+        found = [annotation(code, part, by_name=by_name, depth=depth + 1) for part in real]
+        # `float | int` is a number; of other unions nothing is checked.
+        is_number = found and all(one.kind in ("int", "float") for one in found)
+        return Annotation("float" if is_number else "value", is_optional=len(real) < len(parts))
+    return annotation(code, real[0], by_name=by_name, depth=depth + 1)._replace(is_optional=True)
+
+
+def _named(code: Code, name: str, *, by_name: bool) -> Annotation:
+    if name in _KINDS:
+        return Annotation(_KINDS[name])
+    if name in _LISTS:
+        return Annotation(many=LISTED)
+    klass = code.klass(name) if name not in _MAPPINGS else None
+    if klass is None:
+        return Annotation()
+    if any(last(base) in _ENUMS for base in klass.bases):
+        return Annotation("value", _members(klass, by_name=by_name))
+    return Annotation(klass=klass)
+
+
+def _members(klass: ast.ClassDef, *, by_name: bool) -> tuple[object, ...]:
+    """Return the names or the values of an enumeration; none if one of the values is computed."""
+    pairs = [(last(node.targets[0]), node.value) for node in klass.body if isinstance(node, ast.Assign)]
+    found = [name if by_name else literal(value) for name, value in pairs if not name.startswith("_")]
+    return () if None in found or len(found) > MOST_CHOICES else tuple(found)
+
+
+def _evaluated(node: ast.expr | None) -> object:
+    try:
+        return ast.literal_eval(node) if node is not None else None
+    except _UNREADABLE:
+        return None
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, int):
+        return abs(value) <= LARGEST_WHOLE
+    return isinstance(value, float) or (isinstance(value, str) and len(value) <= LONGEST and value.isprintable())

@@ -1,0 +1,72 @@
+"""Scripts without a parser: nothing at all, `sys.argv` by hand, or constants that a configurator overwrites."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from runner.definitions.options.literals import kind_of, literal, texts
+from runner.definitions.options.option import Interface, Option
+from runner.definitions.options.sources import last
+from runner.definitions.options.spelling import JOINED, PYTHON, STYLES, WORDS
+
+if TYPE_CHECKING:
+    from runner.definitions.options.sources import Code, Source
+
+_RUNS_OTHERS = {"exec", "eval", "import_module", "__import__", "run_path", "run_module", "spec_from_file_location"}
+_NO_PARSERS = {
+    *("torch", "torchvision", "torchaudio", "torchdata", "torchmetrics", "torchtext", "numpy", "scipy", "pandas"),
+    *("sklearn", "matplotlib", "seaborn", "plotly", "PIL", "cv2", "skimage", "imageio", "albumentations", "tqdm"),
+    *("transformers", "datasets", "tokenizers", "accelerate", "evaluate", "peft", "trl", "diffusers", "safetensors"),
+    *("huggingface_hub", "sentencepiece", "tiktoken", "lightning", "pytorch_lightning", "lightning_fabric", "timm"),
+    *("wandb", "mlflow", "tensorboard", "tensorboardX", "yaml", "rich", "requests", "psutil", "pynvml", "h5py"),
+    *("einops", "triton", "apex", "bitsandbytes", "flash_attn", "xformers", "webdataset", "kornia", "networkx"),
+    *("torch_geometric", "gymnasium", "gym", "joblib", "dotenv", "setuptools", "packaging", "regex", "nltk"),
+}
+"""Libraries that do not read the command line of a script that imports them."""
+_JOINS = ("split", "partition", "index", "find")
+
+
+def marks_constants(code: Code, source: Source) -> bool:
+    """Whether a file has its constants overwritten: `exec(open("configurator.py").read())` beside `globals()`."""
+    calls = list(code.calls(source))
+    return any(isinstance(call.func, ast.Name) and call.func.id == "exec" and _opens(call) for call in calls) and any(
+        isinstance(call.func, ast.Name) and call.func.id == "globals" for call in calls
+    )
+
+
+def read_constants(code: Code) -> Interface:
+    """Read the numbers, texts and booleans that the program's file assigns, as nanoGPT's configurator does.
+
+    There each is given as `--key=value`, the value in Python's spelling.
+    """
+    options: dict[str, Option] = {}
+    for node in code.main.tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name, value = node.targets[0].id, literal(node.value)
+            if value is not None and not name.startswith("_"):
+                kind = "int" if isinstance(value, int) and not isinstance(value, bool) else kind_of(value)
+                truth = STYLES[PYTHON].truth
+                options.setdefault(name, Option(f"--{name}", kind, default=value, style=PYTHON, truth=truth))
+    return Interface("constants", options, is_open=True, style=PYTHON)
+
+
+def _opens(call: ast.Call) -> bool:
+    return any(last(node) == "open" for node in ast.walk(call) if isinstance(node, ast.Name))
+
+
+def read(code: Code) -> Interface:
+    """Say whether a script that has no parser may be given arguments.
+
+    It may if it, or what it imports from its project, looks at `sys.argv` or runs other code, and if it imports a
+    library that may.
+    """
+    splits = False
+    is_open = bool(code.outside - _NO_PARSERS)
+    for source in code.sources:
+        by_hand = "argv" in source.part.names or "sys.argv" in source.part.origins.values()
+        is_open |= by_hand or bool(source.part.names & _RUNS_OTHERS) or "orig_argv" in source.part.names
+        splits |= by_hand and any(
+            last(call.func) in _JOINS and any("=" in text for text in texts(call.args)) for call in source.part.calls
+        )
+    return Interface("plain", is_open=is_open, style=JOINED if splits else WORDS)

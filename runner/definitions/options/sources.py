@@ -1,0 +1,227 @@
+"""The source files behind a program: parsed, never run, and followed by their imports."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import deque
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from runner.definitions.imports import LIBRARY, imported
+from trainkit.files import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LARGEST_SOURCE = 1_000_000
+MOST_SOURCES, MOST_BYTES = 2_000, 10_000_000
+"""How much of a project is followed from one program by its imports."""
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Part(NamedTuple):
+    """What a piece of a source file says.
+
+    `names` are those that it uses, `origins` the full name behind each name that an import binds, `values` what is
+    assigned to a name, `inner` the ids of the calls that are made only if the file is the program itself.
+    """
+
+    calls: list[ast.Call]
+    names: set[str]
+    imports: list[ast.Import | ast.ImportFrom]
+    origins: dict[str, str]
+    functions: dict[str, Function]
+    classes: dict[str, ast.ClassDef]
+    values: dict[str, ast.expr]
+    inner: set[int]
+
+
+class Source(NamedTuple):
+    """A source file."""
+
+    path: Path
+    tree: ast.Module
+    part: Part
+
+    def origin(self, node: ast.AST) -> str:
+        """Return the full name of what an expression names, `click.option` for `option`; empty if it names nothing."""
+        head, dot, rest = dotted(node).partition(".")
+        return self.part.origins.get(head, head) + dot + rest
+
+
+class Code(NamedTuple):
+    """All source files of a program, itself first; those of the library apart.
+
+    `outside` are the modules that belong neither to the project nor to Python; functions, classes and assigned values
+    are found by their names, those of the program first.
+    """
+
+    sources: list[Source]
+    library: list[Source]
+    outside: set[str]
+    functions: dict[str, Function]
+    classes: dict[str, ast.ClassDef]
+    values: dict[str, ast.expr]
+
+    @property
+    def main(self) -> Source:
+        """The program itself."""
+        return self.sources[0]
+
+    def calls(self, source: Source) -> Iterator[ast.Call]:
+        """List the calls of a file, in the order of their lines, that are made when the program is run."""
+        inner = () if source is self.main else source.part.inner
+        return (call for call in source.part.calls if id(call) not in inner)
+
+    def every_call(self) -> Iterator[tuple[Source, ast.Call]]:
+        """List the calls of all files of the project."""
+        return ((source, call) for source in self.sources for call in self.calls(source))
+
+    def function(self, name: str) -> Function | None:
+        """Find a function by its name, or the last part of a dotted one."""
+        return self.functions.get(name.rpartition(".")[2])
+
+    def klass(self, name: str) -> ast.ClassDef | None:
+        """Find a class by its name, or the last part of a dotted one."""
+        return self.classes.get(name.rpartition(".")[2])
+
+    def is_outside(self, origin: str) -> bool:
+        """Whether a full name belongs to a module outside of the project and of Python."""
+        return origin.partition(".")[0] in self.outside
+
+
+def dotted(node: ast.AST) -> str:
+    """Write a name or attributes of one, `a.b.c`; of anything else only its attributes, `.b.c`."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id if isinstance(node, ast.Name) else "", *reversed(parts)])
+
+
+def last(node: ast.AST) -> str:
+    """Return the last part of a dotted name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def read_code(root: Path, path: Path, search: tuple[Path, ...] = ()) -> Code:
+    """Read a source file and what it imports; RequestError, with the line, for what cannot be read as Python."""
+    sources: list[Source] = []
+    library: dict[Path, None] = {}
+    outside: set[str] = set()
+    seen, pending, left = {path}, deque([path]), MOST_BYTES
+    while pending and left > 0 and len(sources) < MOST_SOURCES:
+        file = pending.popleft()
+        text = _text(file)
+        left -= len(text)
+        sources.append(parse(file, text))
+        for node in sources[-1].part.imports:
+            found = imported(root, path, file, node, search)
+            outside.update(set() if found else _modules(node))
+            library.update(dict.fromkeys(one for one in found if one.parent.name == LIBRARY))
+            new = [one for one in found if one.parent.name != LIBRARY and one not in seen]
+            seen.update(new)
+            pending.extend(dict.fromkeys(new))
+    parts = [source.part for source in reversed(sources)]
+    return Code(
+        sources,
+        [parse(file, _text(file)) for file in library],
+        outside,
+        {name: node for part in parts for name, node in part.functions.items()},
+        {name: node for part in parts for name, node in part.classes.items()},
+        {name: node for part in parts for name, node in part.values.items()},
+    )
+
+
+def own_sources(root: Path, path: Path, search: tuple[Path, ...] = ()) -> list[Path]:
+    """List a source file of a project and the project's files that it imports, the library left out."""
+    return [source.path for source in read_code(root, path, search).sources]
+
+
+def _modules(node: ast.Import | ast.ImportFrom) -> set[str]:
+    if isinstance(node, ast.ImportFrom) and node.level:
+        return set()
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+
+
+def parse(path: Path, text: bytes) -> Source:
+    """Parse a source file; RequestError, with the line, if it is no Python."""
+    try:
+        return _parse(path, text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: Exception) -> RequestError:
+    """Say in one line that a source cannot be read as Python."""
+    line = getattr(error, "lineno", None) or 1
+    said = one_line(error) or "nested too deep"
+    return RequestError(f"{one_line(path)}:{line}: the program cannot be read as Python: {said}")
+
+
+def _text(source: Path) -> bytes:
+    try:
+        return read_file(source, LARGEST_SOURCE)
+    except (OSError, ValueError) as error:
+        msg = f"{one_line(source)}: cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise RequestError(msg) from None
+
+
+@lru_cache(maxsize=256)
+def _parse(path: Path, text: bytes) -> Source:
+    """Parse a source file; a definition is read more than once, and its programs share most of what they import."""
+    if b"coding" not in text[:200]:
+        text.decode()  # as Python, which ast.parse leaves out for comments
+    tree = ast.parse(text, str(path))
+    return Source(path, tree, part_of(tree))
+
+
+@lru_cache(maxsize=256)
+def part_of(tree: ast.AST) -> Part:
+    """Look through a piece of a source file."""
+    part = Part([], set(), [], {}, {}, {}, {}, set())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            part.names.add(last(node))
+        elif isinstance(node, ast.Call):
+            part.calls.append(node)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            part.imports.append(node)
+            part.origins.update(_bound(node))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            part.functions.setdefault(node.name, node)
+        elif isinstance(node, ast.ClassDef):
+            part.classes.setdefault(node.name, node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            _assign(part, node)
+        elif isinstance(node, ast.If) and _is_of_the_program(node.test):
+            part.inner.update(id(inner) for one in node.body for inner in ast.walk(one) if isinstance(inner, ast.Call))
+    part.calls.sort(key=lambda call: (call.lineno, call.col_offset))
+    return part
+
+
+def _assign(part: Part, node: ast.Assign | ast.AnnAssign) -> None:
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        if (name := last(target)) and node.value is not None:
+            part.values.setdefault(name, node.value)
+
+
+def _bound(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
+    """Return the full name behind each name that an import binds."""
+    if isinstance(node, ast.Import):
+        return {
+            alias.asname or alias.name.partition(".")[0]: alias.name if alias.asname else alias.name.partition(".")[0]
+            for alias in node.names
+        }
+    stem = "." * node.level + (node.module or "")
+    return {alias.asname or alias.name: f"{stem}.{alias.name}" for alias in node.names}
+
+
+def _is_of_the_program(test: ast.expr) -> bool:
+    """Whether a condition is `__name__ == "__main__"`."""
+    return isinstance(test, ast.Compare) and last(test.left) == "__name__"

@@ -1,0 +1,80 @@
+"""How a value is written on a command line: each library that reads one has rules of its own."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WORDS, JOINED, PYTHON, HYDRA, OMEGACONF = "words", "joined", "python", "hydra", "omegaconf"
+_PLAIN = re.compile(r"[A-Za-z_/.][\w/.@%+-]*", re.ASCII)
+"""A text that every one of these grammars reads as the text that it is, unless it is one of the words below."""
+_WORDS = {"true", "false", "null", "none", "nan", "inf", "infinity", "yes", "no", "on", "off", "y", "n", "~"}
+_NUMBER = re.compile(r"[.+-]?[\d.][\d._eE+-]*|\.(nan|inf)", re.IGNORECASE | re.ASCII)
+_BRACKETS = {"[": "]", "{": "}", "(": ")"}
+
+
+class Style(NamedTuple):
+    """The rules of one library.
+
+    Args:
+        write: writes a value that is no boolean.
+        joined: always `--key=value`, one word.
+        assigns: `key=value`, without hyphens.
+        truth: the words for true and false.
+    """
+
+    write: Callable[[object], str]
+    joined: bool = False
+    assigns: bool = False
+    truth: tuple[str, str] = ("true", "false")
+
+
+def spell(value: object) -> str:
+    """Write a value as most parsers take it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _quoting(quote: Callable[[str], str]) -> Callable[[object], str]:
+    """Leave a value as it is if it is read as what it is; a text in brackets is meant as a list or mapping."""
+
+    def write(value: object) -> str:
+        if not isinstance(value, str):
+            return spell(value)
+        is_list = len(value) > 1 and _BRACKETS.get(value[0]) == value[-1]
+        is_text = _PLAIN.fullmatch(value) and value.lower() not in _WORDS and not _NUMBER.fullmatch(value)
+        return value if is_list or is_text or value.startswith("${") else quote(value)
+
+    return write
+
+
+def _quote_hydra(text: str) -> str:
+    """Quote as Hydra's grammar of overrides does: backslashes are doubled only before a quotation mark."""
+    doubled = re.sub(r"(\\*)'", lambda found: found[1] * 2 + r"\'", text)
+    return "'" + re.sub(r"(\\+)$", lambda found: found[1] * 2, doubled) + "'"
+
+
+def _write_yaml(value: object) -> str:
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return _quoting(_quote_yaml)(value) if is_finite else str(value).replace("inf", ".inf").replace("nan", ".nan")
+
+
+def _quote_yaml(text: str) -> str:
+    escaped = text.replace("\\", r"\\").replace('"', r"\"")
+    return '"' + "".join(_escape(one) for one in escaped) + '"'
+
+
+def _escape(letter: str) -> str:
+    return letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+STYLES = {
+    WORDS: Style(spell),
+    JOINED: Style(spell, joined=True),
+    PYTHON: Style(_quoting(repr), joined=True, truth=("True", "False")),
+    HYDRA: Style(_quoting(_quote_hydra), joined=True, assigns=True),
+    OMEGACONF: Style(_write_yaml, joined=True, assigns=True),
+}

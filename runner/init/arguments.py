@@ -1,0 +1,100 @@
+"""The arguments of a script: those that it does not start without, those of a first try, and how a person sees them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from runner.core.yaml_writer import to_yaml
+from runner.definitions.args import NAME, RESERVED, unfit
+from runner.definitions.options import shortest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.definitions.options import Option
+    from runner.definitions.program import Program
+
+LONGEST_VALUE = 60
+LONGEST_LIST = 40
+"""Options that a definition lists."""
+_KINDS = {"int": "a whole number", "float": "a number", **dict.fromkeys(("flag", "switch", "bool"), "true or false")}
+_CONFIGS = ("configs", "config", "conf", ".")
+_HYDRA = "Hydra: any other setting is an arg too, by its dotted name, for example optimizer.lr: 0.1"
+
+
+def missing(program: Program, args: dict[str, Any]) -> list[str]:
+    """List the arguments without a default that have no value."""
+    options = program.options.items()
+    return [key for key, one in options if one.required and args.get(key) is None and key not in RESERVED]
+
+
+def needs(script: str, names: list[str], program: Program, root: Path) -> str:
+    """Say which arguments a script does not start without, and how to give them."""
+    words = " ".join(f"--set {name}={_example(name, program, root)}" for name in names)
+    many = "s" if len(names) > 1 else ""
+    return one_line(f"{script} does not start without the argument{many} {', '.join(names)}: runner init {words}")
+
+
+def _example(name: str, program: Program, root: Path) -> str:
+    """Return a value that could be meant: one of the choices, or a file of settings that is there."""
+    option, configuration = program.interface.option(name), program.interface.configuration
+    if option.choices:
+        return str(option.choices[0])
+    if configuration and configuration.key in ("", name):
+        found = (path for folder in _CONFIGS for path in sorted((root / folder).glob(f"*.{configuration.form}")))
+        return configuration.path or next((path.relative_to(root).as_posix() for path in found), "VALUE")
+    return "VALUE"
+
+
+def for_first_try(program: Program, args: dict[str, Any]) -> dict[str, Any]:
+    """Return args that make a run short, beside those that a person gave."""
+    found = {}
+    for key, value in shortest(program.interface).items():
+        if key not in args and re.fullmatch(NAME, key) and key not in RESERVED:
+            try:
+                program.check(key, value)
+            except RequestError:
+                continue
+            found[key] = value
+    return found
+
+
+def lines(program: Program, args: dict[str, Any]) -> Iterator[str]:
+    """Write the args of a definition, and as comments what else the script takes; each can be used as it stands."""
+    others = {key: one for key, one in program.options.items() if key not in args and _may_stand(key)}
+    interface = program.interface
+    if args:
+        yield "args:"
+        yield from (f"  {to_yaml({key: value}).rstrip()}" for key, value in args.items())
+    if others:
+        yield "# It takes these args, with these defaults; a list of values below matrix makes an axis of one:"
+        yield "# args:" if not args else "#"
+        yield from (f"#   {describe(key, option)}" for key, option in list(others.items())[:LONGEST_LIST])
+        if len(others) > LONGEST_LIST:
+            yield f"#   ... and {len(others) - LONGEST_LIST} more"
+    elif not args and not interface.is_open:
+        yield "# It takes no arguments."
+    if interface.kind == "hydra":
+        yield f"# {_HYDRA}"
+    elif interface.configuration:
+        path = f" {interface.configuration.path}" if interface.configuration.path else ""
+        named = f"; the arg {interface.configuration.key} names the file" if interface.configuration.key else ""
+        yield one_line(f"# It reads further settings from a {interface.configuration.form.upper()} file{path}{named}.")
+
+
+def describe(key: str, option: Option) -> str:
+    """Describe an option in one line, as it would stand below `args`."""
+    kind = "one of " + ", ".join(map(str, option.choices)) if option.choices else _KINDS.get(option.kind, "")
+    default = option.default if unfit(option.default) is None else None
+    value = "" if default is None else to_yaml({key: default}).rstrip().partition(": ")[2]
+    if "\n" in value or len(value) > LONGEST_VALUE:
+        value = ""
+    return f"{key}: {value}".rstrip() + (f"  # {one_line(kind, LONGEST_VALUE)}" if kind else "")
+
+
+def _may_stand(key: str) -> bool:
+    return bool(re.fullmatch(NAME, key)) and key not in RESERVED

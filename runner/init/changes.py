@@ -1,0 +1,101 @@
+"""The files that are written: all or none, each whole, and nothing that is there is lost."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from trainkit.files import write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file to write: its text before, None if there is no such file, and after."""
+
+    path: Path
+    before: str | None
+    after: str
+
+    def diff(self, root: Path) -> str:
+        """Return what changes, as `diff -u` shows it."""
+        name = self.path.relative_to(root).as_posix()
+        before = (self.before or "").replace("\r\n", "\n").splitlines(keepends=True)
+        after = self.after.replace("\r\n", "\n").splitlines(keepends=True)
+        source = "/dev/null" if self.before is None else f"a/{name}"
+        rows = difflib.unified_diff(before, after, source, f"b/{name}")
+        return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
+
+
+def write(changes: list[Change]) -> None:
+    """Write all files; RequestError if one cannot be written, and then all are as they were."""
+    for change in changes:
+        _check(change)
+    done: list[Change] = []
+    made: list[Path] = []
+    try:
+        for change in changes:
+            made += _make_folder(change.path.parent)
+            done.append(change)
+            mode = change.path.stat().st_mode if change.before is not None else None
+            write_file(change.path, change.after.encode())
+            if mode is not None:
+                change.path.chmod(mode & 0o777)
+    except BaseException as error:
+        _undo(done, made)
+        if isinstance(error, OSError):
+            where = one_line(error.filename or changes[0].path)
+            msg = f"{where}: cannot be written: {error.strerror}; nothing was changed"
+            raise RequestError(msg) from None
+        raise
+
+
+def _check(change: Change) -> None:
+    """Refuse what cannot be written, or has changed since it was read, before anything is."""
+    path = change.path
+    folder = next(one for one in path.parents if os.path.lexists(one))
+    wrong = None
+    if not folder.is_dir():
+        wrong = f"{one_line(folder)} is no folder"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        wrong = f"{one_line(folder)} cannot be written: you have no right to"
+    elif path.is_symlink() or (os.path.lexists(path) and not path.is_file()):
+        wrong = f"{one_line(path)} is a link or a special file, and is left as it is"
+    elif (path.read_bytes() if path.exists() else None) != (None if change.before is None else change.before.encode()):
+        wrong = f"{one_line(path)} has changed meanwhile: try again"
+    if wrong:
+        msg = f"{wrong}; nothing was written"
+        raise RequestError(msg)
+
+
+def _make_folder(folder: Path) -> list[Path]:
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir()
+    return missing
+
+
+def _undo(done: list[Change], made: list[Path]) -> None:
+    for change in done:
+        with suppress(OSError):
+            if change.before is None:
+                change.path.unlink(missing_ok=True)
+            else:
+                write_file(change.path, change.before.encode())
+    for folder in made:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def listed(changes: list[Change], root: Path) -> Iterator[tuple[str, str]]:
+    """Yield each file with what happens to it."""
+    for change in changes:
+        yield change.path.relative_to(root).as_posix(), "new" if change.before is None else "added to"

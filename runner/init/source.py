@@ -1,0 +1,185 @@
+"""What a Python file says of itself, read without running it: its imports, and the signs of a training."""
+
+from __future__ import annotations
+
+import ast
+import os
+import platform
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from trainkit.files import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LARGEST = 1_000_000
+FRAMEWORKS = {
+    *("torch", "lightning", "pytorch_lightning", "transformers", "accelerate", "deepspeed", "keras", "trl", "peft"),
+    *("fastai", "ignite", "composer", "trainkit", "timm", "sentence_transformers", "setfit", "diffusers"),
+}
+# What a sign is, as a person is shown it.
+BACKWARD, STEP, FIT, TRAINER = "loss.backward()", "optimizer.step()", "fit()", "a Trainer"
+GROUP, PARALLEL, ACCELERATOR = "init_process_group()", "DistributedDataParallel", "an Accelerator"
+FABRIC, DEEPSPEED, SPAWN, SAMPLER = "Fabric", "deepspeed.initialize()", "spawn()", "DistributedSampler"
+PREPARE, ARGUMENTS, EVENTS = "accelerator.prepare()", "arguments", "event lines"
+_CALLS = {
+    "init_process_group": GROUP,
+    **dict.fromkeys(("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"), PARALLEL),
+    "Accelerator": ACCELERATOR,
+    "Fabric": FABRIC,
+    **dict.fromkeys(("DistributedSampler", "split_dataset_by_node"), SAMPLER),
+    **dict.fromkeys(("ArgumentParser", "HfArgumentParser", "Typer", "TrlParser", "parse_args"), ARGUMENTS),
+    "EventLog": EVENTS,
+}
+_SPAWNS = ("spawn", "start_processes")
+
+
+class Import(NamedTuple):
+    """One imported module; `level` counts the dots of a relative import, `names` are what is taken of it."""
+
+    module: str
+    level: int
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Python file: its imports, its signs, and whether starting it does anything."""
+
+    imports: tuple[Import, ...]
+    signs: frozenset[str]
+    guarded: bool
+    """Whether it has `if __name__ == "__main__"`."""
+    works: bool
+    """Whether something is done at its top level."""
+    devices: str | None = None
+    """What Lightning's Trainer is given as `devices`, as it is written."""
+
+    @property
+    def frameworks(self) -> list[str]:
+        """Name the frameworks that it imports."""
+        return sorted({one.module.partition(".")[0] for one in self.imports if not one.level} & FRAMEWORKS)
+
+
+@lru_cache(maxsize=8_192)
+def read(path: Path) -> Source | None:
+    """Read a file; None for one that cannot be read, or is no Python of this version."""
+    try:
+        return parse(read_file(path, LARGEST))
+    except (OSError, ValueError):
+        return None
+
+
+def why_unread(path: Path) -> str:
+    """Say why `read` returns None for a file."""
+    try:
+        _tree(read_file(path, LARGEST))
+    except SyntaxError as error:
+        version = ".".join(platform.python_version_tuple()[:2])
+        return f"line {error.lineno or 1} is no Python {version} ({error.msg})"
+    except OSError as error:
+        return error.strerror or "it cannot be read"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or "it is nested too deep"
+    return "it has changed meanwhile"
+
+
+def _tree(text: bytes) -> ast.Module:
+    """Parse a file in any encoding that it declares and with any line ends."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Python says of a foreign file's escapes is nobody's business
+        return ast.parse(text)
+
+
+def parse(text: bytes) -> Source | None:
+    """Read the text of a file."""
+    try:
+        tree = _tree(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    imports: list[Import] = []
+    signs: set[str] = set()
+    devices = None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports += [Import(alias.name, 0) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            imports.append(Import(node.module or "", node.level, tuple(alias.name for alias in node.names)))
+        elif isinstance(node, ast.Call):
+            signs |= set(_of_call(node))
+            devices = devices or _devices(node)
+        elif isinstance(node, ast.FunctionDef):
+            signs |= {sign for one in node.decorator_list for sign in _of_decorator(one)}
+    guarded = any(isinstance(node, ast.If) and _is_guard(node.test) for node in tree.body)
+    return Source(tuple(imports), frozenset(signs), guarded, any(map(_is_work, tree.body)), devices)
+
+
+def _name(node: ast.expr) -> str:
+    """Return the dotted name of an expression, `?` for what is none."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    parts.append(node.id if isinstance(node, ast.Name) else "?")
+    return ".".join(reversed(parts))
+
+
+def _of_call(call: ast.Call) -> Iterator[str]:
+    name = _name(call.func)
+    receiver, _, last = name.rpartition(".")
+    owner = receiver.rpartition(".")[2].lower()
+    if sign := _CALLS.get(last) or _CALLS.get(name):
+        yield sign
+    if last == "backward":
+        yield BACKWARD
+    elif last == "step" and any(word in owner for word in ("opt", "scaler")):
+        yield STEP
+    elif last == "fit" and receiver:
+        yield FIT
+    elif last.endswith("Trainer") or (last == "train" and "trainer" in owner):
+        yield TRAINER
+    elif last in _SPAWNS and (receiver.endswith(("mp", "multiprocessing")) or not receiver):
+        yield SPAWN
+    elif last == "prepare" and "accelerator" in owner:
+        yield PREPARE
+    elif last == "initialize" and owner == "deepspeed":
+        yield DEEPSPEED
+    elif last == "running" and (not receiver or owner == "trainkit"):
+        yield EVENTS
+
+
+def _of_decorator(node: ast.expr) -> Iterator[str]:
+    name = _name(node.func if isinstance(node, ast.Call) else node)
+    if name == "hydra.main" or name.rpartition(".")[2] == "command":
+        yield ARGUMENTS
+
+
+def _devices(call: ast.Call) -> str | None:
+    if _name(call.func).rpartition(".")[2] not in ("Trainer", "Fabric"):
+        return None
+    return next((ast.unparse(word.value)[:200] for word in call.keywords if word.arg == "devices"), None)
+
+
+def _is_guard(test: ast.expr) -> bool:
+    words = {one.id for one in ast.walk(test) if isinstance(one, ast.Name)}
+    values = {one.value for one in ast.walk(test) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    return "__name__" in words and "__main__" in values
+
+
+def _is_work(node: ast.stmt) -> bool:
+    """Whether a statement at the top level works: it loops, or calls something that a training program calls."""
+    if isinstance(node, ast.For | ast.While | ast.With):
+        return any(isinstance(one, ast.Call) for one in ast.walk(node))
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return False
+    name = _name(node.value.func)
+    return not name.startswith(("sys.path.", "warnings.", "logging.", "os.environ", "torch.set_", "torch.backends"))
+
+
+def is_regular(path: Path) -> bool:
+    """Whether a path names a file, also through a link: a person may name what they like."""
+    return os.path.isfile(path)  # noqa: PTH113 - a long name is no error

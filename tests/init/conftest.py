@@ -1,0 +1,64 @@
+"""Repositories of other people, copied to a folder with an awkward name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.projects import ROOT, Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Copy = Callable[..., Project]
+
+REPOSITORIES = Path(__file__).with_name("repositories")
+collect_ignore = ["repositories"]  # their own tests are theirs
+GIT = ("git", "-c", "user.name=somebody", "-c", "user.email=somebody@lab.example", "-c", "init.defaultBranch=main")
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run([*GIT, *words], cwd=folder, capture_output=True, check=True)
+    return os.fsdecode(done.stdout)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "As it was")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "TMPDIR": str(tmp_path),
+        "CUDA_VISIBLE_DEVICES": "",
+        "COLUMNS": "200",
+        "PYTHONPATH": str(ROOT),
+        "GIT_CEILING_DIRECTORIES": str(tmp_path),
+    }
+
+
+@pytest.fixture
+def copy(weird_path: Path, environment: dict[str, str]) -> Copy:
+    """Copy a repository, committed to git, and return one of its folders as the place that commands are given in."""
+
+    def copy(name: str, folder: str = ".") -> Project:
+        root = weird_path / name
+        shutil.copytree(REPOSITORIES / name, root, ignore=shutil.ignore_patterns("__pycache__"))
+        commit(root)
+        return Project(root / folder, environment)
+
+    return copy
+
+
+@pytest.fixture
+def folder(weird_path: Path, environment: dict[str, str]) -> Project:
+    """An empty folder without git."""
+    return Project(weird_path, environment)

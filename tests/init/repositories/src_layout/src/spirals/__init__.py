@@ -1,0 +1,3 @@
+"""Two spirals."""
+
+__version__ = "0.3.0"

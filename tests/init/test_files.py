@@ -1,0 +1,162 @@
+"""Which files are written, and what becomes of those that are there."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.definitions.settings import nearest
+from runner.init import changes
+from runner.init.proposal import propose
+from runner.init.reading import unread
+from tests.init.conftest import commit, git
+from tests.init.test_scripts import TRAINS, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.projects import Project
+
+SRC = {"src/pkg/net.py": "", "src/pkg/train.py": "from .net import x\n" + TRAINS}
+
+
+def init(folder: Project, *words: str) -> None:
+    """Write the files without a run; the definition can be planned at once."""
+    done = folder.runner("init", "--no-try", *words)
+    assert done.code == 0, done.snapshot
+    planned = folder.runner("plan", done.stdout.splitlines()[-2].rpartition(" ")[2])
+    assert planned.code == 0, planned.snapshot
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize("bom", ["", "\ufeff"], ids=["plain", "BOM"])
+def test_settings_are_appended_to_a_pyproject_with_its_own_line_ends(folder: Project, end: str, bom: str) -> None:
+    before = f'{bom}[project]{end}name = "a"  # no line end after it'
+    write(folder.root, {**SRC, "pyproject.toml": before, ".gitignore": f"*.pt{end}"})
+    (folder.root / "pyproject.toml").chmod(0o640)
+    commit(folder.root)
+    init(folder)
+    after = (folder.root / "pyproject.toml").read_bytes().decode()
+    assert after.startswith(before + end)
+    assert after.count("\n") == after.count(end)
+    assert (folder.root / "pyproject.toml").stat().st_mode & 0o777 == 0o640
+    assert (folder.root / ".gitignore").read_bytes().decode() == f"*.pt{end}results/{end}"
+    settings = nearest(folder.root)
+    assert settings
+    assert (settings.path, settings.definitions, settings.source) == (
+        ("src",),
+        "experiments",
+        folder.root / "pyproject.toml",
+    )
+
+
+def test_a_pyproject_that_takes_no_table_is_left_alone(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS, "pyproject.toml": "tool = {black = {line-length = 100}}\n"})
+    init(folder)
+    assert (folder.root / "pyproject.toml").read_text() == "tool = {black = {line-length = 100}}\n"
+    assert (folder.root / "runner.toml").is_file()
+
+
+def test_a_second_definition_leaves_the_settings_as_they_are(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS, "finetune.py": TRAINS, "pyproject.toml": ""})
+    init(folder, "train.py")
+    before = (folder.root / "pyproject.toml").read_bytes()
+    init(folder, "finetune.py")
+    assert (folder.root / "pyproject.toml").read_bytes() == before
+    assert sorted(path.name for path in (folder.root / "experiments").iterdir()) == ["finetune.yaml", "train.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("files", "definitions"),
+    [
+        ({"experiments/notes.md": ""}, "runs"),
+        ({"experiments/hydra.yaml": "lr: 0.1\n"}, "runs"),
+        ({"experiments.py": ""}, "runs"),
+        ({"experiments/a.py": "", "runs/events.out.tfevents.1": ""}, "runner-definitions"),
+        ({"experiments/a.py": "", ".gitignore": "runs/\n"}, "runner-definitions"),
+    ],
+    ids=["notes", "hydra", "module", "tensorboard", "ignored"],
+)
+def test_definitions_go_where_nothing_else_is(folder: Project, files: dict[str, str], definitions: str) -> None:
+    write(folder.root, {"train.py": TRAINS, **files})
+    commit(folder.root)
+    init(folder)
+    assert (folder.root / definitions / "train.yaml").is_file()
+    assert f'definitions = "{definitions}"' in (folder.root / "runner.toml").read_text()
+    assert "train" in folder.runner("list").stdout
+
+
+@pytest.mark.parametrize("line", ["results", "/results/", "res*"])
+def test_results_that_are_ignored_already_get_no_line(folder: Project, line: str) -> None:
+    write(folder.root, {"train.py": TRAINS, ".gitignore": line})
+    commit(folder.root)
+    init(folder)
+    assert (folder.root / ".gitignore").read_text() == line
+
+
+def test_without_git_there_is_no_gitignore(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS})
+    init(folder)
+    assert folder.written() == {"train.py", "runner.toml", "experiments", "experiments/train.yaml"}
+
+
+def test_a_dry_run_shows_a_diff_that_git_can_apply_and_writes_nothing(folder: Project) -> None:
+    write(folder.root, {**SRC, "pyproject.toml": "[project]\nname = 'a'", ".gitignore": "*.pt\n"})
+    commit(folder.root)
+    before = folder.written()
+    done = folder.runner("init", "--dry-run")
+    assert done.code == 0
+    assert folder.written() == before
+    assert git(folder.root, "status", "--porcelain") == ""
+    assert "chosen by a first run" in done.stderr
+    (folder.root.parent / "init.patch").write_text(done.stdout)
+    git(folder.root, "apply", str(folder.root.parent / "init.patch"))
+    applied = {path: (folder.root / path).read_bytes() for path in git(folder.root, "ls-files", "-mo").split()}
+    git(folder.root, "checkout", "-q", ".")
+    git(folder.root, "clean", "-fdq")
+    init(folder)
+    assert {path: (folder.root / path).read_bytes() for path in applied} == applied
+
+
+def test_if_one_file_cannot_be_written_none_is(folder: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder.root, {**SRC, "pyproject.toml": "[project]\r\nname = 'a'"})
+    commit(folder.root)
+    proposal = propose(folder.root, None, None, [])
+    before = {path: (folder.root / path).read_bytes() for path in folder.written() if (folder.root / path).is_file()}
+    real = changes.write_file
+
+    def full(path: Path, data: bytes) -> None:
+        if path.name == ".gitignore":
+            raise OSError(28, "No space left on device", str(path))
+        real(path, data)
+
+    monkeypatch.setattr(changes, "write_file", full)
+    with pytest.raises(RequestError, match="No space left on device; nothing was changed"):
+        changes.write(proposal.changes(unread()))
+    assert {p: (folder.root / p).read_bytes() for p in folder.written() if (folder.root / p).is_file()} == before
+    assert not (folder.root / "experiments").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS})
+    folder.root.chmod(0o555)
+    done = folder.runner("init", "--no-try")
+    folder.root.chmod(0o755)
+    assert (done.code, done.stderr.count("\n")) == (2, 3)
+    assert "cannot be written" in done.stderr
+
+
+def test_a_link_is_left_as_it_is(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS})
+    commit(folder.root)
+    (folder.root / ".gitignore").symlink_to("elsewhere")
+    done = folder.runner("init", "--no-try")
+    assert done.code == 2
+    assert "is a link" in done.stderr
+    assert folder.written() == {"train.py", ".gitignore"} | {p for p in folder.written() if p.startswith(".git/")} | {
+        ".git"
+    }
