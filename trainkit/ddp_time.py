@@ -99,4 +99,4 @@ class _Hook:
 
 
 def _at_end_of_backward(call: Callable[[], None]) -> None:
-    Variable._execution_engine.queue_callback(call)  # type: ignore[attr-defined] # noqa: SLF001 - as DDP itself does
+    Variable._execution_engine.queue_callback(call)  # noqa: SLF001 - as DDP itself does

@@ -15,10 +15,11 @@ from torch import nn
 
 from trainkit import distributed
 from trainkit import process_facts as facts
+from trainkit.ddp_time import find_ddp
 from trainkit.distributed import Place
 from trainkit.errors import REFUSED, Refusal
-from trainkit.ddp_time import find_ddp
 from trainkit.event_log import EventLog, Phase
+from trainkit.link_probe import probe, worth_a_probe
 from trainkit.time_use import EXCHANGE, LEFT_OUT, TimeUse
 from trainkit.utilization import Utilization
 
@@ -54,7 +55,7 @@ class Session:
         self.log = EventLog(self.place.rank, synchronise=self.synchronise)
         self.time_use = TimeUse(device)
         self.began = time.monotonic()
-        self._joined = False
+        self._joined = self._probed = False
 
     @property
     def rank(self) -> int:
@@ -98,8 +99,16 @@ class Session:
             self.time_use.open()
             phase.at_stop = self.time_use.close
             yield phase
-            seconds = phase.stop_clock()
-            phase.metadata |= self.time_use.result(phase.metadata.get("train_seconds", seconds))
+            seconds = phase.metadata.get("train_seconds", phase.stop_clock())
+            spent = self.time_use.result(seconds)
+            phase.metadata |= spent
+            self._probe_links(spent["communication_seconds"], seconds)
+
+    def _probe_links(self, communication_seconds: float, train_seconds: float) -> None:
+        """Report once how fast the links are, if exchanges take much of the time."""
+        if not self._probed and worth_a_probe(communication_seconds, train_seconds):
+            self._probed = True
+            self.log.point("link", **probe())
 
     def exchanging(self) -> AbstractContextManager[None]:
         """Mark a block of an epoch in which the ranks exchange what DDP does not; they leave it together."""

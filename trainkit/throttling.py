@@ -4,12 +4,14 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trainkit.own_processes import OwnProcesses
 
 _CPUS = Path("/sys/devices/system/cpu")
+_CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _CPU = re.compile(r"cpu\d+")
 # Bits of nvml.h, nvmlClocksThrottleReason...: HwSlowdown, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown.
 # A power cap is no such reason: large GPUs meet it whenever they are busy.
@@ -40,6 +42,38 @@ def cpu_throttling(cpus: Path = _CPUS) -> Callable[[float], float] | None:
         return round(min(100.0, milliseconds / 10 / seconds), 1)
 
     return throttled
+
+
+def quota_throttling(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> Callable[[], float] | None:
+    """Return what gives the seconds for which the CPU quota of this process's control group has held it back.
+
+    None where no group has a quota that the kernel counts. A container sees its own group at the root. Source:
+    Documentation/admin-guide/cgroup-v2.rst, `cpu.stat` (microseconds); of version 1, in nanoseconds,
+    Documentation/scheduler/sched-bwc.rst.
+    """
+    places = [cgroups, cgroups / "cpu", cgroups / "cpu,cpuacct"]
+    with suppress(OSError):
+        for line in own.read_text("ascii", "replace").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers or "cpu" in controllers.split(","):
+                places[:0] = [cgroups / controllers / path.lstrip("/"), cgroups / "cpu" / path.lstrip("/")]
+    for place in places:
+        for name, unit in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
+            if _field(place / "cpu.stat", name) is not None:
+                return partial(_seconds, place / "cpu.stat", name, unit)
+    return None
+
+
+def _seconds(file: Path, name: str, unit: float) -> float:
+    return (_field(file, name) or 0) * unit
+
+
+def _field(file: Path, name: str) -> int | None:
+    try:
+        fields = dict(line.split(None, 1) for line in file.read_text("ascii").splitlines())
+        return int(fields[name])
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def gpus_hindered(pynvml: Any, handles: list[Any], own: OwnProcesses) -> dict[str, float]:

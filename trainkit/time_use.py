@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from trainkit import distributed
+from trainkit.throttling import quota_throttling
 
 DATA, COMPUTE, EXCHANGE, OTHER, LEFT_OUT = "data", "compute", "exchange", "other", "left out"
 _BUSY = (DATA, COMPUTE, OTHER)
@@ -36,6 +37,7 @@ class TimeUse:
     def __init__(self, device: torch.device) -> None:
         self._clock: _HostClock | _DeviceClock = _DeviceClock(device) if device.type == "cuda" else _HostClock()
         self._kind: str | None = None
+        self._quota = quota_throttling() or (lambda: 0.0)
         self._reset()
 
     @property
@@ -46,6 +48,7 @@ class TimeUse:
     def open(self) -> None:
         """Begin an epoch; its clock has just been started."""
         self._reset()
+        self._cpu_seconds, self._throttled = -time.process_time(), -self._quota()
         self._kind = OTHER
         self._clock.start()
 
@@ -80,15 +83,19 @@ class TimeUse:
             self._clock.mark(self._kind, False, self._add)
             self._clock.read_all(self._add)
             self._kind = None
+            self._cpu_seconds += time.process_time()
+            self._throttled += self._quota()
 
     def result(self, train_seconds: float) -> dict[str, float]:
         """Return the seconds of each kind; called by all ranks, because they compare how long each was busy.
 
-        The sum is `train_seconds`, unless marks and clock disagree. `data_seconds` is missing if nobody marked when
-        batches were waited for: then `compute_seconds` has it.
+        Data, compute, communication, straggler and other seconds sum up to `train_seconds`. `data_seconds` is
+        missing if nobody marked when batches were waited for: then `compute_seconds` has it. Beside them, as
+        shares: in how many of the steps this rank was the slowest; CPU time and how long a CPU quota held the process
+        back, of `train_seconds`.
         """
         sums = self._sums
-        straggler = self._behind_slowest()
+        straggler, slowest = self._against_slowest()
         parts = {
             "data_seconds": sums[DATA],
             "compute_seconds": sums[COMPUTE],
@@ -101,12 +108,17 @@ class TimeUse:
         # What a script has left out by its own clock lies between two marks of its loop.
         parts["compute_seconds"] = max(0.0, parts["compute_seconds"] + min(0.0, other))
         parts["other_seconds"] = max(0.0, other)
+        parts["slowest_share"] = slowest
+        if train_seconds > 0:
+            parts["cpu_share"] = self._cpu_seconds / train_seconds
+            parts |= {"throttled_share": self._throttled / train_seconds} if self._throttled > 0 else {}
         return {name: round(seconds, 6) for name, seconds in parts.items()}
 
     def _reset(self) -> None:
         self._sums = dict.fromkeys((DATA, COMPUTE, EXCHANGE, OTHER, LEFT_OUT), 0.0)
         self._busy, self._waits = array("d"), array("d")
         self._own = self._waited = 0.0
+        self._cpu_seconds = self._throttled = 0.0
         self._knows_data = False
 
     def _add(self, kind: str, seconds: float, ends_step: bool) -> None:  # noqa: FBT001 - called for each mark
@@ -120,8 +132,11 @@ class TimeUse:
             self._waits.append(self._waited)
             self._own = self._waited = 0.0
 
-    def _behind_slowest(self) -> float:
-        """Return how long this rank has waited for ranks that were busy longer; all ranks call it."""
+    def _against_slowest(self) -> tuple[float, float]:
+        """Return how long this rank has waited for ranks that were busy longer, and in how many steps none was.
+
+        All ranks call it.
+        """
         if not self._busy:
             self._busy.append(self._own)
             self._waits.append(self._waited)
@@ -130,7 +145,8 @@ class TimeUse:
         if counts[0] != -counts[1]:  # the ranks took different numbers of steps: only their sums can be compared
             busy, waits = [sum(busy)], [sum(waits)]
         slowest = distributed.largest(busy)
-        return sum(min(max(most - own, 0.0), wait) for most, own, wait in zip(slowest, busy, waits, strict=True))
+        waited = sum(min(max(most - own, 0.0), wait) for most, own, wait in zip(slowest, busy, waits, strict=True))
+        return waited, sum(own >= most for most, own in zip(slowest, busy, strict=True)) / len(busy)
 
 
 Add = Callable[[str, float, bool], None]
@@ -183,7 +199,7 @@ class _DeviceClock:
             self._read(add)
 
     def _event(self) -> Any:
-        event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
         event.record(torch.cuda.current_stream(self._device))
         return event
 

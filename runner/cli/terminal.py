@@ -181,3 +181,22 @@ def _result(record: Record) -> str:
     if (rate := figures.get("samples_per_second")) is not None:
         words.append(f"{rate:,.0f} samples/s")
     return "  ".join(words)
+
+
+_COLOURS = {"data": "blue", "compute": "green", "communication": "yellow", "straggler": "red", "other": "white"}
+
+
+def print_bars(bars: list[tuple[str, list[tuple[str, int]], str]], words: dict[str, str]) -> None:
+    """Print a stacked bar for each name, with its figures, and what the colours mean."""
+    console = Console(highlight=False, markup=False)
+    for name, stretches, figures in bars:
+        row = Text(f"{line(name)}  ")
+        for part, columns in stretches:
+            row.append("█" * columns, _COLOURS[part])
+        row.append(f"  {line(figures)}")
+        console.print(row)
+    legend = Text()
+    for part, colour in _COLOURS.items():
+        legend.append("█", colour)
+        legend.append(f" {words[part]}  ")
+    console.print(legend)

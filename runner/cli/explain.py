@@ -1,0 +1,52 @@
+"""`runner explain`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.lines import show
+from runner.core.errors import RequestError
+
+
+def explain(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run's folder, results/<experiment>/<run>, or its run.json.")
+    ],
+) -> None:
+    """Say where the time of a run went, what slows it, and what would help.
+
+    For each rank and epoch the programs report how long they waited for data, computed, exchanged, and waited for the
+    slowest. A rank or a link is named only if this holds in all epochs.
+    """
+    from runner.records.folder import RunFolder
+    from runner.report.explain.text import LETTERS, WORDS, explain
+
+    folder = run.parent if run.name == "run.json" else run
+    try:
+        record = RunFolder(folder).read()
+    except FileNotFoundError:
+        msg = f"{folder}: no run's folder: it holds no run.json"
+        raise RequestError(msg) from None
+    except (OSError, ValueError) as error:
+        msg = f"{folder / 'run.json'}: {getattr(error, 'strerror', None) or error}"
+        raise RequestError(msg) from None
+    lines, bars = explain(record)
+    for line in lines:
+        show(line)
+    if not bars:
+        return
+    show("")
+    width = max(len(name) for name, _, _ in bars)
+    if sys.stdout.isatty():
+        from runner.cli.terminal import print_bars
+
+        print_bars([(name.ljust(width), stretches, figures) for name, stretches, figures in bars], WORDS)
+        return
+    for name, stretches, figures in bars:
+        bar = "".join(LETTERS[part] * columns for part, columns in stretches)
+        typer.echo(f"{name.ljust(width)}  {bar}  {figures}".rstrip())
+    typer.echo("  ".join(f"{letter} {WORDS[part]}" for part, letter in LETTERS.items()))

@@ -1,0 +1,178 @@
+"""Which rank keeps the others waiting, or which link, and why: only what the epochs show beyond doubt.
+
+A rank is named if the others wait for it a tenth of the training or more, and if that is no accident: over three epochs
+and more, the mean by which it is busy longer lies four standard errors above zero, and it was busy longer in each; of
+fewer epochs, it was the slowest in nine of ten steps and the others wait a quarter of the time. Its cause has to be in
+its own figures. Two processes that share a machine take the processor from each other, now the one and now the other:
+a rank that computes longer without needing more CPU time, and whose quota did not hold it back, is not named if a rank
+that was faster is on the same machine.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.core.text import listed
+from runner.report.disturbance import disturbances_of_nodes
+from runner.report.explain.times import BUSY
+
+if TYPE_CHECKING:
+    from runner.records.schema import Record
+    from runner.report.explain.times import Link, RankTimes, Times
+
+LEAST_LOST = 0.10
+"""Part of the training that the others wait, from which on a rank is named."""
+LEAST_LOST_AT_ONCE = 0.25
+FEWEST_EPOCHS = 3
+STANDARD_ERRORS = 4.0
+ALWAYS = 0.9
+"""Part of the steps in which a rank has to be the slowest if there are too few epochs for statistics."""
+MOST_OF_IT = 0.5
+"""Part of what a rank is busy longer that a cause has to account for."""
+THROTTLED = 0.05
+"""Part of the training for which a CPU quota held a rank back, from which on it is the cause."""
+LEAST_EXCHANGE = 0.20
+"""Part of the training that exchanges take, from which on links are looked at."""
+SLOW_LINK = 500e6 / 8
+"""Bytes per second; within a machine gigabytes are usual, and the slowest network of any cluster carries 1 Gbit/s."""
+SLOW_BESIDE_OTHERS = 0.25
+FEWEST_LINKS = 3
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What slows a run: which ranks, and its figures.
+
+    `kind` is `loader`, `quota`, `processor`, `node`, `gpu` or `link`; `lost` is the part of the training that it costs
+    the other ranks, or all of them.
+    """
+
+    ranks: tuple[int, ...]
+    who: str
+    kind: str
+    figures: str
+    lost: float
+
+
+def causes(times: Times, record: Record) -> list[Cause]:
+    """Return what slows a run, the largest loss first; nothing where the evidence is weak."""
+    found = [_straggler(times, record), _link(times)]
+    return sorted((one for one in found if one is not None), key=lambda one: -one.lost)
+
+
+def _straggler(times: Times, record: Record) -> Cause | None:
+    if len(times.ranks) < 2:  # noqa: PLR2004 - nobody waits for a rank that is alone
+        return None
+    suspect = max(times.ranks, key=lambda rank: rank.mean(*BUSY))
+    others = times.others(suspect)
+    excess = _excess(suspect, others, *BUSY)
+    lost = statistics.median(rank.mean("straggler") for rank in others)
+    if lost < LEAST_LOST or statistics.fmean(excess) < LEAST_LOST or not _is_no_accident(suspect, excess, lost):
+        return None
+    group = [suspect, *(rank for rank in others if _is_like(rank, suspect, others))]
+    rest = [rank for rank in others if rank not in group]
+    why = _why(suspect, rest, statistics.fmean(excess), record) if rest else None
+    if why is None:
+        return None
+    ranks = tuple(sorted(rank.rank for rank in group))
+    who = suspect.name if len(group) == 1 else f"ranks {listed(ranks)}"
+    return Cause(ranks, who, *why, lost)
+
+
+def _excess(suspect: RankTimes, others: list[RankTimes], *parts: str) -> list[float]:
+    """Return by how much of each epoch a rank spent longer on some parts than the median of the others."""
+    each = zip(*(rank.series(*parts) for rank in others), strict=True)
+    return [own - statistics.median(of_others) for own, of_others in zip(suspect.series(*parts), each, strict=True)]
+
+
+def _is_no_accident(suspect: RankTimes, excess: list[float], lost: float) -> bool:
+    if len(excess) < FEWEST_EPOCHS:
+        always = suspect.extra_mean("slowest") or 0.0
+        held_back = (suspect.extra_mean("throttled") or 0.0) >= LEAST_LOST_AT_ONCE
+        return lost >= LEAST_LOST_AT_ONCE and (always >= ALWAYS or held_back)
+    error = statistics.stdev(excess) / math.sqrt(len(excess))
+    return min(excess) > 0 and statistics.fmean(excess) >= STANDARD_ERRORS * error
+
+
+def _is_like(rank: RankTimes, suspect: RankTimes, others: list[RankTimes]) -> bool:
+    """Whether another rank is as slow, or nearly: most of the way from the median of the others."""
+    usual = statistics.median(one.mean(*BUSY) for one in others)
+    return rank.mean(*BUSY) - usual >= MOST_OF_IT * (suspect.mean(*BUSY) - usual)
+
+
+def _why(suspect: RankTimes, others: list[RankTimes], excess: float, record: Record) -> tuple[str, str] | None:
+    """Return the kind of the cause and its figures, if they account for the excess."""
+
+    def usual(*parts: str) -> float:
+        return statistics.median(rank.mean(*parts) for rank in others)
+
+    def more(name: str) -> float | None:
+        values = [value for rank in others if (value := rank.extra_mean(name)) is not None]
+        own = suspect.extra_mean(name)
+        return None if own is None else own - (statistics.median(values) if values else 0.0)
+
+    throttled = more("throttled")
+    if throttled is not None and throttled >= max(THROTTLED, MOST_OF_IT * excess):
+        return "quota", f"its CPU quota holds it back {suspect.extra_mean('throttled'):.0%} of the training"
+    if suspect.mean("data") - usual("data") >= MOST_OF_IT * excess:
+        figures = f"it waits for batches {suspect.mean('data'):.0%} of the training, the others {usual('data'):.0%}"
+        return "loader", figures
+    own, theirs = suspect.mean("compute", "other"), usual("compute", "other")
+    return _why_it_computes_longer(
+        suspect, others, record, f"it computes {own:.0%} of the training, the others {theirs:.0%}", excess, more("cpu")
+    )
+
+
+def _why_it_computes_longer(
+    suspect: RankTimes, others: list[RankTimes], record: Record, figures: str, excess: float, more_cpu: float | None
+) -> tuple[str, str] | None:
+    """Return why a rank computes longer than the others, if its machine or its CPU time shows it."""
+    nodes = {rank.node for rank in others} - {suspect.node}
+    hindered = disturbances_of_nodes(record)
+    only_here = [what for what in hindered.get(suspect.node, []) if all(what not in hindered.get(n, []) for n in nodes)]
+    elsewhere = all(rank.machine != suspect.machine for rank in others)
+    if only_here and elsewhere:
+        return "node", f"{figures}; on its machine {only_here[0]}"
+    if suspect.device == "cuda":
+        return "gpu", figures
+    if more_cpu is not None and more_cpu >= MOST_OF_IT * excess:
+        return "processor", f"{figures}; it needs {suspect.extra_mean('cpu'):.2f} s of CPU time a second"
+    return ("node", f"{figures}, without needing more CPU time") if elsewhere else None
+
+
+def _link(times: Times) -> Cause | None:
+    """Name the ranks whose messages leave slowly, if exchanges take much of the training."""
+    share = times.mean("communication")
+    if share < LEAST_EXCHANGE:
+        return None
+    slow = [link for link in times.links if link.bytes_per_second < SLOW_LINK] or _slow_beside_others(times)
+    if not slow:
+        return None
+    slowest = min(slow, key=lambda link: link.bytes_per_second)
+    alike = [link for link in slow if link.bytes_per_second <= 2 * slowest.bytes_per_second]
+    figures = f"{_speed(slowest.bytes_per_second)} from rank {slowest.source} to rank {slowest.target}"
+    names = {rank.rank: rank.name for rank in times.ranks}
+    if len(alike) == 1:
+        back = [link for link in times.links if link.source == slowest.target and link.target == slowest.source]
+        figures += f", {_speed(back[0].bytes_per_second)} back" if back else ""
+        return Cause((slowest.source,), names.get(slowest.source, ""), "link", figures, share)
+    ranks = tuple(sorted({link.source for link in alike}))
+    return Cause(ranks, f"ranks {listed(ranks)}", "link", figures, share)
+
+
+def _slow_beside_others(times: Times) -> list[Link]:
+    """Return the links between nodes that are much slower than others between nodes."""
+    node_of = {rank.rank: rank.node for rank in times.ranks}
+    between = [link for link in times.links if node_of.get(link.source) != node_of.get(link.target)]
+    if len(between) < FEWEST_LINKS:
+        return []
+    usual = statistics.median(link.bytes_per_second for link in between)
+    return [link for link in between if link.bytes_per_second < SLOW_BESIDE_OTHERS * usual]
+
+
+def _speed(bytes_per_second: float) -> str:
+    megabits = bytes_per_second * 8 / 1e6
+    return f"{megabits:.0f} Mbit/s" if megabits < 1000 else f"{megabits / 1000:.1f} Gbit/s"  # noqa: PLR2004 - a unit
