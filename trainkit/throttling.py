@@ -52,7 +52,7 @@ def quota_throttling(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> Call
     Documentation/scheduler/sched-bwc.rst.
     """
     places = [cgroups, cgroups / "cpu", cgroups / "cpu,cpuacct"]
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         for line in own.read_text("ascii", "replace").splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers or "cpu" in controllers.split(","):

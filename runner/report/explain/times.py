@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PARTS = ("data", "compute", "communication", "straggler", "other")
 """What the seconds of an epoch are made of; `data` is part of `compute` where nobody marked it."""
-BUSY = ("data", "compute", "other")
+DATA, COMPUTE = ("data",), ("compute", "other")
 MOST_LOOKED_AT = 500_000
 """Ranks times epochs; a record that has more was not made by the kit."""
 

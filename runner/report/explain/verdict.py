@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.text import listed
 from runner.report.disturbance import disturbances_of_nodes
-from runner.report.explain.times import BUSY
+from runner.report.explain.times import COMPUTE, DATA
 
 if TYPE_CHECKING:
     from runner.records.schema import Record
@@ -47,7 +47,7 @@ class Cause:
     """What slows a run: which ranks, and its figures.
 
     `kind` is `loader`, `quota`, `processor`, `node`, `gpu` or `link`; `lost` is the part of the training that it costs
-    the other ranks, or all of them.
+    the other ranks, or all of them, `excess` by which part of it a rank was busy longer.
     """
 
     ranks: tuple[int, ...]
@@ -55,6 +55,7 @@ class Cause:
     kind: str
     figures: str
     lost: float
+    excess: float = 0.0
 
 
 def causes(times: Times, record: Record) -> list[Cause]:
@@ -64,25 +65,33 @@ def causes(times: Times, record: Record) -> list[Cause]:
 
 
 def _straggler(times: Times, record: Record) -> Cause | None:
+    """Name the rank, or the like ones, that the others wait for because of its batches or its computing."""
     if len(times.ranks) < 2:  # noqa: PLR2004 - nobody waits for a rank that is alone
         return None
-    suspect = max(times.ranks, key=lambda rank: rank.mean(*BUSY))
+    found = [_straggler_by(parts, times, record) for parts in (DATA, COMPUTE)]
+    return max((one for one in found if one is not None), key=lambda one: one.excess, default=None)
+
+
+def _straggler_by(parts: tuple[str, ...], times: Times, record: Record) -> Cause | None:
+    suspect = max(times.ranks, key=lambda rank: rank.mean(*parts))
     others = times.others(suspect)
-    excess = _excess(suspect, others, *BUSY)
+    excess = _excess(suspect, others, parts)
+    longer = statistics.fmean(excess)
     lost = statistics.median(rank.mean("straggler") for rank in others)
-    if lost < LEAST_LOST or statistics.fmean(excess) < LEAST_LOST or not _is_no_accident(suspect, excess, lost):
+    if min(lost, longer) < LEAST_LOST or not _is_no_accident(suspect, excess, lost):
         return None
-    group = [suspect, *(rank for rank in others if _is_like(rank, suspect, others))]
+    usual = suspect.mean(*parts) - longer
+    group = [rank for rank in times.ranks if rank.mean(*parts) - usual >= MOST_OF_IT * longer]
     rest = [rank for rank in others if rank not in group]
-    why = _why(suspect, rest, statistics.fmean(excess), record) if rest else None
+    why = _why(parts, suspect, rest, longer, record) if rest else None
     if why is None:
         return None
-    ranks = tuple(sorted(rank.rank for rank in group))
+    ranks = tuple(rank.rank for rank in group)
     who = suspect.name if len(group) == 1 else f"ranks {listed(ranks)}"
-    return Cause(ranks, who, *why, lost)
+    return Cause(ranks, who, *why, lost, longer)
 
 
-def _excess(suspect: RankTimes, others: list[RankTimes], *parts: str) -> list[float]:
+def _excess(suspect: RankTimes, others: list[RankTimes], parts: tuple[str, ...]) -> list[float]:
     """Return by how much of each epoch a rank spent longer on some parts than the median of the others."""
     each = zip(*(rank.series(*parts) for rank in others), strict=True)
     return [own - statistics.median(of_others) for own, of_others in zip(suspect.series(*parts), each, strict=True)]
@@ -97,17 +106,10 @@ def _is_no_accident(suspect: RankTimes, excess: list[float], lost: float) -> boo
     return min(excess) > 0 and statistics.fmean(excess) >= STANDARD_ERRORS * error
 
 
-def _is_like(rank: RankTimes, suspect: RankTimes, others: list[RankTimes]) -> bool:
-    """Whether another rank is as slow, or nearly: most of the way from the median of the others."""
-    usual = statistics.median(one.mean(*BUSY) for one in others)
-    return rank.mean(*BUSY) - usual >= MOST_OF_IT * (suspect.mean(*BUSY) - usual)
-
-
-def _why(suspect: RankTimes, others: list[RankTimes], excess: float, record: Record) -> tuple[str, str] | None:
-    """Return the kind of the cause and its figures, if they account for the excess."""
-
-    def usual(*parts: str) -> float:
-        return statistics.median(rank.mean(*parts) for rank in others)
+def _why(
+    parts: tuple[str, ...], suspect: RankTimes, others: list[RankTimes], longer: float, record: Record
+) -> tuple[str, str] | None:
+    """Return the kind of the cause and its figures, if they account for what the rank is busy longer."""
 
     def more(name: str) -> float | None:
         values = [value for rank in others if (value := rank.extra_mean(name)) is not None]
@@ -115,19 +117,17 @@ def _why(suspect: RankTimes, others: list[RankTimes], excess: float, record: Rec
         return None if own is None else own - (statistics.median(values) if values else 0.0)
 
     throttled = more("throttled")
-    if throttled is not None and throttled >= max(THROTTLED, MOST_OF_IT * excess):
+    if throttled is not None and throttled >= max(THROTTLED, MOST_OF_IT * longer):
         return "quota", f"its CPU quota holds it back {suspect.extra_mean('throttled'):.0%} of the training"
-    if suspect.mean("data") - usual("data") >= MOST_OF_IT * excess:
-        figures = f"it waits for batches {suspect.mean('data'):.0%} of the training, the others {usual('data'):.0%}"
-        return "loader", figures
-    own, theirs = suspect.mean("compute", "other"), usual("compute", "other")
-    return _why_it_computes_longer(
-        suspect, others, record, f"it computes {own:.0%} of the training, the others {theirs:.0%}", excess, more("cpu")
-    )
+    own, theirs = suspect.mean(*parts), statistics.median(rank.mean(*parts) for rank in others)
+    if parts == DATA:
+        return "loader", f"it waits for batches {own:.0%} of the training, the others {theirs:.0%}"
+    figures = f"it computes {own:.0%} of the training, the others {theirs:.0%}"
+    return _why_it_computes_longer(suspect, others, record, figures, longer, more("cpu"))
 
 
 def _why_it_computes_longer(
-    suspect: RankTimes, others: list[RankTimes], record: Record, figures: str, excess: float, more_cpu: float | None
+    suspect: RankTimes, others: list[RankTimes], record: Record, figures: str, longer: float, more_cpu: float | None
 ) -> tuple[str, str] | None:
     """Return why a rank computes longer than the others, if its machine or its CPU time shows it."""
     nodes = {rank.node for rank in others} - {suspect.node}
@@ -138,7 +138,7 @@ def _why_it_computes_longer(
         return "node", f"{figures}; on its machine {only_here[0]}"
     if suspect.device == "cuda":
         return "gpu", figures
-    if more_cpu is not None and more_cpu >= MOST_OF_IT * excess:
+    if more_cpu is not None and more_cpu >= MOST_OF_IT * longer:
         return "processor", f"{figures}; it needs {suspect.extra_mean('cpu'):.2f} s of CPU time a second"
     return ("node", f"{figures}, without needing more CPU time") if elsewhere else None
 
