@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.lines import show
+from runner.cli.lines import show, show_document
 from runner.core.errors import RequestError
 
 
@@ -48,5 +48,5 @@ def explain(
         return
     for name, stretches, figures in bars:
         bar = "".join(LETTERS[part] * columns for part, columns in stretches)
-        typer.echo(f"{name.ljust(width)}  {bar}  {figures}".rstrip())
-    typer.echo("  ".join(f"{letter} {WORDS[part]}" for part, letter in LETTERS.items()))
+        show_document(f"{name.ljust(width)}  {bar}  {figures}".rstrip() + "\n")
+    show_document("  ".join(f"{letter} {WORDS[part]}" for part, letter in LETTERS.items()) + "\n")
