@@ -55,7 +55,8 @@ def quota_throttling(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> Call
     with suppress(OSError, ValueError):
         for line in own.read_text("ascii", "replace").splitlines():
             _, controllers, path = line.split(":", 2)
-            if not controllers or "cpu" in controllers.split(","):
+            # The root's own counters stand for a container's group only, which sees no path of its own.
+            if path != "/" and (not controllers or "cpu" in controllers.split(",")):
                 places[:0] = [cgroups / controllers / path.lstrip("/"), cgroups / "cpu" / path.lstrip("/")]
     for place in places:
         for name, unit in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):

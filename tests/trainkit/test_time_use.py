@@ -174,6 +174,13 @@ def version_1(folder: Path, text: str) -> None:
     (folder / "cpu" / "cpu.stat").write_text(text)
 
 
+def both(folder: Path, text: str) -> None:
+    """A group of version 1 with a quota, below a root without one, on a machine that also has version 2."""
+    for place, words in (("cpu", "throttled_time 0\n"), ("cpu/own", text), ("unified", "")):
+        (folder / place).mkdir()
+        (folder / place / "cpu.stat").write_text(words)
+
+
 def version_2(folder: Path, text: str) -> None:
     (folder / "own").mkdir()
     (folder / "own" / "cpu.stat").write_text(text)
@@ -184,6 +191,7 @@ def version_2(folder: Path, text: str) -> None:
     [
         (version_1, "1:cpu:/docker/of-the-host\n", "nr_throttled 3\nthrottled_time 2500000000\n", 2.5),
         (version_2, "0::/own\n", "usage_usec 7\nnr_throttled 3\nthrottled_usec 1500000\n", 1.5),
+        (both, "2:cpuset:/\n1:cpu:/own\n0::/\n", "throttled_time 3500000000\n", 3.5),
         (version_2, "0::/own\n", "usage_usec 7\n", None),
         (version_2, "no such thing", "throttled_usec x\n", None),
     ],
