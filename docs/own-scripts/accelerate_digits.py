@@ -1,4 +1,4 @@
-"""Handwritten digits with Accelerate.   accelerate launch accelerate_digits.py --epochs 3   (or torchrun)"""
+"""Handwritten digits with Accelerate.   torchrun --nproc-per-node 2 accelerate_digits.py --epochs 3"""
 
 import argparse
 

@@ -14,9 +14,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from runner.cli.failure_card import failure_card
 from runner.cli.lines import line
 from runner.cli.progress import Progress
-from runner.core.text import escaped, one_line
+from runner.core.text import one_line
 from runner.core.values import number
 from runner.report.fit import fit
 from runner.report.statistics import decimals
@@ -93,18 +94,19 @@ class Screen:
         self._say(f"{what}: ending the processes and collecting what was printed ...", "yellow")
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
-        """Say how a run ended; a failed one with its last lines."""
+        """Say how a run ended; of a failed one also who failed first, why, and what to do."""
         name = f"{run.name}  repeat {run.repeat}"
         if self._progress:
             self._earlier_seconds.append(self._progress.elapsed)
             self._progress = None
         if record.status == "completed":
             self._say(f"✓ {name}  {_result(record)}", "green")
+            for doubt in record.doubts:
+                self._say(f"  doubtful: {doubt}", "yellow")
             return
         self._say(f"✗ {name}  {record.status.replace('_', ' ')}: {record.reason}", "red")
-        # What a launcher prints of being stopped by us explains nothing.
-        for printed in record.failure.last_lines if record.failure and record.status == "failed" else ():
-            self._say(f"    {escaped(printed)}")
+        for shown in failure_card(record):
+            self._console.print(Text(shown))
         self._say(f"  everything it printed is in {folder / 'raw'}")
 
     def left_out(self, run: Run) -> None:

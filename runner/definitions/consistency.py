@@ -12,6 +12,8 @@ from runner.definitions.axes import agrees, values_of
 from runner.definitions.fields import PROGRAM
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from runner.core.yaml_reader import Document
     from runner.definitions.definition import Experiment
 
@@ -23,8 +25,18 @@ def check(document: Document, experiment: Experiment) -> None:
         document.fail(meant, "name")
     if experiment.data is not None and (wrong := data.missing(experiment.root, experiment.data)):
         document.fail(wrong, "data")
+    if wrong := refused_layout(experiment, experiment.matrix["layout"]):
+        document.fail(wrong, "matrix", "layout")
     _check_programs(document, experiment)
     _check_cells_exist(document, experiment)
+
+
+def refused_layout(experiment: Experiment, layouts: Iterable[object]) -> str | None:
+    """Say which layout a program that starts its processes itself cannot have."""
+    several = [one for one in layouts if str(one) != "1x1"]
+    if experiment.launcher == "torchrun" or not several:
+        return None
+    return f"layout {several[0]}: with launcher python the program starts its processes itself; only 1x1 can be run"
 
 
 def _check_programs(document: Document, experiment: Experiment) -> None:

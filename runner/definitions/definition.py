@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from runner.definitions import program as programs
@@ -27,6 +27,8 @@ class Experiment:
     program: str
     dialects: dict[str, str]
     """How its stdout is read if it knows nothing of the kit: names of dialects, with the text of those of one's own."""
+    launcher: str
+    """`torchrun`, or `python` for a program that starts its processes itself."""
     data: str | None
     args: dict[str, Any]
     program_args: dict[str, dict[str, Any]]
@@ -51,6 +53,7 @@ class Experiment:
             "name": self.name,
             "summary": self.summary,
             "program": self.program,
+            **({"launcher": self.launcher} if self.launcher != "torchrun" else {}),
             **({"data": self.data} if self.data else {}),
             **({"dialect": self.dialects} if self.dialects else {}),
             "args": self.args,
@@ -86,7 +89,8 @@ class Experiment:
     def programs(self) -> dict[str, programs.Program]:
         """Find the program of every cell, by name."""
         names = [self.program, *self.matrix.get("program", [])]
-        return {name: programs.find(self.root, name, self.settings) for name in names}
+        found = {name: programs.find(self.root, name, self.settings) for name in names}
+        return {name: replace(one, alone=self.launcher == "python") for name, one in found.items()}
 
 
 def _plain(value: Any) -> Any:

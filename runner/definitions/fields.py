@@ -59,10 +59,11 @@ class Choice:
 
     about: str
     choices: tuple[str, ...]
+    default: str | None = None
 
     def read(self, document: Document, key: str) -> Any:
         """Return the value, or complain at its place."""
-        value = document.values.get(key)
+        value = document.values.get(key, self.default)
         if value is None:
             document.fail(f"'{key}' is missing: say {' or '.join(self.choices)}")
         if value not in self.choices:
@@ -71,7 +72,8 @@ class Choice:
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the value."""
-        return {"description": self.about, "enum": list(self.choices)}
+        default = {} if self.default is None else {"default": self.default}
+        return {"description": self.about, "enum": list(self.choices), **default}
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,11 @@ FIELDS: dict[str, Field] = {
     ),
     "summary": Text("The question that the experiment answers.", most=LONGEST_LINE),
     "program": PROGRAM,
+    "launcher": Choice(
+        "python for a program that starts the processes of its process group itself; its layout is 1x1.",
+        ("torchrun", "python"),
+        "torchrun",
+    ),
     "data": Text(
         "The family whose prepare.py brings the data: runner prepare <family>.",
         WORD,

@@ -12,6 +12,7 @@ from runner.core.text import one_line
 from runner.definitions.args import DEVICES, THREADS
 from runner.definitions.axes import identity
 from runner.definitions.choices import read_changes, read_layouts, read_only
+from runner.definitions.consistency import refused_layout
 
 if TYPE_CHECKING:
     from runner.definitions.definition import Experiment
@@ -101,7 +102,10 @@ def make_plan(
     chosen = read_only(experiment, only or [])
     changed = read_changes(experiment, changes or [], programs)
     cells, skipped = [], []
-    for point, skip in experiment.cells(device, read_layouts(experiment, layouts)):
+    others = read_layouts(experiment, layouts)
+    if wrong := refused_layout(experiment, others or ()):
+        raise RequestError(wrong)
+    for point, skip in experiment.cells(device, others):
         if any(identity(point[axis]) not in values for axis, values in chosen.items()):
             continue
         if skip is None:

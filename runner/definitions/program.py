@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 PREPARE = "prepare"
 """The module of a family that brings its data; it trains nothing."""
 _SCRIPT = ".py"
+ALONE = "trainkit.alone"
+"""The module that starts a program as if torchrun were not there."""
 
 
 @dataclass(frozen=True)
 class Program:
     """A training program: a module of a family, another module of the project, or a script.
 
-    `interface` is what its source says of its arguments. `files` are the sources of a
-    program that belongs to no family, as paths from the project's folder, and `search` the folders in which its modules
-    are found, besides the project's.
+    `interface` is what its source says of its arguments. `files` are the sources of a program that belongs to no
+    family, as paths from the project's folder, and `search` the folders in which its modules are found, besides the
+    project's. One that is `alone` starts its processes itself.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Program:
     interface: Interface
     files: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
+    alone: bool = False
 
     @property
     def options(self) -> dict[str, Option]:
@@ -46,9 +49,10 @@ class Program:
     @property
     def words(self) -> list[str]:
         """Name it for torchrun."""
+        before = ["-m", ALONE] if self.alone else []
         if self.name.endswith(_SCRIPT):
-            return [self.name]
-        return ["-m", self.name if self.files else f"{PACKAGE}.{self.name}"]
+            return [*before, self.name]
+        return [*before, "-m", self.name if self.files else f"{PACKAGE}.{self.name}"]
 
     def sources(self, root: Path) -> dict[str, bytes]:
         """Read the Python files behind it by their paths from the project's folder: with those it is the same code."""

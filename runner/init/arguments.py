@@ -44,7 +44,7 @@ def _example(name: str, program: Program, root: Path) -> str:
     option, configuration = program.interface.option(name), program.interface.configuration
     if option.choices:
         return str(option.choices[0])
-    if configuration and configuration.key in ("", name):
+    if configuration and configuration.key == name:
         found = (path for folder in _CONFIGS for path in sorted((root / folder).glob(f"*.{configuration.form}")))
         return configuration.path or next((path.relative_to(root).as_posix() for path in found), "VALUE")
     return "VALUE"

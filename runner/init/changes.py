@@ -13,7 +13,6 @@ from runner.core.text import one_line
 from trainkit.files import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -93,9 +92,3 @@ def _undo(done: list[Change], made: list[Path]) -> None:
     for folder in made:
         with suppress(OSError):
             folder.rmdir()
-
-
-def listed(changes: list[Change], root: Path) -> Iterator[tuple[str, str]]:
-    """Yield each file with what happens to it."""
-    for change in changes:
-        yield change.path.relative_to(root).as_posix(), "new" if change.before is None else "added to"

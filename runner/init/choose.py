@@ -35,7 +35,8 @@ LARGEST_TOTAL = 20_000_000
 """Bytes of Python that are looked at in one repository."""
 _MARGIN = 2
 """A score has to be higher by this to be the best; scripts nearer than that are all named."""
-_WORDS = (b"torch", b"lightning", b"transformers", b"accelerate", b"keras", b"deepspeed", b"__main__", b"trainkit")
+_STARTS = re.compile(rb"__main__|^(?:for|while|with)\b|^[A-Za-z_][\w.]*\(", re.MULTILINE)
+"""What a file has that does something when it is started: a guard, or work at the left margin."""
 _TRAINS = re.compile(r"(pre)?train(er|ing)?|fine[-_]?tun(e|ing)|pretrain(ing)?|sft")
 _HAS_TRAIN = re.compile(r"train|fine[-_]?tun")
 _MAIN = re.compile(r"main|__main__|run")
@@ -64,7 +65,7 @@ def choose(root: Path, tree: Tree) -> Choice:
         if left < size:
             break
         left -= size
-        if _may_train(root / script) and (choice := judge(root, script)):
+        if _may_start(root / script) and (choice := judge(root, script)):
             found.append(choice)
     if not found:
         _refuse(tree)
@@ -104,13 +105,13 @@ def _by_name(script: str) -> float:
     return score - 6 * bool(_NOT_TRAINING.search(stem)) - 3 * aside - len([one for one in folders if one != "src"])
 
 
-def _may_train(path: Path) -> bool:
-    """Whether a file names anything that a training needs: to search its text is much faster than to parse it."""
+def _may_start(path: Path) -> bool:
+    """Whether a file may do something when it is started: to search its text is much faster than to parse it."""
     try:
         text = read_file(path, source.LARGEST)
     except (OSError, ValueError):
         return False
-    return any(word in text for word in _WORDS)
+    return _STARTS.search(text) is not None
 
 
 def _why(modules: Modules, *, named: bool) -> str:

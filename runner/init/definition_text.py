@@ -37,13 +37,16 @@ def definition_text(facts: Facts) -> str:
 def _lines(facts: Facts) -> Iterator[str]:
     traits, reading, program = facts.traits, facts.reading, facts.program
     processes = 2 if traits.parallel else 1
-    words = shlex.join(["torchrun", "--standalone", f"--nproc-per-node={processes}", *program.words])
+    launcher = ["python"] if traits.spawns else ["torchrun", "--standalone", f"--nproc-per-node={processes}"]
+    words = shlex.join([*launcher, *program.words])
     search = f"PYTHONPATH={shlex.quote(':'.join(program.search))} " if program.search else ""
     yield f"# By hand:  {one_line(search + words + _args(facts))}"
     yield _pair("name", facts.name)
     several = "with one process and with two" if traits.parallel else "with one process"
     yield _pair("summary", one_line(f"How long does {program.name} take {several}?", 300))
     yield _pair("program", program.name)
+    if traits.spawns:
+        yield "launcher: python  # it starts the processes of its process group itself"
     if reading.dialects == ("none",):
         yield "dialect: none  # its output is not read; docs/dialects.md lists dialects, and says how to write one"
     elif reading.dialects:

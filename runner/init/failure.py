@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KIT = "distributed-experiment-kit"
 _NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)'?")
 _REQUIRED = re.compile(r"error: the following arguments are required: (.{1,300})")
-_MISSING_OPTION = re.compile(r"Error: Missing (?:option|argument) '(?:-\w / )?-{0,2}([\w-]{1,100})")
+_MISSING_OPTION = re.compile(r"\bMissing (?:option|argument) '(?:-\w / )?-{0,2}([\w-]{1,100})")
 _ERROR = re.compile(r"^[\w.]{0,120}(?:Error|Exception|Exit|Interrupt|Warning|Failure)\b.{0,4}")
 _PACKAGES = {
     "PIL": "Pillow", "yaml": "PyYAML", "cv2": "opencv-python", "sklearn": "scikit-learn", "skimage": "scikit-image",
@@ -42,13 +42,14 @@ def torch_is_missing() -> str:
 def describe(trial: Trial, root: Path, script: str, program: Program) -> tuple[str, bool]:
     """Say why the script failed, and whether what it printed is worth keeping."""
     lines = trial.record.failure.last_lines if trial.record.failure else []
-    for line in reversed(lines):
-        if found := _NO_MODULE.search(line):
-            return _no_module(found[1], root, script), False
-        if found := _REQUIRED.search(line) or _MISSING_OPTION.search(line):
-            return needs(script, _named(found[1]), program, root), False
-    why = next((line for line in reversed(lines) if _ERROR.match(line)), lines[-1] if lines else None)
-    said = one_line(why, 300) if why else one_line(trial.record.reason or "it printed nothing", 300)
+    kinds = (_ERROR.match, _REQUIRED.search, _MISSING_OPTION.search)
+    why = next((line for line in reversed(lines) if any(kind(line) for kind in kinds)), lines[-1] if lines else "")
+    if found := _NO_MODULE.search(why):
+        return _no_module(found[1], root, script), False
+    found = _REQUIRED.search(why) or _MISSING_OPTION.search(why)
+    if found and not trial.record.launch.args.keys() & _named(found[1]):
+        return needs(script, _named(found[1]), program, root), False
+    said = one_line(why or trial.record.reason or "it printed nothing", 300)
     where = f"everything it printed is in {one_line(trial.folder / 'raw')}"
     way_out = "mend that, give it arguments with --set name=value, or leave the run out with --no-try"
     return f"{one_line(script)} failed in its first run: {said}; {where}; {way_out}", True

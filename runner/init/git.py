@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from runner.core.errors import RequestError
 from runner.core.text import one_line
 
 _SECONDS = 20
+_UNREAD = re.compile(r"^warning: could not open directory '(.{1,4096})': ", re.MULTILINE)
 MOST_BYTES = 64_000_000
 """Of a list of files; a longer one is cut."""
 
@@ -22,12 +24,16 @@ class Repository:
     folder: Path
     top: Path | None
 
-    def files(self) -> list[str] | None:
-        """List what is tracked or could be, from the folder; None without git."""
+    def files(self) -> tuple[list[str], list[str]] | None:
+        """List what is tracked or could be, from the folder, and the folders that git cannot read; None without git."""
         if self.top is None:
             return None
-        listed = _git(self.folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        return None if listed is None else list(dict.fromkeys(filter(None, listed[:MOST_BYTES].split("\0"))))
+        done = _run(self.folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        if done is None:
+            return None
+        names = os.fsdecode(done.stdout[:MOST_BYTES]).split("\0")
+        closed = _UNREAD.findall(os.fsdecode(done.stderr[:MOST_BYTES]))
+        return list(dict.fromkeys(filter(None, names))), [name.rstrip("/") for name in closed]
 
     def ignores(self, path: str) -> bool:
         """Whether a path, from the folder, is left out of commits."""
@@ -52,7 +58,13 @@ def repository(folder: Path) -> Repository:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """Return what git prints, None if it fails or is not there; a repository's own hooks are not run."""
+    """Return what git prints, None if it fails or is not there."""
+    done = _run(folder, *words)
+    return None if done is None else os.fsdecode(done.stdout)
+
+
+def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes] | None:
+    """Run git, in English; no program that a repository's own settings name is started for it."""
     command = ["git", "-c", "core.quotepath=off", "-c", "core.fsmonitor=false", *words]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
@@ -67,4 +79,4 @@ def _git(folder: Path, *words: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return os.fsdecode(done.stdout) if done.returncode == 0 else None
+    return done if done.returncode == 0 else None

@@ -42,9 +42,9 @@ class Reading:
     """What a person should know of a dialect that was not taken."""
 
 
-def unread(why: str = "") -> Reading:
+def unread() -> Reading:
     """Return how a program is timed of which nothing is read."""
-    return Reading((NONE,), WALL, why_measure=why or "by the runner's clock, from the launch to the end")
+    return Reading((NONE,), WALL, why_measure="by the runner's clock, from the launch to the end")
 
 
 def recognise(trial: Trial) -> Reading:

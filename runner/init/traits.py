@@ -38,6 +38,8 @@ class Traits:
     cpu_alone: bool = False
     """Whether on a CPU it only trains in one process."""
     events: bool = False
+    spawns: bool = False
+    """Whether it starts the processes of its own process group."""
 
 
 def traits(modules: Modules) -> Traits:
@@ -53,12 +55,13 @@ def traits(modules: Modules) -> Traits:
         why_scaling=why_scaling,
         cpu_alone=parallel and lightning and _devices(modules) in (None, "'auto'", "-1", "'-1'"),
         events=EVENTS in signs,
+        spawns={SPAWN, GROUP} <= signs,
     )
 
 
 def _layout(modules: Modules, signs: set[str], *, lightning: bool) -> tuple[bool, str]:
     if SPAWN in signs:
-        return False, "nodes x processes; the script starts its processes itself (spawn), so torchrun starts one"
+        return False, "nodes x processes; the script starts its processes itself (spawn)"
     if lightning:
         devices = _devices(modules)
         if devices and (devices.isdigit() or devices.startswith("[")) and "WORLD_SIZE" not in devices:

@@ -43,7 +43,7 @@ def find(root: Path, repository: Repository) -> Tree:
     """Find the files; links are not followed."""
     tree = Tree()
     listed = repository.files()
-    names = _walked(root, tree) if listed is None else iter(listed)
+    names = _walked(root, tree) if listed is None else iter(listed[0])
     found = sorted((name for name in names if _may_be_own(root, name)), key=lambda name: (name.count("/"), name))
     for name in found:
         if name.endswith(".ipynb"):
@@ -53,7 +53,7 @@ def find(root: Path, repository: Repository) -> Tree:
         else:
             tree.cut = True
     if listed is not None:
-        tree.unread = sorted(_unread(root, listed))
+        tree.unread = sorted({*_unread(root, listed[0]), *listed[1]})
     return tree
 
 

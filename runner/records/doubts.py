@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from runner.core.text import one_line
 from runner.core.values import number
 
@@ -29,6 +31,20 @@ class Doubts:
     def all(self) -> list[str]:
         """Return the sentences, in the order in which they came."""
         return [*self._kept, *([f"and {self._further:,} more of this kind"] if self._further else [])]
+
+
+def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -> str | None:
+    """Say since which epoch the loss of a run was no finite number; None if it always was one.
+
+    JSON lacks such numbers, so the loss is null, and `loss_hex` is what it was.
+    """
+    for what, rows in (("training", epochs), ("test", evaluations)):
+        lost = [row for row in rows if "loss" in row and row["loss"] is None and "loss_hex" in row]
+        if lost:
+            name = {"nan": "NaN"}.get(str(lost[0]["loss_hex"]), "infinite")
+            since = "since" if rows[-1] is lost[-1] else "in"
+            return f"nan-loss: the {what} loss is {name} {since} epoch {one_line(lost[0].get('epoch_num'), 20)}"
+    return None
 
 
 def check_figure(name: str, value: object, doubts: Doubts, where: str = "") -> float | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
-from runner.records.doubts import Doubts, check_figure
+from runner.records.doubts import Doubts, check_figure, nan_since
 from runner.records.events import read_events
 from runner.records.failure import first_failure
 from runner.records.printed import take_printed
@@ -56,6 +56,8 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         "malformed": reading.broken,
         **({"too_long": reading.too_long} if reading.too_long else {}),
     }
+    if lost := nan_since(record.epochs, record.evaluations):
+        doubts.add(lost)
     if launch.dialects:
         take_printed(record, folder, raw, doubts)
     record.failure = first_failure(folder, raw, outcome, record.ranks)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
-from runner.core.values import number, whole
+from runner.core.values import number, text, whole
 from runner.records.schema import RankFacts
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ CLOCK_TOLERANCE_MS = 1_000
 MOST_EARLY = 10_000
 _LARGEST_NUMBER = 10**12
 _LONGEST_STATUS = 100
+_LONGEST_ERROR = 500
 
 
 class RankTally:
@@ -36,6 +37,7 @@ class RankTally:
         self._facts: dict[str, Any] = {}
         self._link: dict[str, Any] = {}
         self._status: str | None = None
+        self._error: str | None = None
         self._events = 0
         self._next = 0  # every number below this one has come
         self._early: set[int] = set()  # numbers that came before their turn
@@ -83,6 +85,7 @@ class RankTally:
             self._doubts.add(f"rank {self.rank}: it stopped before it started")
         seconds = number(event.metadata.get("total_seconds"), 0.0)
         self._status = status
+        self._error = one_line(error, _LONGEST_ERROR) if (error := text(event.metadata.get("error"))) else None
         self.total_seconds = max(self.total_seconds or 0.0, seconds) if seconds is not None else self.total_seconds
 
     def link(self, to: int | None, bytes_per_second: float | None) -> None:
@@ -100,4 +103,5 @@ class RankTally:
             status=self._status,
             events_seen=self._next + len(self._early) if numbered else self._events,
             events_expected=self._highest + 1 if numbered else None,
+            error=self._error,
         )

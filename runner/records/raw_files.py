@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 MOST_FILES = 500_000
 DEEPEST = 5
-_OWN = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr)|(agent)\.log|(exit)\.json)")
-_WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(stdout|stderr)\.log")
+_OWN = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json)|(agent)\.log|(exit)\.json)")
+_WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(?:(stdout|stderr)\.log|(error\.json))")
 
 
 class Places:
@@ -59,7 +59,7 @@ class RawFiles:
             self._walk(str(raw), "", 0)
 
     def output(self, rank: int, stream: str) -> Path | None:
-        """Return the file of one process's stdout or stderr."""
+        """Return the file of one process's `stdout` or `stderr`, or its `error.json`, which torch writes."""
         return self.outputs.get((rank, stream)) or self.workers.get((rank, stream))
 
     def printed(self) -> Iterator[tuple[int, Path]]:
@@ -113,7 +113,7 @@ class RawFiles:
         elif worker := _WORKER.fullmatch(name):
             node, local_rank = int(worker[1]), int(worker[2])
             if node < len(places.processes) and local_rank < places.processes[node]:
-                self.workers[places.first_ranks[node] + local_rank, worker[3]] = path  # the last attempt's
+                self.workers[places.first_ranks[node] + local_rank, worker[3] or worker[4]] = path  # the last attempt's
 
     def _leave_out(self, name: str, why: str) -> None:
         if len(self.left_out) <= DEEPEST * 4:

@@ -101,17 +101,23 @@ class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Failure(msgspec.Struct, omit_defaults=True):
-    """The first failing rank, and the last lines that it printed."""
+    """The first failing rank, why it failed, and the last lines that it printed.
+
+    `cause` is the exception, or what a container or a cluster says of the end; `hint` names the well-known failure
+    that it is (`hints.yaml`).
+    """
 
     rank: Count | None
     node: Count
     exit_code: Code | None = None
     signal: str | None = None
     last_lines: list[str] = []
+    cause: str | None = None
+    hint: str | None = None
 
 
 class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One rank: what its `run_start` said of the inside, and which of its events arrived."""
+    """One rank: what its `run_start` said of the inside, which of its events arrived, and the error that ended it."""
 
     rank: Count
     node: Count = 0
@@ -119,6 +125,7 @@ class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: str | None = None
     events_seen: Count = 0
     events_expected: Count | None = None
+    error: str | None = None
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -101,7 +101,7 @@ def summary_of(record: Record) -> RunSummary:
         experiment=_name(launch.experiment),
         target=_name(launch.target),
         status=record.status,
-        reason=one_line(record.reason) if record.reason else None,
+        reason=_reason(record),
         layout=str(layout),
         axes=axes,
         program=_name(launch.program),
@@ -147,6 +147,19 @@ def summary_of(record: Record) -> RunSummary:
         by_hand=launch.by_hand,
         doubts=doubts.all(),  # last, because what stands above adds to them
     )
+
+
+def _reason(record: Record) -> str | None:
+    """Say why a run is not completed, and which well-known failure it is."""
+    if not record.reason:
+        return None
+    name = record.failure.hint if record.failure else None
+    if not name:
+        return one_line(record.reason)
+    from runner.records.hints import hints  # noqa: PLC0415 - only for a failed run
+
+    hint = hints().get(name)
+    return one_line(f"{record.reason}; hint: {_name(name)}{f' ({hint.means})' if hint else ''}")
 
 
 def _mapping(values: dict[str, Any], name: str, doubts: Doubts) -> dict[str, Any]:

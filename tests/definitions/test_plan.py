@@ -130,10 +130,26 @@ def test_set_gives_an_arg_another_value_of_its_kind(project: Project) -> None:
 
 
 def test_a_program_of_unknown_arguments_takes_the_definition_s_own_only(project: Project) -> None:
-    project.program("toys.ok", "import sys\n")
+    project.program("toys.ok", "import sys\nprint(sys.argv)\n")
     assert plan(project, changes=["epochs=7"]).cells[0].args["epochs"] == 7
     with pytest.raises(RequestError, match="has no arg 'epoch'; did you mean 'epochs'"):
         plan(project, changes=["epoch=7"])
+
+
+def test_the_dotted_settings_of_a_hydra_program_can_be_args_and_axes(project: Project) -> None:
+    project.program("toys.ok", "import hydra\n@hydra.main(config_path='conf', config_name='a')\ndef main(cfg): ...\n")
+    matrix = {"layout": ["1x1"], "trainer.max_epochs": [1, 2]}
+    path = project.define(args={"optimizer.lr": 0.1, "seed": 1}, matrix=matrix)
+    made = make_plan(definition.load(path, project.root), device="cpu", changes=["optimizer.lr=1e-3"])
+    assert [cell.command().partition("toys.ok ")[2] for cell in made.cells] == [
+        f"optimizer.lr=0.001 seed=1 trainer.max_epochs={epochs}" for epochs in (1, 2)
+    ]
+
+
+def test_a_device_of_another_type_than_the_runner_s_is_left_to_the_program(project: Project) -> None:
+    project.program("toys.ok", "parser.add_argument('--device', type=int)\n")
+    made = make_plan(definition.load(project.define(), project.root), device="cpu")
+    assert [cell.args for cell in made.cells] == [{}, {}]
 
 
 def test_a_program_that_wants_to_know_scaling_and_device_is_told(project: Project) -> None:

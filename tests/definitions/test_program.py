@@ -11,19 +11,22 @@ from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.definitions import program
-from runner.definitions.options import Option
+from runner.definitions.options import Interface, Option
 from runner.definitions.program import Program
 
 if TYPE_CHECKING:
     from tests.support.projects import Project
 
-OPTIONS = {
-    "batch_size": Option("--batch-size"),
-    "lr": Option("--lr"),
-    "name": Option("--name"),
-    "quiet": Option("--quiet", "flag"),
-    "amp": Option("--amp", "switch"),
-}
+OPTIONS = Interface(
+    "argparse",
+    {
+        "batch_size": Option("--batch-size"),
+        "lr": Option("--lr"),
+        "name": Option("--name"),
+        "quiet": Option("--quiet", "flag"),
+        "amp": Option("--amp", "switch"),
+    },
+)
 
 
 def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Project) -> None:
@@ -49,16 +52,16 @@ def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Pr
     )
     found = program.find(project.root, "toys.one")
     assert found.options == {
-        "path": Option("path"),
+        "path": Option("path", required=True),
         "batch_size": Option("--batch-size", "int"),
         "mode": Option("--mode", "value", ("fast", "exact")),
         "model": Option("--model"),
-        "sizes": Option("--sizes"),
-        "quiet": Option("--quiet", "flag"),
+        "sizes": Option("--sizes", many="words"),
+        "quiet": Option("--quiet", "flag", default=False),
         "amp": Option("--amp", "switch"),
-        "no_eval": Option("--no-eval", "flag"),
+        "no_eval": Option("--no-eval", "flag", default=True),
         "seed": Option("--seed", "int"),
-        "warmup_steps": Option("--warmup-steps"),
+        "warmup_steps": Option("--warmup-steps", default=1),
     }
     assert found.words == ["-m", "experiments.toys.one"]
     assert found.argv({"quiet": True, "path": "a b", "seed": 1}) == ["--quiet", "--seed", "1", "a b"]
@@ -87,8 +90,8 @@ def test_a_source_that_is_no_python_is_refused_at_its_line(project: Project, sou
     assert str(caught.value).startswith(f"{path}:{line}: the program cannot be read as Python")
 
 
-def test_a_program_that_declares_nothing_is_given_everything(project: Project) -> None:
-    project.program("toys.one", "import sys\n")
+def test_a_program_that_reads_its_command_line_by_hand_is_given_everything(project: Project) -> None:
+    project.program("toys.one", "import sys\nprint(sys.argv)\n")
     found = program.find(project.root, "toys.one")
     found.check("anything", 5)
     assert found.argv({"batch_size": 8, "flag": True, "off": False, "none": None}) == [

@@ -289,3 +289,50 @@ def test_a_program_outside_of_git_and_inside_of_it_says_so(project: Project) -> 
     diff = (project.runs()[0] / "request" / "code.diff").read_text("utf-8")
     assert path.name in diff
     assert "+log = EventLog(RANK)" in diff
+
+
+RECORDED = """
+from torch.distributed.elastic.multiprocessing.errors import record
+
+
+@record
+def main():
+    if RANK == 1:
+        print("the last words of rank 1", file=sys.stderr, flush=True)
+        raise ModuleNotFoundError("No module named '[bold]seven'")
+    time.sleep(30)
+
+
+main()
+"""
+
+
+def test_the_card_of_a_failed_run_says_who_why_and_what_to_do(project: Project) -> None:
+    one_run(project, BEGINNING + RECORDED, "1x2")
+    done = project.runner("run", "tiny")
+    assert done.code == 1
+    record = project.record()
+    failure = record["failure"]
+    assert (failure["rank"], failure["hint"]) == (1, "missing-module")
+    assert failure["cause"] == "ModuleNotFoundError: No module named '[bold]seven'"
+    (run,) = project.runs()
+    assert "py_callstack" in json.loads((run / "raw" / "node0-rank1.error.json").read_text())["message"]["extraInfo"]
+    card = done.stderr[done.stderr.index("✗ 1x2") :].splitlines()
+    assert card[1].startswith("  first   rank 1 on node 0")
+    assert card[2] == "  cause   ModuleNotFoundError: No module named '[bold]seven'"
+    assert card[3].startswith("  hint    missing-module: Python does not find a module")
+    assert card[4].startswith("          Install it where the program runs")
+    assert card[5] == f"  last    {len(failure['last_lines'])} lines:"
+    assert "    the last words of rank 1" in card
+    assert project.runner("summarize", "--format", "csv").code == 0
+    assert "hint: missing-module (Python does not find" in project.runner("summarize").stdout
+
+
+def test_a_run_whose_loss_became_nan_says_since_when_and_is_completed(project: Project) -> None:
+    losses = "for epoch, loss in enumerate([1.0, float('nan'), float('nan')], start=1):\n"
+    losses += "    log.stop('epoch_stop', epoch_num=epoch, loss=loss, loss_hex=loss.hex())\n"
+    one_run(project, BEGINNING + losses + END, "1x1")
+    done = project.runner("run", "tiny")
+    assert done.code == 0, done.snapshot
+    assert project.record()["status"] == "completed"
+    assert "  doubtful: nan-loss: the training loss is NaN since epoch 2\n" in done.stderr

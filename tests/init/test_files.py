@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -138,16 +137,6 @@ def test_if_one_file_cannot_be_written_none_is(folder: Project, monkeypatch: pyt
         changes.write(proposal.changes(unread()))
     assert {p: (folder.root / p).read_bytes() for p in folder.written() if (folder.root / p).is_file()} == before
     assert not (folder.root / "experiments").exists()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_is(folder: Project) -> None:
-    write(folder.root, {"train.py": TRAINS})
-    folder.root.chmod(0o555)
-    done = folder.runner("init", "--no-try")
-    folder.root.chmod(0o755)
-    assert (done.code, done.stderr.count("\n")) == (2, 3)
-    assert "cannot be written" in done.stderr
 
 
 def test_a_link_is_left_as_it_is(folder: Project) -> None:

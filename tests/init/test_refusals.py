@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.init.conftest import GIT, commit
+from tests.init.conftest import commit, git
 from tests.init.test_scripts import SERVES, TRAINS, write
+from tests.support.projects import RUNNER, Ended
 
 if TYPE_CHECKING:
     from tests.support.projects import Project
@@ -74,7 +76,7 @@ def test_a_definition_that_is_there_is_never_overwritten(folder: Project) -> Non
 
 def test_a_bare_repository_has_nothing_to_start(folder: Project) -> None:
     commit(folder.root)
-    os.system(f"cd '{folder.root.parent}' && {' '.join(GIT)} init -q --bare bare.git")  # noqa: S605
+    git(folder.root.parent, "init", "-q", "--bare", "bare.git")
     folder.root = folder.root.parent / "bare.git"
     before = folder.written()
     done = folder.runner("init")
@@ -92,14 +94,34 @@ def test_a_name_that_is_not_utf_8_is_refused(folder: Project) -> None:
     assert "is not UTF-8: rename it" in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_folders_that_cannot_be_read_are_named(folder: Project) -> None:
+@pytest.mark.parametrize("with_git", [False, True], ids=["walked", "git"])
+def test_folders_that_cannot_be_read_are_named(folder: Project, *, with_git: bool) -> None:
     write(folder.root, {"closed/train.py": TRAINS})
-    (folder.root / "closed").chmod(0)
-    done = folder.runner("init")
-    (folder.root / "closed").chmod(0o755)
+    if with_git:
+        commit(folder.root)
+    done = with_rights(folder, "closed", 0)
     assert (done.code, done.stderr.count("\n")) == (2, 1)
-    assert "1 folders could not be read: closed" in done.stderr
+    assert "could not be read: closed" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS})
+    done = with_rights(folder, ".", 0o555)
+    assert done.code == 2
+    assert done.stderr.endswith("cannot be written: you have no right to; nothing was written\n")
+    assert folder.written() == {"train.py"}
+
+
+def with_rights(folder: Project, path: str, mode: int) -> Ended:
+    """Run the command while a folder has other rights, also against root."""
+    limited = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    (folder.root / path).chmod(mode)
+    try:
+        command = [*limited, RUNNER, "init", "--no-try"]
+        done = subprocess.run(command, cwd=folder.root, env=folder.environment(), capture_output=True, check=False)
+    finally:
+        (folder.root / path).chmod(0o755)
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_git_that_is_not_there_is_not_missed(folder: Project) -> None:

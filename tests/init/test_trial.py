@@ -83,11 +83,11 @@ def test_a_module_of_the_repository_that_is_found_nowhere_is_not_to_be_installed
 
 def test_arguments_that_only_the_run_shows_to_be_required_are_named(folder: Project) -> None:
     source = "import argparse as a\np = a.ArgumentParser()\n"
-    source += "for name in ('data-dir',):\n    p.add_argument('--' + name, required=True)\n"
-    assert "without the argument data_dir: runner init --set data_dir=VALUE" in refused(
+    source += "for name in ('source',):\n    p.add_argument('--' + name, required=True)\n"
+    assert "without the argument source: runner init --set source=VALUE" in refused(
         folder, {"train.py": source + "p.parse_args()\n"}
     )
-    assert "args:\n  data_dir: here\n" in init(folder, source + "print(p.parse_args())\n", "--set", "data_dir=here")
+    assert "args:\n  source: here\n" in init(folder, source + "print(p.parse_args())\n", "--set", "source=here")
 
 
 def test_without_torch_nothing_is_started(folder: Project) -> None:
@@ -139,6 +139,45 @@ def test_ctrl_c_ends_the_run_and_writes_nothing(folder: Project, tmp_path: Path)
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     assert folder.written() == {"train.py", "pids.txt"}
     assert kept(tmp_path) == []
+
+
+SPAWNS = """
+import os
+import socket
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def worker(rank, world_size, port):
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port)
+    dist.init_process_group("gloo", rank=rank, world_size=world_size)
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    if rank == 0:
+        print(f"Training time: {total.item():.2f} seconds", flush=True)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    mp.spawn(worker, args=(2, port), nprocs=2)
+"""
+
+
+@pytest.mark.real_processes
+def test_a_script_that_starts_its_own_processes_runs_as_it_does_by_hand(folder: Project) -> None:
+    folder.forked = False
+    written = init(folder, SPAWNS)
+    assert "launcher: python  # it starts the processes of its process group itself\n" in written
+    assert "layout: [1x1]  # nodes x processes; the script starts its processes itself (spawn)\n" in written
+    done = folder.runner("run", "train", "--repeat", "1")
+    assert done.code == 0, done.snapshot
+    (run,) = folder.runs("train")
+    assert folder.record(run)["metrics"]["stated_seconds"] == 2.0
+    refused = folder.runner("plan", "train", "--layout", "1x2")
+    assert refused.code == 2
+    assert "layout 1x2: with launcher python the program starts its processes itself" in refused.stderr
 
 
 def test_event_lines_need_no_dialect(folder: Project) -> None:

@@ -13,7 +13,8 @@ from runner.definitions.options.spelling import JOINED, PYTHON, STYLES, WORDS
 if TYPE_CHECKING:
     from runner.definitions.options.sources import Code, Source
 
-_RUNS_OTHERS = {"exec", "eval", "import_module", "__import__", "run_path", "run_module", "spec_from_file_location"}
+_RUNS_OTHERS = {"exec", "__import__", "import_module", "run_path", "run_module", "spec_from_file_location"}
+"""Functions that run code which is not seen."""
 _NO_PARSERS = {
     *("torch", "torchvision", "torchaudio", "torchdata", "torchmetrics", "torchtext", "numpy", "scipy", "pandas"),
     *("sklearn", "matplotlib", "seaborn", "plotly", "PIL", "cv2", "skimage", "imageio", "albumentations", "tqdm"),
@@ -64,8 +65,8 @@ def read(code: Code) -> Interface:
     splits = False
     is_open = bool(code.outside - _NO_PARSERS)
     for source in code.sources:
-        by_hand = "argv" in source.part.names or "sys.argv" in source.part.origins.values()
-        is_open |= by_hand or bool(source.part.names & _RUNS_OTHERS) or "orig_argv" in source.part.names
+        by_hand = bool(source.part.names & {"argv", "orig_argv"}) or "sys.argv" in source.part.origins.values()
+        is_open |= by_hand or any(last(call.func) in _RUNS_OTHERS for call in code.calls(source))
         splits |= by_hand and any(
             last(call.func) in _JOINS and any("=" in text for text in texts(call.args)) for call in source.part.calls
         )

@@ -37,7 +37,7 @@ class PatternError(ValueError):
     """What is wrong with a pattern, as a part of a sentence."""
 
 
-def compile_checked(text: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
+def compile_checked(text: str, most_steps: int = MOST_STEPS) -> tuple[re.Pattern[str], tuple[str, ...]]:
     """Compile a pattern; return it with the texts that each of its matches holds, the longest one first."""
     if len(text) > LONGEST:
         msg = f"it has {len(text):,} letters, more than {LONGEST}"
@@ -55,7 +55,7 @@ def compile_checked(text: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
         raise PatternError(msg)
     items = list(tree)
     steps = steps_of(items)
-    if steps > MOST_STEPS:
+    if steps > most_steps:
         msg = f"a search can take {steps:,} steps; bound its repeats, as in .{{0,40}}, or begin it with ^"
         raise PatternError(msg)
     literals = sorted({one for one in _literals(items) if len(one) >= _shortest(one)}, key=lambda one: (-len(one), one))

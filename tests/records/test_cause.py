@@ -1,0 +1,196 @@
+"""The cause of a failure: torch's error file, the last event, the exception at the end of what was printed."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from runner.records.cause import read, read_error_file
+from runner.records.decode import read_record
+from runner.records.folder import begin
+from runner.records.parse import collect
+from runner.records.schema import NodeExit, Outcome
+from runner.report.run_summary import summary_of
+from tests.records.test_hints import REPORT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.records import Make
+
+TRACEBACK = """Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+"""
+
+
+def test_the_last_line_of_a_traceback_is_the_cause() -> None:
+    assert read(f"epoch 1\n{TRACEBACK}KeyError: 'lr'\nbye".splitlines()).cause == "KeyError: 'lr'"
+    torch = "".join(f"[rank3]: {line}\n" for line in f"{TRACEBACK}ValueError: 3 layers".splitlines())
+    assert read(f"{torch}[rank3]:[W CUDAGuardImpl.h] x\n".splitlines()).cause == "ValueError: 3 layers"
+
+
+def test_the_exceptions_from_which_the_last_one_followed_belong_to_it() -> None:
+    first = f"{TRACEBACK}OSError: [Errno 28] No space left on device\n"
+    link = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    chained = read(f"{first}{link}{TRACEBACK}RuntimeError: not saved".splitlines())
+    assert chained.cause == "RuntimeError: not saved"
+    assert "OSError: [Errno 28] No space left on device" in chained.lines
+    apart = read(f"{first}caught, once more\n{TRACEBACK}RuntimeError: not saved".splitlines())
+    assert "OSError: [Errno 28] No space left on device" not in apart.lines
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (f"{TRACEBACK}    assert n % 2 == 0\n           ^^^^^\nAssertionError", "AssertionError: assert n % 2 == 0"),
+        (f"{TRACEBACK}AssertionError: \nThe driver is old", "AssertionError: The driver is old"),
+        (f"{TRACEBACK}a.DistBackendError: NCCL error\nx\nLast error:\nno interface", "no interface"),
+        ("terminate called after throwing an instance of 'c10::Error'\n  what():  no\nframe #0: f", "no"),
+        ("Fatal Python error: Bus error\n\nThread 0x1:", "Fatal Python error: Bus error"),
+        ("train.py: error: unrecognized arguments: --x", "train.py: error: unrecognized arguments: --x"),
+        (f"{TRACEBACK}ValueError: why\nException ignored in: <f>\n{TRACEBACK}TypeError: at the end", "ValueError: why"),
+        (f"{TRACEBACK}x.ChildFailedError: \n====", None),
+        ("Loss: 3\nall is well", None),
+        ("Traceback (most recent call last):", None),
+    ],
+)
+def test_the_cause_is_read_from_each_way_to_say_it(text: str, cause: str | None) -> None:
+    found = read(text.splitlines()).cause
+    assert found == cause or (found and found.endswith(f"last error: {cause}"))
+
+
+def error_file(message: str) -> bytes:
+    """An error file as torch 2.3 to 2.11 write it."""
+    extra = {"py_callstack": f"{TRACEBACK}{message}\n", "timestamp": "1763712000"}
+    return json.dumps({"message": {"message": message, "extraInfo": extra}}).encode()
+
+
+def test_torchs_error_file_is_read() -> None:
+    assert read_error_file(error_file("ValueError: x\nmore")).cause == "ValueError: x"
+    assert read_error_file(b'{"message": "Signal 9 received", "timestamp": 3}').cause == "Signal 9 received"
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"message": 3}', b'{"message": {}}', b'{"message":' * 9_000])
+def test_an_error_file_that_is_none_says_nothing(data: bytes) -> None:
+    assert read_error_file(data).cause is None
+
+
+def collected(place: Path, make: Make, *, stderr: str = "", error: bytes | None = None, event: str = "") -> Any:
+    """The record of a run, the only process of which exited with 1."""
+    folder = begin(place, make.launch(), "", "")
+    worker = folder.node(0) / "none_x" / "attempt_0" / "0"
+    worker.mkdir(parents=True)
+    worker.joinpath("stderr.log").write_text(stderr)
+    stop = {"time_ms": 2_000, "key": "run_stop", "metadata": {"rank": 0, "seq": 0, "status": "aborted", "error": event}}
+    worker.joinpath("stdout.log").write_text(f"\n:::MLLOG {json.dumps(stop)}\n" if event else "")
+    if error is not None:
+        worker.joinpath("error.json").write_bytes(error)
+    folder.agent(0).write_text(REPORT.format(code=1))
+    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=[NodeExit(0, 1)])
+    folder.keep_outcome(outcome)
+    folder.finish(collect(folder, folder.launch(), outcome))
+    return folder
+
+
+def test_the_error_file_is_kept_and_is_the_cause(tmp_path: Path, make: Make) -> None:
+    error = error_file("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+    folder = collected(tmp_path, make, error=error, stderr="something else\n", event="ValueError: later")
+    failure = folder.read().failure
+    assert failure.cause == "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    assert (failure.hint, failure.last_lines) == ("cuda-out-of-memory", ["something else"])
+    assert (folder.raw / "node0-rank0.error.json").read_bytes() == error
+    assert not folder.node(0).exists()
+    assert collect(folder, folder.launch(), folder.outcome()).failure == failure
+
+
+def test_without_an_error_file_the_last_event_says_why(tmp_path: Path, make: Make) -> None:
+    failure = collected(tmp_path, make, event="ModuleNotFoundError: No module named 'x'").read().failure
+    assert (failure.cause, failure.hint) == ("ModuleNotFoundError: No module named 'x'", "missing-module")
+
+
+def test_what_a_program_leaves_cannot_move_the_cursor_or_be_a_link(tmp_path: Path, make: Make) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(error_file("ValueError: secret"))
+    folder = collected(tmp_path / "a", make, error=error_file("ValueError: \x1b[2J\n\x9b31m"))
+    assert folder.read().failure.cause == "ValueError: \\x1b[2J"
+    (folder.raw / "node0-rank0.error.json").unlink()
+    (folder.raw / "node0-rank0.error.json").symlink_to(secret)
+    found = collect(folder, folder.launch(), folder.outcome())
+    assert found.failure
+    assert found.failure.cause is None
+
+
+def test_a_hostile_error_file_costs_no_more_than_its_bytes(tmp_path: Path, make: Make) -> None:
+    began = time.process_time()
+    collected(tmp_path / "deep", make, error=b"[" * 900_000)
+    collected(tmp_path / "long", make, error=error_file("x: " * 300_000))
+    collected(tmp_path / "large", make, error=b" " * 3_000_000)
+    assert time.process_time() - began < 1.5
+
+
+def test_a_note_below_the_table_names_the_hint(tmp_path: Path, make: Make) -> None:
+    record = collected(tmp_path, make, stderr=f"{TRACEBACK}ModuleNotFoundError: No module named 'x'\n").read()
+    reason = summary_of(record).reason
+    assert reason
+    assert reason.startswith("rank 0 (node 0) exited with 1; hint: missing-module (Python does not find a module")
+
+
+def test_a_record_without_cause_and_hint_or_with_one_of_a_stranger_is_still_read(tmp_path: Path, make: Make) -> None:
+    folder = collected(tmp_path, make, stderr="x\n")
+    data = json.loads((folder.path / "run.json").read_bytes())
+    for name in ("cause", "hint"):
+        data["failure"].pop(name, None)
+    old = read_record(json.dumps(data).encode())
+    assert old.failure
+    assert (old.failure.cause, old.failure.hint) == (None, None)
+    assert summary_of(old).reason == "rank 0 (node 0) exited with 1"
+    data["failure"]["hint"] = "no\x1b[2Jsuch"
+    assert summary_of(read_record(json.dumps(data).encode())).reason == (
+        "rank 0 (node 0) exited with 1; hint: no\\x1b[2Jsuch"
+    )
+
+
+def epoch(number: int, loss: float | None, exact: str) -> bytes:
+    fields = {"epoch_num": number, "loss": loss, "loss_hex": exact, "rank": 0, "seq": 6 + number}
+    return b"\n:::MLLOG " + json.dumps({"time_ms": 1_060, "key": "epoch_stop", "metadata": fields}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("exact", "said"),
+    [
+        (["0x1p+0", "nan", "nan"], "nan-loss: the training loss is NaN since epoch 2"),
+        (["0x1p+0", "inf", "nan"], "nan-loss: the training loss is infinite since epoch 2"),
+        (["0x1p+0", "nan", "0x1p+0"], "nan-loss: the training loss is NaN in epoch 2"),
+        (["0x1p+0", "0x1p+0", "0x1p+0"], None),
+    ],
+)
+def test_a_run_whose_loss_became_nan_is_completed_with_a_note(
+    tmp_path: Path, make: Make, exact: list[str], said: str | None
+) -> None:
+    whole = make.lines(0, 1.0)
+    losses = (
+        epoch(number, None if text in ("nan", "inf") else 1.0, text) for number, text in enumerate(exact, start=1)
+    )
+    beginning, mark, stop = whole.rpartition(b"\n:::MLLOG ")
+    stop = stop.replace(b'"seq": 7', b'"seq": 10')
+    record = make.run(tmp_path, stdout={0: beginning + b"".join(losses) + mark + stop}).read()
+    assert (record.status, record.doubts) == ("completed", [said] if said else [])
+
+
+def test_a_run_that_could_not_be_followed_says_so_itself(tmp_path: Path, make: Make) -> None:
+    folder = begin(tmp_path, make.launch(), "", "")
+    folder.agent(0).write_text("what a launcher prints as it is stopped: Permission denied\n")
+    why = "raw/node0-agent.log: No space left on device"
+    exits = [NodeExit(0, 1, stopped=True)]
+    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=exits, stopped_because=why)
+    found = collect(folder, folder.launch(), outcome).failure
+    assert found
+    assert (found.cause, found.hint) == (why, "disk-full")
+    interrupted = collect(folder, folder.launch(), msgspec.structs.replace(outcome, stopped_because="interrupted"))
+    assert interrupted.failure
+    assert (interrupted.failure.cause, interrupted.failure.hint) == (None, None)

@@ -1,0 +1,166 @@
+"""Hints: each well-known failure is recognised in real logs, and nothing else is; docs/failures.md shows the data."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.core import yaml_reader
+from runner.records import hints
+from runner.records.folder import begin
+from runner.records.parse import collect
+from runner.records.schema import NodeExit, Outcome
+
+if TYPE_CHECKING:
+    from tests.support.records import Make
+
+ROOT = Path(__file__).resolve().parents[2]
+LOGS = Path(__file__).parent / "failures"
+INDEX: list[dict[str, Any]] = yaml_reader.read(LOGS / "index.yaml").values["logs"]
+FOREIGN = Path(__file__).parent / "foreign" / "logs"
+SAMPLES = os.environ.get("KIT_STDOUT_SAMPLES", "")
+PAGE = ROOT / "docs" / "failures.md"
+REPORT = """
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_08:00:01
+  host      : here
+  rank      : 0 (local_rank: 0)
+  exitcode  : {code} (pid: 99)
+  error_file: <N/A>
+"""
+
+
+def failure_of(place: Path, make: Make, log: Path, *, code: int = 1, agent: bool = False, **ended: Any) -> Any:
+    """The failure of a run, one process of which printed a log; or its launcher, if it never got a process."""
+    launch = make.launch()
+    folder = begin(place, launch, "", "")
+    if agent:
+        shutil.copy(log, folder.agent(0))
+    else:
+        shutil.copy(log, folder.raw / "node0-rank0.stderr")
+        folder.agent(0).write_text("" if "why" in ended else REPORT.format(code=code))
+    node = NodeExit(0, None if "why" in ended else 1, **ended)
+    return collect(folder, launch, Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=[node])).failure
+
+
+@pytest.mark.parametrize("entry", INDEX, ids=[entry["log"] for entry in INDEX])
+def test_a_real_log_gets_its_hint_and_no_other(tmp_path: Path, make: Make, entry: dict[str, Any]) -> None:
+    ended = {"why": entry["why"]} if "why" in entry else {}
+    found = failure_of(
+        tmp_path,
+        make,
+        LOGS / f"{entry['log']}.log",
+        code=-entry["signal"] if "signal" in entry else 1,
+        agent=entry.get("agent", False),
+        **ended,
+    )
+    assert (found.hint or "") == entry["hint"]
+
+
+def test_every_hint_has_a_real_log_and_every_log_an_entry() -> None:
+    assert {entry["hint"] for entry in INDEX} - {""} == set(hints.hints()) - {"terminated"}
+    assert sorted(path.stem for path in LOGS.glob("*.log")) == sorted(entry["log"] for entry in INDEX)
+    assert all(entry["from"].startswith(("https://github.com/", "made with torch ")) for entry in INDEX)
+
+
+# The samples of other people's programs that failed, and what each has to be.
+FAILED = {
+    "huggingface-failed": "shared-memory",
+    "imagenet-oom": "cuda-out-of-memory",
+    "nccl-timeout": "collective-timeout",
+    # All ranks in one log, in which the last exception is that of a rank that lost another.
+    "mnist-failed-kill": "lost-peer",
+    "mnist-failed-oom": "lost-peer",
+    "mnist-failed-raise": "lost-peer",
+}
+
+
+@pytest.mark.parametrize("log", sorted(FOREIGN.glob("*.log")), ids=lambda path: path.stem)
+def test_logs_of_other_programs_get_no_false_hint(tmp_path: Path, make: Make, log: Path) -> None:
+    assert failure_of(tmp_path, make, log).hint == FAILED.get(log.stem)
+
+
+@pytest.mark.skipif(not SAMPLES, reason="KIT_STDOUT_SAMPLES names no folder of logs with their truth")
+@pytest.mark.parametrize("log", sorted(Path(SAMPLES).glob("*.log")) if SAMPLES else [], ids=lambda path: path.stem)
+def test_logs_of_the_samples_get_no_false_hint(tmp_path: Path, make: Make, log: Path) -> None:
+    assert failure_of(tmp_path, make, log).hint == ("lost-peer" if "broken_pipe" in log.stem else None)
+
+
+def test_a_container_that_ran_out_of_memory_says_so_whatever_was_printed(tmp_path: Path, make: Make) -> None:
+    found = failure_of(tmp_path, make, LOGS / "killed.log", code=-9, out_of_memory=True)
+    assert (found.cause, found.hint) == ("the container ran out of memory", "out-of-memory")
+
+
+def test_a_process_that_was_killed_is_not_judged_by_what_it_printed_before(tmp_path: Path, make: Make) -> None:
+    log = tmp_path / "log"
+    log.write_text("Permission denied: no cache\nTraceback (most recent call last):\nValueError: caught\n")
+    killed = failure_of(tmp_path / "a", make, log, code=-9)
+    assert (killed.cause, killed.hint) == (None, "killed")
+    terminated = failure_of(tmp_path / "b", make, log, code=-15)
+    assert terminated.hint == "terminated"
+
+
+def test_a_warning_before_an_exception_of_its_own_is_no_hint(tmp_path: Path, make: Make) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11000).\n"
+        "Permission denied: '/cache', going on without\n"
+        "[W socket.cpp:663] [c10d] The IPv6 network addresses of (node0, 23456) cannot be retrieved (gai error: -2).\n"
+        "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node0]:23456 (errno: 111).\n"
+        "loss: nan of the first try\n"
+        "Traceback (most recent call last):\n"
+        '  File "train.py", line 1, in <module>\n'
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 3x2)\n"
+    )
+    found = failure_of(tmp_path, make, log)
+    assert (found.cause, found.hint) == ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 3x2)", None)
+
+
+HOSTILE = [
+    "NCCL WARN " * 1_600,
+    "socketStartConnect: Connect to " + "a" * 16_000,
+    "The IPv4 network addresses of " * 500,
+    "ImportError: " * 1_200,
+    "error: argument " * 1_000,
+    " % " * 5_000,
+    "Traceback (most recent call last):\n" * 450,
+    "x.y_" * 4_000,
+    "what(): " * 2_000,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:20].strip())
+def test_a_hostile_log_takes_no_longer_than_another(tmp_path: Path, make: Make, text: str) -> None:
+    log = tmp_path / "log"
+    log.write_text(f"{text}\n{text[:4000]}\nTraceback (most recent call last):\nRuntimeError: {text}\n")
+    hints.hints()
+    began = time.process_time()
+    failure_of(tmp_path, make, log)
+    assert time.process_time() - began < 0.5
+
+
+def table() -> str:
+    """The hints as docs/failures.md shows them."""
+    found = []
+    for hint in hints.hints().values():
+        shown = [f"`{pattern.regex.pattern}`" for pattern in dict.fromkeys((*hint.says, *hint.anywhere))]
+        ends = [f"a process that ended by `{end}`" for end in hint.ended]
+        found.append(
+            f"### {hint.name}\n\n{hint.means} {hint.do} ([source]({hint.source}))\n\n"
+            f"Recognised by: {', '.join([*ends, *dict.fromkeys(shown)])}\n"
+        )
+    return "\n".join(found)
+
+
+def test_the_document_on_failures_shows_every_hint_as_the_data_has_it(update_golden: bool) -> None:  # noqa: FBT001
+    beginning, mark, _ = PAGE.read_text("utf-8").partition("<!-- made from runner/records/hints.yaml -->\n")
+    text = f"{beginning}{mark}\n{table()}"
+    if update_golden:
+        PAGE.write_text(text, "utf-8")
+    assert PAGE.read_text("utf-8") == text

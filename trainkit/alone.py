@@ -1,0 +1,39 @@
+"""Start a program that makes its own processes, below torchrun and as if torchrun were not there.
+
+    torchrun --nproc-per-node 1 -m trainkit.alone train.py --epochs 2
+    torchrun --nproc-per-node 1 -m trainkit.alone -m package.train --epochs 2
+
+torchrun sets the place of its process in the environment, and TORCHELASTIC_USE_AGENT_STORE. A program that calls
+`torch.multiprocessing.spawn` passes them on, and then none of its processes makes the store that the others wait for
+(torch/distributed/rendezvous.py, `_torchelastic_use_agent_store`).
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+
+OF_A_PROCESS = frozenset(
+    [
+        *("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "ROLE_NAME"),
+        *("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE"),
+        *("MASTER_ADDR", "MASTER_PORT"),
+    ]
+)
+
+
+def without_place(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what torchrun says of a process."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in OF_A_PROCESS and not name.startswith("TORCHELASTIC_")
+    }
+
+
+def main() -> None:
+    """Become the program: the same process, so that torchrun sees its exit code and its signals."""
+    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], without_place(os.environ))  # noqa: S606
+
+
+if __name__ == "__main__":
+    main()
