@@ -65,7 +65,10 @@ def test_the_parts_add_up_to_the_training(program: str, processes: int | None) -
     for one in found:
         assert one["compute_seconds"] > 0.3 * one["train_seconds"] * (processes != 2)
         assert one["other_seconds"] < 0.05 * one["train_seconds"]
-        assert (one["communication_seconds"] > 0.001 * one["train_seconds"]) == (processes == 2)
+        if processes == 2:
+            assert one["communication_seconds"] > 0.001 * one["train_seconds"]
+        else:  # DDP copies its buckets even alone
+            assert one["communication_seconds"] < 0.3 * one["train_seconds"]
         assert 0 < one["cpu_share"] < 2
     assert any(one["slowest_share"] > 0 for one in found)
 
