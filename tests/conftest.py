@@ -25,6 +25,7 @@ settings.load_profile("kit")
 ROOT = Path(__file__).resolve().parents[1]
 SLOWEST_FIRST = ("experiments", "fuzz", "contract", "cluster", "containers", "execution", "test_documents.py", "cli")
 """Below tests/: what a worker of pytest-xdist should begin with, so that none is left with a long file at the end."""
+LONGEST_ID = 1_000
 LEFT_OUT = pytest.StashKey[list[str]]()
 FORK_SERVER = pytest.StashKey[ForkServer]()
 
@@ -47,6 +48,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name long values by their length: the name of a test is in the environment of every process that it starts."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{argname}-of-{len(val)}"
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

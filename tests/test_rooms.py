@@ -18,7 +18,7 @@ from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
 LEVELS = {"core": 0, "records": 1, "definitions": 2, "report": 3, "audit": 3, "targets": 3}
-LEVELS |= {"execution": 4, "init": 5, "cli": 6}
+LEVELS |= {"doctor": 4, "execution": 4, "init": 5, "cli": 6}
 """A room imports from rooms of a lower level only: `report`, `audit` and `targets` do not know each other."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
 ONLY_IN = {

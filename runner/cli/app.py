@@ -13,6 +13,7 @@ from runner.cli import export, image
 from runner.cli.audit import audit
 from runner.cli.collect import collect
 from runner.cli.compare import compare
+from runner.cli.doctor import doctor
 from runner.cli.exit import explain as explain_error
 from runner.cli.exit import leave
 from runner.cli.explain import explain
@@ -48,6 +49,7 @@ app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
 app.command()(targets)
 app.command()(node)
+app.command()(doctor)
 app.command()(schema)
 app.command()(render)
 app.add_typer(image.app, name="image")

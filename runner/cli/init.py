@@ -11,7 +11,9 @@ from runner.cli.options import Change, Device, device_of, here
 from runner.core.errors import RequestError
 
 if TYPE_CHECKING:
-    from runner.init.changes import Change as FileChange
+    from pathlib import Path
+
+    from runner.init.contained import Additions
     from runner.init.proposal import Proposal
     from runner.init.reading import Reading
     from runner.init.trial import Trial
@@ -28,6 +30,9 @@ def init(
     no_try: Annotated[
         bool, typer.Option("--no-try", help="Start nothing; nothing of the output is read then.")
     ] = False,
+    containers: Annotated[
+        bool, typer.Option("--containers", help="Also write what runs in containers and pods need.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would change; write and start nothing.")
     ] = False,
@@ -35,23 +40,46 @@ def init(
     """Make the repository that you are in a project, and write its first definition.
 
     The script is not edited. It is started once, so that its output can be read. Nothing that is there is overwritten.
+
+    With --containers: an image with the project's requirements, compose/ and k8s/; also for a definition that is there.
     """
-    from runner.init.changes import write
+    from runner.init.contained import defined, of_project
     from runner.init.proposal import propose
+
+    if containers and script is None and (experiment := defined(here(), name)):
+        _finish(of_project(experiment), experiment.root, _next(experiment.name, on=" --on compose"), dry_run=dry_run)
+        return
 
     proposal = propose(here(), script, name, change or [])
     _introduce(proposal)
     if dry_run:
-        _show_diff(proposal)
+        _show_diff(proposal, containers=containers)
         return
     reading = _unread(proposal) if no_try else _try(proposal, device_of(device), try_seconds)
-    changes = _checked(proposal, reading)
-    _say_output(proposal, reading)
-    write(changes)
-    for one in changes:
-        show(f"{'wrote' if one.before is None else 'added to'} {one.path.relative_to(proposal.root).as_posix()}")
-    show(f"next: runner run {proposal.name}")
-    show("then: runner summarize results/")
+    added = _checked(proposal, reading, containers=containers)
+    _say_output(proposal, reading, tried=not no_try)
+    _finish(added, proposal.root, _next(proposal.name, on=" --on compose" * containers))
+
+
+def _next(name: str, on: str) -> list[str]:
+    return [f"runner run {name}{on}", "runner summarize results/"]
+
+
+def _finish(added: Additions, root: Path, commands: list[str], *, dry_run: bool = False) -> None:
+    """Write the files and say so, or show them."""
+    from runner.init.changes import write
+
+    for note in added.notes:
+        say(f"note: {note}")
+    if dry_run:
+        for one in added.changes:
+            show_document(one.diff(root))
+        return
+    write(added.changes, added.folders)
+    for one in added.changes:
+        show(f"{'wrote' if one.before is None else 'added to'} {one.path.relative_to(root).as_posix()}")
+    for word, command in zip(("next", "then"), commands, strict=True):
+        show(f"{word}: {command}")
 
 
 def _introduce(proposal: Proposal) -> None:
@@ -62,11 +90,11 @@ def _introduce(proposal: Proposal) -> None:
     say(f"script: {proposal.choice.modules.script}: {proposal.choice.why}")
 
 
-def _show_diff(proposal: Proposal) -> None:
+def _show_diff(proposal: Proposal, *, containers: bool) -> None:
     from runner.init.reading import unread
 
-    for one in _checked(proposal, _unread(proposal)):
-        show_document(one.diff(proposal.root))
+    added = _checked(proposal, _unread(proposal), containers=containers)
+    _finish(added, proposal.root, [], dry_run=True)
     if _unread(proposal) == unread():
         say("nothing is written; the dialect and the measure are chosen by a first run of the script, which comes then")
 
@@ -78,13 +106,16 @@ def _unread(proposal: Proposal) -> Reading:
     return Reading((), "train_seconds", ("event lines",)) if proposal.traits.events else unread()
 
 
-def _checked(proposal: Proposal, reading: Reading) -> list[FileChange]:
+def _checked(proposal: Proposal, reading: Reading, *, containers: bool) -> Additions:
     """Load the definition as it will be, before anything is written."""
+    from runner.init.contained import Additions, of_proposal
     from runner.init.trial import scratch
 
     with scratch() as folder:
+        if containers:
+            return of_proposal(proposal, reading, folder)
         proposal.experiment(reading, folder)
-    return proposal.changes(reading)
+    return Additions(proposal.changes(reading))
 
 
 def _try(proposal: Proposal, device: str, seconds: float) -> Reading:
@@ -125,9 +156,11 @@ def _how(tried: Trial, seconds: float) -> str:
     return f"after {took:.1f} s, by itself"
 
 
-def _say_output(proposal: Proposal, reading: Reading) -> None:
+def _say_output(proposal: Proposal, reading: Reading, *, tried: bool) -> None:
     """Say how the output is read, and what else a person should know."""
-    if reading.dialects == ("none",):
+    if reading.dialects == ("none",) and not tried:
+        say("output: not looked at, so a run is timed from its launch to its end; docs/dialects.md lists dialects")
+    elif reading.dialects == ("none",):
         say("output: no dialect reads it, so a run is timed from its launch to its end; docs/dialects.md adds one")
     elif reading.dialects:
         say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from runner.cli.lines import show_document
-from runner.cli.options import Change, Device, Layouts, Name, On, Only, Repeat, Results, With, options_of, plan_of
+from runner.cli.options import Change, Device, Layouts, Name, On, Only, Repeat, Results, With, here, options_of, plan_of
 from runner.core.errors import RunError
 
 
@@ -43,6 +43,8 @@ def run(
     from runner.execution.run import execute
 
     with signals.taken() as interrupts, Screen() as screen:
+        if (root := made.runs[0].experiment.root) != here():
+            screen.note(f"project {root}")
         for name, skip in made.skipped:
             screen.note(f"left out: {name}: {skip.why}")
         records = execute(made, target, words, results, screen, interrupts)

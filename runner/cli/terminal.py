@@ -171,6 +171,27 @@ def print_columns(rows: list[tuple[str, ...]]) -> None:
     Console(highlight=False, markup=False).print(grid)
 
 
+_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
+
+
+def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
+    """Print what a doctor found: (state, check, where, seen, mend) below the place that each is about."""
+    console = Console(highlight=False, markup=False)
+    for place in dict.fromkeys(where for _, _, where, _, _ in findings):
+        console.print(Text(line(place), "bold"))
+        grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        for _ in ("mark", "check"):
+            grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        for state, check, where, seen, mend in findings:
+            if where == place:
+                mark, style = _MARKS[state]
+                grid.add_row(Text(f"  {mark}", style), Text(line(check)), Text(line(seen), "" if mend else "dim"))
+                if mend:
+                    grid.add_row("", "", Text(f"→ {line(mend)}", style))
+        console.print(grid)
+
+
 def _result(record: Record) -> str:
     """Say what a run measured; a figure that is none is left out."""
     figures = {name: number(value) for name, value in record.metrics.items()}

@@ -23,6 +23,8 @@ else:
 
 PACKAGE = "experiments"
 """The folder of definitions, unless the settings name another one."""
+DOCKERFILE = "Dockerfile"
+"""The file that images are built from, unless the settings name another one."""
 OWN_FILE = "runner.toml"
 SHARED_FILE = "pyproject.toml"
 _TABLE = ("tool", "runner")
@@ -30,7 +32,7 @@ LARGEST_BYTES = 1_000_000
 MOST_FILES = 2_000
 """How many files the patterns of `code` may match."""
 _KEYS = ("definitions", "path", "image", "dockerfile", "code", "with")
-_IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]{0,199}")
+_IMAGE = re.compile(r"(?=.{1,200}$)([a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Settings:
     definitions: str = PACKAGE
     path: tuple[str, ...] = ()
     image: str = ""
-    dockerfile: str = "Dockerfile"
+    dockerfile: str = DOCKERFILE
     code: tuple[str, ...] = ()
     options: dict[str, dict[str, str]] = field(default_factory=dict)
 

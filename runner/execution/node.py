@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.core.errors import Interrupted, KitError, RequestError
+from runner.core.network import is_loopback, route_to, variables_for
 from runner.definitions.plan import make_plan
 from runner.execution import handshake
 from runner.execution.handshake_messages import read_secret
@@ -26,6 +28,7 @@ from runner.targets.local import LocalHandle
 from runner.targets.torchrun import node_specs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from runner.definitions.experiment import Experiment
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from runner.execution.observer import Observer
     from runner.execution.signals import Interrupts
     from runner.records.schema import Launch, Outcome, Record
+    from runner.targets.base import NodeSpec
 
 TARGET = "compose"
 
@@ -66,6 +70,8 @@ def run_node(run: Run, node: int, master: str, results: Path, observer: Observer
     if not 0 <= node < run.cell.layout.nodes:
         msg = f"--node {node}: layout {run.cell.layout} has the nodes 0 to {run.cell.layout.nodes - 1}"
         raise RequestError(msg)
+    if len(specs) > 1:
+        specs[node] = on_the_route(specs[node], master, os.environ, observer.note)
     code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
     launch = describe_launch(run, TARGET, specs, describe_surroundings(code))
     launch.by_hand = True
@@ -82,6 +88,30 @@ def run_node(run: Run, node: int, master: str, results: Path, observer: Observer
     if node == 0 or ended.code != 0:
         observer.end(run, record, folder.path)
     return 0 if ended.code == 0 else 1
+
+
+def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], say: Callable[[str], None]) -> NodeSpec:
+    """Let Gloo and NCCL use the interface that reaches the master, unless a person has chosen one.
+
+    By themselves Gloo uses the address of the own host name, which Debian gives to the loopback interface, and NCCL the
+    first interface that is up, for example one of a virtual machine.
+
+    Args:
+        spec: what is started on this node.
+        master: where the nodes find node 0.
+        environment: what the node's processes inherit.
+        say: is told what was chosen.
+    """
+    route = route_to(master)
+    if route is None or is_loopback(route.local):
+        if route and master != "localhost" and not is_loopback(master):
+            say(f"--master {master} is {route.local} on this machine, where no other machine comes: name its address")
+        return spec
+    chosen = {name: value for name, value in variables_for(route.interface).items() if not environment.get(name)}
+    if chosen:
+        words = " ".join(f"{name}={value}" for name, value in chosen.items())
+        say(f"{route.interface} reaches {master} from {route.local}: {words}")
+    return replace(spec, env={**spec.env, **chosen})
 
 
 def _life(spec: LaunchSpec, node: int, folder: RunFolder, launch: Launch) -> Life:

@@ -13,20 +13,23 @@ from runner.core.text import one_line
 from trainkit.files import write_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Change:
-    """A file to write: its text before, None if there is no such file, and after."""
+    """A file to write: its text before, None if there is no such file, and after; a new one may be of any bytes."""
 
     path: Path
     before: str | None
-    after: str
+    after: str | bytes
 
     def diff(self, root: Path) -> str:
         """Return what changes, as `diff -u` shows it."""
         name = self.path.relative_to(root).as_posix()
+        if isinstance(self.after, bytes):
+            return f"Binary files /dev/null and b/{name} differ ({len(self.after):,} bytes)\n"
         before = (self.before or "").replace("\r\n", "\n").splitlines(keepends=True)
         after = self.after.replace("\r\n", "\n").splitlines(keepends=True)
         source = "/dev/null" if self.before is None else f"a/{name}"
@@ -34,18 +37,20 @@ class Change:
         return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 
-def write(changes: list[Change]) -> None:
-    """Write all files; RequestError if one cannot be written, and then all are as they were."""
+def write(changes: list[Change], folders: Iterable[Path] = ()) -> None:
+    """Write all files and make folders; RequestError if one cannot be written, and then all are as they were."""
     for change in changes:
         _check(change)
     done: list[Change] = []
     made: list[Path] = []
     try:
+        for folder in folders:
+            made += _make_folder(folder)
         for change in changes:
             made += _make_folder(change.path.parent)
             done.append(change)
             mode = change.path.stat().st_mode if change.before is not None else None
-            write_file(change.path, change.after.encode())
+            write_file(change.path, change.after if isinstance(change.after, bytes) else change.after.encode())
             if mode is not None:
                 change.path.chmod(mode & 0o777)
     except BaseException as error:
@@ -89,6 +94,6 @@ def _undo(done: list[Change], made: list[Path]) -> None:
                 change.path.unlink(missing_ok=True)
             else:
                 write_file(change.path, change.before.encode())
-    for folder in made:
+    for folder in sorted(made, key=lambda one: -len(one.parts)):
         with suppress(OSError):
             folder.rmdir()

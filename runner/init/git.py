@@ -35,6 +35,11 @@ class Repository:
         closed = _UNREAD.findall(os.fsdecode(done.stderr[:MOST_BYTES]))
         return list(dict.fromkeys(filter(None, names))), [name.rstrip("/") for name in closed]
 
+    def committed(self) -> list[str]:
+        """List what git tracks, from the folder."""
+        tracked = _git(self.folder, "ls-files", "-z") if self.top is not None else None
+        return [one for one in (tracked or "")[:MOST_BYTES].split("\0") if one]
+
     def ignores(self, path: str) -> bool:
         """Whether a path, from the folder, is left out of commits."""
         return self.top is not None and _git(self.folder, "check-ignore", "-q", "--", path) is not None

@@ -62,9 +62,9 @@ class Proposal:
 
     def experiment(self, reading: Reading, folder: Path) -> Experiment:
         """Load the definition as it would be written, from a file in a folder for temporary files."""
-        draft = Change(folder / self.path.name, None, self.text(reading))
-        draft.path.write_text(draft.after, "utf-8")
-        return definition.load(draft.path, self.root, self.settings)
+        draft = folder / self.path.name
+        draft.write_text(self.text(reading), "utf-8")
+        return definition.load(draft, self.root, self.settings)
 
     def text(self, reading: Reading) -> str:
         """Write the definition's text."""
@@ -93,7 +93,7 @@ def propose(here: Path, script: str | None, name: str | None, words: list[str]) 
         words: `arg=value` for the script.
     """
     git = repository(here)
-    settings = _project(here, git)
+    settings = project(here, git)
     choice = _choice(here, settings.root, git, script)
     placed = placement(choice.modules)
     if settings.source is None:
@@ -111,7 +111,7 @@ def propose(here: Path, script: str | None, name: str | None, words: list[str]) 
     return proposal
 
 
-def _project(here: Path, git: Repository) -> Settings:
+def project(here: Path, git: Repository) -> Settings:
     """Return the project that a folder is in, or will be: one of another repository around this one does not count."""
     found = nearest(here)
     if found is not None and (git.top is None or found.root.resolve().is_relative_to(git.top.resolve())):

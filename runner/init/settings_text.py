@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.definitions.settings import LARGEST_BYTES, OWN_FILE, PACKAGE, SHARED_FILE, Settings
+from runner.definitions.settings import DOCKERFILE, LARGEST_BYTES, OWN_FILE, PACKAGE, SHARED_FILE, Settings
 from trainkit.files import is_file, read_file
 
 if TYPE_CHECKING:
@@ -35,6 +36,32 @@ def changed_settings(settings: Settings) -> tuple[Path, str | None, str] | None:
         if _says(after, values):
             return shared, before, after
     return settings.root / OWN_FILE, None, f"{_ABOUT}\n{_rows(values)}"
+
+
+def added_settings(settings: Settings, new: dict[str, str]) -> tuple[Path, str, str]:
+    """Return the file of a project's settings, its text, and its text with further keys.
+
+    They go in front of the others: what comes later could belong to another table. RequestError if the file says these
+    things in a way that cannot be added to, for example all in one line.
+    """
+    path = settings.source
+    assert path is not None  # noqa: S101 - for the type checker
+    before = read_text(path, LARGEST_BYTES)
+    end = "\r\n" if "\r\n" in before else "\n"
+    rows = _rows(new).replace("\n", end)
+    mark = "\ufeff" if before.startswith("\ufeff") else ""
+    if path.name == OWN_FILE:
+        after = mark + rows + before.removeprefix(mark)
+    else:
+        after = re.sub(
+            r"(?m)^\s*\[tool\.runner\][^\n]*\n?", lambda found: found[0].rstrip() + end + rows, before, count=1
+        )
+    place = () if path.name == OWN_FILE else ("tool", "runner")
+    if _at(after, place) != {**new, **(_at(before, place) or {})}:
+        wanted = ", ".join(_rows(new).splitlines())
+        msg = f"{one_line(path)}: its settings cannot be added to: write {wanted} there first"
+        raise RequestError(msg)
+    return path, before, after
 
 
 def require_path(settings: Settings, path: tuple[str, ...]) -> None:
@@ -74,6 +101,10 @@ def _values(settings: Settings) -> dict[str, Any]:
         values["definitions"] = settings.definitions
     if settings.path:
         values["path"] = list(settings.path)
+    if settings.image:
+        values["image"] = settings.image
+    if settings.dockerfile != DOCKERFILE:
+        values["dockerfile"] = settings.dockerfile
     return values
 
 
@@ -81,9 +112,17 @@ def _rows(values: dict[str, Any]) -> str:
     return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
 
 
+def _at(text: str, place: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return a table of a text in TOML; None if there is none."""
+    try:
+        found: Any = tomllib.loads(text.removeprefix("\ufeff"))
+        for step in place:
+            found = found[step]
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def _says(text: str, values: dict[str, Any]) -> bool:
     """Whether a text is TOML that has these settings; a table `tool` in one line cannot be added to."""
-    try:
-        return bool(tomllib.loads(text.removeprefix("\ufeff"))["tool"]["runner"] == values)
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, RecursionError):
-        return False
+    return _at(text, ("tool", "runner")) == values

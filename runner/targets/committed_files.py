@@ -1,50 +1,102 @@
 """The files that are rendered and committed: `compose/`, `k8s/`, and the Dockerfile's names of its base images.
 
-`rendered.yaml` says which files there are, and of which experiment and layout.
+`rendered.yaml` says which files there are, and of which experiment and layout. Whatever else a project has in these
+folders is its own.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.core.text import listed, one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
-from runner.targets.committed_list import read_listing
+from runner.definitions.settings import settings_of
+from runner.targets.committed_list import LISTING, read_listing
 from runner.targets.compose.base_images import read_lock
-from runner.targets.compose.service import IMAGES, WORKSPACE, build, service
+from runner.targets.compose.service import KIT, WORKSPACE, build, default_image, service
 from runner.targets.kubernetes.job import KINDS
 from runner.targets.kubernetes.pod_spec import PodOptions
 from runner.targets.torchrun import device_ids
+from trainkit.files import read_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from runner.definitions.experiment import Experiment
     from runner.definitions.plan import Run
-    from runner.targets.committed_list import Rendered
+    from runner.definitions.settings import Settings
+    from runner.targets.committed_list import Listing, Rendered
 
+MARK = "Rendered by `runner render`"
+"""What every rendered file says of itself."""
+LARGEST_BYTES = 1_000_000
+KUSTOMIZATION = "kustomization.yaml"
 FOLDERS = {"pytorchjob": "k8s", "indexed": "k8s/no-operator"}
 
 
 def render(root: Path) -> dict[Path, str]:
     """Return every rendered file with its text."""
-    bases, listing = read_lock(root), read_listing(root)
-    files = {root / "compose" / f"{one.name}.yml": _compose(one, bases) for one in listing.compose}
-    for folder in FOLDERS.values():
-        files[root / folder / "kustomization.yaml"] = _kustomization(folder, listing.default)
-    for one in listing.kubernetes:
-        run = _run(root, one)
-        files |= {root / folder / f"{one.name}.yaml": _kubernetes(run, one, kind) for kind, folder in FOLDERS.items()}
-    dockerfile = root / "Dockerfile"
+    settings, bases, listing = settings_of(root), read_lock(root), read_listing(root)
+
+    def load(name: str) -> Experiment:
+        return definition.load(definition.find(name, root), root)
+
+    files = {root / name: text for name, text in texts(settings, listing, bases, load).items()}
+    dockerfile = root / settings.dockerfile
     return {**files, dockerfile: _with_bases(dockerfile, bases)}
 
 
+def texts(
+    settings: Settings, listing: Listing, bases: dict[str, str], load: Callable[[str], Experiment]
+) -> dict[str, str]:
+    """Return the text of every file in `compose/` and `k8s/`, by its path from the project's folder.
+
+    Args:
+        settings: the project's.
+        listing: which files there are.
+        bases: the base image of each build argument.
+        load: returns the experiment of a name.
+
+    A kustomization that a person wrote is left out: a folder has one.
+    """
+    files = {f"compose/{one.name}.yml": _compose(one, bases, settings) for one in listing.compose}
+    for folder in FOLDERS.values():
+        if is_free(settings.root / folder / KUSTOMIZATION):
+            files[f"{folder}/{KUSTOMIZATION}"] = _kustomization(folder, listing.default, settings)
+    for one in listing.kubernetes:
+        run = _run(load(one.experiment), one)
+        files |= {f"{folder}/{one.name}.yaml": _kubernetes(run, one, kind) for kind, folder in FOLDERS.items()}
+    return files
+
+
+def is_free(path: Path) -> bool:
+    """Whether a file can be rendered here: there is none, or it was rendered before."""
+    return not os.path.lexists(path) or is_rendered(path)
+
+
+def is_rendered(path: Path) -> bool:
+    """Whether a file says that it was rendered."""
+    try:
+        return MARK.encode() in read_file(path, LARGEST_BYTES)
+    except OSError:
+        return False
+
+
 def write(root: Path) -> list[Path]:
-    """Write what differs; return which files that were."""
+    """Write what differs; return which files that were. RequestError if one of them is a person's own."""
     changed = {path: text for path, text in render(root).items() if not _is(path, text)}
+    dockerfile = root / settings_of(root).dockerfile
+    if strange := [path for path in changed if path != dockerfile and not is_free(path)]:
+        names = listed(one_line(path.relative_to(root)) for path in strange)
+        msg = f"{names}: not a rendered file: move it, or take its name out of {LISTING}"
+        raise RequestError(msg)
     for path, text in changed.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
@@ -52,11 +104,11 @@ def write(root: Path) -> list[Path]:
 
 
 def differing(root: Path) -> list[Path]:
-    """Return the files that differ from what would be rendered, and those beside them that are not rendered at all."""
+    """Return the files that differ from what would be rendered, and those that are no longer rendered."""
     files = render(root)
     beside = sorted(path for folder in ("compose", *FOLDERS.values()) for path in (root / folder).glob("*.y*ml"))
-    strangers = [path for path in beside if path not in files]
-    return [path for path, text in files.items() if not _is(path, text)] + strangers
+    forgotten = [path for path in beside if path not in files and is_rendered(path)]
+    return [path for path, text in files.items() if not _is(path, text)] + forgotten
 
 
 def _is(path: Path, text: str) -> bool:
@@ -70,8 +122,9 @@ _SECRET = {"KIT_HANDSHAKE_SECRET": "${KIT_HANDSHAKE_SECRET:-}"}
 """What the nodes of one file prove to each other that they know, if a person sets it."""
 
 
-def _compose(file: Rendered, bases: dict[str, str]) -> str:
+def _compose(file: Rendered, bases: dict[str, str], settings: Settings) -> str:
     layout = Layout.parse(file.layout)
+    data = "data" if settings.image else "data:ro"  # only the kit's own programs are known to fetch nothing
     services = {}
     for node, ids in enumerate(device_ids(layout, 1)):
         place = "" if layout.nodes == 1 else f" --node {node} --master node0"
@@ -81,34 +134,41 @@ def _compose(file: Rendered, bases: dict[str, str]) -> str:
             gpus = len(ids) if layout.nodes == 1 else ids
         services[f"node{node}"] = service(
             node,
-            device=file.device,
+            image=default_image(settings.image, file.device),
             command=f"runner node ${{EXPERIMENT:-{file.experiment}}} {words}",
             environment={} if layout.nodes == 1 else _SECRET,
-            binds={f"{WORKSPACE}/results": "../results", f"{WORKSPACE}/data:ro": "../data"},
+            binds={f"{WORKSPACE}/results": "../results", f"{WORKSPACE}/{data}": "../data"},
             gpus=gpus,
             nodes=layout.nodes,
-            build=build(file.device, "..", bases),
+            build=build(file.device, "..", bases, settings.dockerfile),
         )
-    document: dict[str, Any] = {"name": f"kit-{file.name}", "services": services}
-    header = f"{file.what} Layout {layout}.\n{_HEADER.format(name=file.name, experiment=file.experiment)}"
+    document: dict[str, Any] = {"name": f"{_short(settings.image)}-{file.name}", "services": services}
+    how = (_HEADER_ELSEWHERE if settings.image else _HEADER).format(name=file.name, experiment=file.experiment)
+    header = f"{file.what} Layout {layout}.\n{how}"
     return to_yaml(document, header)
 
 
-def _run(root: Path, file: Rendered) -> Run:
+def _short(image: str) -> str:
+    """Make the beginning of the names of compose projects from an image's name."""
+    return re.sub(r"[^a-z0-9-]+", "-", image.rpartition("/")[2]).strip("-") or "kit"
+
+
+def _run(experiment: Experiment, file: Rendered) -> Run:
     """Choose what a job runs: the first cell of its layout that is not skipped."""
-    experiment = definition.load(definition.find(file.experiment, root), root)
     return make_plan(experiment, device=file.device, layouts=[file.layout], repeat=1).runs[0]
 
 
 def _kubernetes(run: Run, file: Rendered, kind: str) -> str:
     documents = KINDS[kind](run, file.name, PodOptions())
-    header = f"{file.what} {run.cell}.\n{_JOB_HEADER.format(path=f'{FOLDERS[kind]}/{file.name}.yaml')}"
+    about = "docs/containers.md of the kit" if run.experiment.settings.image else "k8s/README.md"
+    path = f"{FOLDERS[kind]}/{file.name}.yaml"
+    header = f"{file.what} {run.cell}.\n{_JOB_HEADER.format(path=path, about=about)}"
     return "---\n".join(to_yaml(one, "" if number else header) for number, one in enumerate(documents))
 
 
-def _kustomization(folder: str, default: str) -> str:
+def _kustomization(folder: str, default: str, settings: Settings) -> str:
     """Name the image and the namespace in one place; the default job stands for those that are chosen instead."""
-    image = IMAGES["cuda"].partition(":")[0]
+    image = settings.image or KIT
     document = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -123,7 +183,7 @@ _JOB_HEADER = """
 kubectl apply -f {path}
 runner collect {path}
 
-Rendered by `runner render`; k8s/README.md says how to bring the image to the cluster."""
+Rendered by `runner render`; {about} says how to bring the image to the cluster."""
 _KUSTOMIZATION_HEADER = """The image and the namespace of the jobs, in one place. Name the files that you need under
 resources, your registry's image as newName (its tag, gpu or cpu, stays), and then:
 
@@ -134,15 +194,23 @@ _HEADER = """
 EXPERIMENT={experiment} ARGS="--epochs 1" docker compose -f compose/{name}.yml up
 
 Rendered by `runner render`; README.md here says what can be set."""
+_HEADER_ELSEWHERE = """
+mkdir -p results data
+EXPERIMENT={experiment} ARGS="" docker compose -f compose/{name}.yml up --build
+runner summarize results/
+
+Rendered by `runner render`; docs/containers.md of the kit says what can be set."""
 
 
 def _with_bases(dockerfile: Path, bases: dict[str, str]) -> str:
-    """Return the Dockerfile with the locked names as the defaults of its build arguments."""
+    """Return the Dockerfile with the locked names as the defaults of its build arguments, if it has any."""
     try:
         text = dockerfile.read_text("utf-8")
     except OSError as error:
         msg = f"{dockerfile}: {error.strerror}: a project that is rendered has a Dockerfile"
         raise RequestError(msg) from None
+    if not re.search(rf"(?m)^ARG ({'|'.join(bases)})=", text):
+        return text
     for name, image in bases.items():
         text, found = re.subn(rf"(?m)^ARG {name}=.*$", f"ARG {name}={image}", text, count=1)
         if not found:

@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.targets.compose.service import IMAGES
+from runner.targets.compose.service import image_of
 from tests.support.cluster import claim_with, kubectl, pods, things
 from tests.support.containers import containers_of, docker, left_of
 from tests.support.launches import processes_of, run_once, starting, until
@@ -146,7 +146,7 @@ class Pods(Harness):
     @contextmanager
     def data(self, family: str, source: Path) -> Iterator[list[str]]:
         del family
-        with claim_with(source.parent, self.namespace, IMAGES["cpu"]) as claim:
+        with claim_with(source.parent, self.namespace, image_of("", "cpu")) as claim:
             yield ["--with", f"data_claim={claim}"]
 
     def is_starting(self, run: Path) -> None:

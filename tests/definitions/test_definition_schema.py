@@ -40,6 +40,7 @@ WRONG: dict[str, Any] = {
     "name": "Tiny_1",
     "summary": " ",
     "program": "../x.y",
+    "launcher": "mpirun",
     "data": "a b",
     "dialect": 3,
     "args": {"--steps": 1},

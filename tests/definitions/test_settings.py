@@ -165,11 +165,11 @@ def test_the_settings_options_hold_unless_the_command_line_says_otherwise(projec
 
 
 def test_commands_that_read_records_need_no_project(finished: Project, tmp_path: Path) -> None:
-    finished.root = tmp_path
+    nowhere = Project(tmp_path, finished.env)
     (tmp_path / "results").mkdir()
     for words in (["summarize"], ["compare", "results", "results"], ["targets"], ["schema"]):
-        done = finished.runner(*words)
+        done = nowhere.runner(*words)
         assert "neither this folder nor one above" not in done.stderr, done.snapshot
-    refused = finished.runner("list")
+    refused = nowhere.runner("list")
     assert (refused.code, refused.stdout) == (2, "")
     assert refused.stderr.endswith("go to the project's folder, or make it one: runner init\n")

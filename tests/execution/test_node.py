@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runner.core.network import GLOO, NCCL, interfaces, route_to
+from runner.execution.node import on_the_route
+from runner.targets.base import NodeSpec
 from tests.support.launches import BEGINNING, END, WAIT, ended, until, words_are_printed
 
 if TYPE_CHECKING:
@@ -155,3 +159,55 @@ def test_what_makes_no_sense_is_refused_in_one_line(project: Project, words: tup
     assert why in stderr
     assert len(stderr.splitlines()) == 1
     assert not project.runs()
+
+
+def address_of_this_machine() -> str:
+    for name, addresses in interfaces().items():
+        for address in addresses:
+            if name != "lo" and ":" not in address and (route := route_to(address)) and route.interface == name:
+                return address
+    pytest.skip("this machine has no network")
+
+
+def variables(record: dict[str, Any]) -> set[tuple[str, str]]:
+    """What the processes of a run saw of the two variables."""
+    words = json.dumps(record)
+    return {(name, value) for name in (GLOO, NCCL) for value in re.findall(rf'"{name}": "([^"]*)"', words)}
+
+
+def test_nodes_use_the_interface_that_reaches_the_master_and_the_record_says_which(project: Project) -> None:
+    master = address_of_this_machine()
+    route = route_to(master)
+    assert route
+    project.program("toys.ok", BEGINNING.replace('host="here"', 'host="here", env=SEEN') + END)
+    text = (project.root / "experiments/toys/ok.py").read_text()
+    seen = 'SEEN = {name: value for name, value in os.environ.items() if name.endswith("_SOCKET_IFNAME")}\n'
+    (project.root / "experiments/toys/ok.py").write_text(text.replace("RANK = int", f"{seen}RANK = int"))
+    project.define()
+    words = ("--layout", "2x1", "--master", master)
+    node1 = by_hand(project, *words, "--node", "1")
+    code, stderr = ended(by_hand(project, *words, "--node", "0"))
+    assert (code, ended(node1)[0]) == (0, 0), stderr
+    assert f"{route.interface} reaches {master} from {master}: {GLOO}={route.interface}" in stderr
+    assert variables(collected(project)) == {(GLOO, route.interface), (NCCL, f"={route.interface}")}
+    (run,) = project.runs()
+    request = json.loads((run / "request" / "request.json").read_text())
+    assert request["nodes"][0]["env"][GLOO] == route.interface
+
+
+def test_an_interface_that_a_person_chose_stays() -> None:
+    said: list[str] = []
+    master = address_of_this_machine()
+    spec = NodeSpec(["torchrun"], {}, 1)
+    both = on_the_route(spec, master, {GLOO: "ib0", NCCL: "^docker"}, said.append)
+    assert (both, said) == (spec, [])
+    one = on_the_route(spec, master, {NCCL: "^docker"}, said.append)
+    assert list(one.env) == [GLOO]
+
+
+def test_a_master_that_is_this_machine_for_everybody_chooses_no_interface() -> None:
+    said: list[str] = []
+    spec = NodeSpec(["torchrun"], {}, 1)
+    for master in ("127.0.0.1", "localhost", "no-such-name.invalid"):
+        assert on_the_route(spec, master, {}, said.append) == spec
+    assert said == []

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import subprocess
+import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.support.projects import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,3 +64,22 @@ def test_without_a_gpu_only_what_cuda_needs_is_left_out() -> None:
     assert {"torch", "torchvision", "triton", "nvidia-nccl-cu12"} <= left_out
     assert all(name.startswith("nvidia-") for name in left_out - {"torch", "torchvision", "triton"})
     assert setup["TORCH"].findall(text) == [("torch", "2.3.1"), ("torchvision", "0.18.1")]
+
+
+def test_tests_of_one_group_run_in_one_worker(tmp_path: Path) -> None:
+    """A pytest that pytest-xdist does not fit runs them in several, and says nothing."""
+    (tmp_path / "test_group.py").write_text(
+        "import os, pathlib, time, pytest\n"
+        "@pytest.mark.parametrize('number', range(4))\n"
+        "@pytest.mark.xdist_group('one')\n"
+        "def test_worker(number):\n"
+        "    time.sleep(0.1)\n"
+        "    pathlib.Path(f'{os.environ[\"PYTEST_XDIST_WORKER\"]}.ran').touch()\n"
+    )
+    words = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider", "."]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=patient(60), check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert len(list(tmp_path.glob("*.ran"))) == 1

@@ -3,92 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
-from runner.report.rows import Block, Row
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import ratio, typical
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-SAME = {
-    "image": "None",
-    "code": "c",
-    "data": "d",
-    "torch": "2.3.1",
-    "NCCL": "None",
-    "Python": "3.11",
-    "threads per process": "1",
-}
-_COUNT = iter(range(10**9))
-ONE, TWO = (10.0, 10.1, 9.9), (6.0, 6.1, 5.9)
-
-
-def run(seconds: float | None = 10.0, layout: str = "1x1", processes: int = 1, **changes: Any) -> RunSummary:
-    number = next(_COUNT)
-    values: dict[str, Any] = {
-        "path": f"tiny/run{number}",
-        "experiment": "tiny",
-        "target": "local",
-        "status": "completed",
-        "reason": None,
-        "layout": layout,
-        "axes": {},
-        "program": "toys.ok",
-        "args": {"epochs": 1},
-        "scaling": "strong",
-        "measure": "train_seconds",
-        "device": "cpu",
-        "started": f"2026-11-21T{number:09}",
-        "repeat": 1,
-        "definition_sha256": "d",
-        "seconds": seconds,
-        "processes": processes,
-        "hardware": "Toy CPU, 8 cores",
-        "heterogeneous": False,
-        "cores": 8,
-        "accuracy": 0.95,
-        "best_accuracy": 0.96,
-        "eval_samples": 1_000,
-        "trained_samples": 1_000,
-        "steps": 10,
-        "global_batch_size": 100,
-        "torch": "2.3.1",
-        "same": SAME,
-        "runner": {},
-    }
-    return RunSummary(**{**values, **changes})
-
-
-def base(seconds: Sequence[float | None] = ONE, **changes: Any) -> list[RunSummary]:
-    return [run(value, **changes) for value in seconds]
-
-
-def pair(seconds: Sequence[float | None] = TWO, **changes: Any) -> list[RunSummary]:
-    return [run(value, **{"layout": "1x2", "processes": 2, **changes}) for value in seconds]
-
-
-def block(runs: list[RunSummary], definition: dict[str, Any] | None = None) -> Block:
-    (one,) = compare(runs, lambda _: definition or {})
-    return one
-
-
-def row(runs: list[RunSummary], layout: str = "1x2") -> Row:
-    (found,) = [one for one in block(runs).rows if one.first.layout == layout]
-    return found
-
-
-def changed(runs: list[RunSummary], **changes: Any) -> list[RunSummary]:
-    """The same runs with the last one unlike the others."""
-    return [*runs[:-1], msgspec.structs.replace(runs[-1], **changes)]
+from tests.support.summaries import ONE, SAME, TWO, base, block, changed, pair, row, run
 
 
 def test_a_speed_up_that_holds_is_claimed() -> None:

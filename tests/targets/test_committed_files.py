@@ -17,7 +17,7 @@ from runner.definitions.plan import make_plan
 from runner.targets.committed_files import FOLDERS, differing, render
 from runner.targets.committed_list import LISTING, Rendered, read_listing
 from runner.targets.compose.base_images import read_lock
-from runner.targets.compose.service import IMAGES
+from runner.targets.compose.service import image_of
 from runner.targets.compose.target import Compose
 from runner.targets.local import Local
 
@@ -65,7 +65,7 @@ def test_every_service_holds_what_a_launcher_needs(file: Rendered) -> None:
     found = services(file.name)
     assert list(found) == [f"node{node}" for node in range(layout.nodes)]
     for node, service in enumerate(found.values()):
-        assert service["image"] == f"${{KIT_IMAGE:-{IMAGES[device]}}}"
+        assert service["image"] == f"${{KIT_IMAGE:-{image_of('', device)}}}"
         assert service["hostname"] == f"node{node}"
         assert service["user"] == "${KIT_UID:-0}:${KIT_GID:-0}"
         assert service["init"] is True
@@ -109,14 +109,55 @@ def test_render_writes_what_differs_and_check_names_it(tmp_path: Path, project: 
     assert project.runner("render", "--check").stderr == "everything is as rendered\n"
     for path in [*(root / "compose").iterdir(), *(root / "k8s").rglob("*.yaml")]:
         assert path.read_bytes() == (ROOT / path.relative_to(root)).read_bytes()
-    (root / "k8s" / "no-operator" / "old.yaml").touch()
+    (root / "k8s" / "no-operator" / "old.yaml").write_text("# Rendered by `runner render`\n")
     assert "k8s/no-operator/old.yaml: not as rendered" in project.runner("render", "--check").stderr
     (root / "k8s" / "no-operator" / "old.yaml").unlink()
-    (root / "compose" / "2gpu.yml").write_text("# mine\n")
-    (root / "compose" / "old.yml").touch()
+    shutil.copy(root / "compose" / "2cpu.yml", root / "compose" / "2gpu.yml")
+    shutil.copy(root / "compose" / "2cpu.yml", root / "compose" / "old.yml")
     last = project.runner("render", "--check")
     assert last.stderr.startswith("error: compose/2gpu.yml, compose/old.yml: not as rendered;")
     assert project.runner("render").stderr == "rendered compose/2gpu.yml\n"
+
+
+def test_files_that_a_person_wrote_are_neither_named_nor_overwritten(tmp_path: Path, project: Project) -> None:
+    root = project.root = copy(tmp_path)
+    mine = [root / "compose" / "database.yml", root / "k8s" / "kustomization.yaml", root / "k8s" / "ingress.yaml"]
+    for path in mine:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("# mine\n")
+    assert project.runner("render").code == 0
+    assert project.runner("render", "--check").stderr == "everything is as rendered\n"
+    (root / "compose" / "2gpu.yml").write_text("# mine\n")
+    assert project.runner("render").stderr == (
+        "error: compose/2gpu.yml: not a rendered file: move it, or take its name out of rendered.yaml\n"
+    )
+    assert [path.read_text() for path in [*mine, root / "compose" / "2gpu.yml"]] == ["# mine\n"] * 4
+
+
+def test_a_dockerfile_that_names_no_locked_base_is_left_as_it_is(tmp_path: Path) -> None:
+    root = copy(tmp_path)
+    (root / "runner.Dockerfile").write_text("FROM python:3.11 AS cpu\n")
+    settings = (root / "pyproject.toml").read_text()
+    (root / "pyproject.toml").write_text(
+        settings.replace("[tool.runner]", '[tool.runner]\ndockerfile = "runner.Dockerfile"')
+    )
+    assert render(root)[root / "runner.Dockerfile"] == "FROM python:3.11 AS cpu\n"
+
+
+def test_the_settings_name_the_image_and_its_file(tmp_path: Path) -> None:
+    root = copy(tmp_path)
+    (root / "Dockerfile").rename(root / "runner.Dockerfile")
+    chosen = 'image = "registry.lab:5000/team/train"\ndockerfile = "runner.Dockerfile"'
+    settings = (root / "pyproject.toml").read_text()
+    (root / "pyproject.toml").write_text(settings.replace("[tool.runner]", f"[tool.runner]\n{chosen}"))
+    files = {str(path.relative_to(root)): text for path, text in render(root).items()}
+    document = yaml.safe_load(files["compose/2cpu.yml"])
+    node = document["services"]["node0"]
+    assert (document["name"], node["image"]) == ("train-2cpu", "${KIT_IMAGE:-registry.lab:5000/team/train:cpu}")
+    assert node["build"]["dockerfile"] == "runner.Dockerfile"
+    assert "registry.lab:5000/team/train:gpu" in files["k8s/mnist-multinode.yaml"]
+    assert "newName: registry.lab:5000/team/train\n" in files["k8s/kustomization.yaml"]
+    assert "distributed-experiment-kit:" not in "".join(files.values())
 
 
 def test_a_locked_digest_goes_wherever_the_base_is_named(tmp_path: Path) -> None:
@@ -168,7 +209,7 @@ def test_compose_asks_for_the_same_processes_as_local(project: Project) -> None:
 
 def test_what_compose_would_take_for_a_variable_stays_as_it_is(project: Project) -> None:
     path = project.define(args={"epochs": 1, "dear": "$HOME ${x}"}, program="toys.other", repeat=1)
-    project.program("toys.other", "print()")
+    project.program("toys.other", "import sys; print(sys.argv)")
     (run, *_) = make_plan(definition.load(path, project.root), device="cpu").runs
     document = yaml.safe_load(Compose().spec(run).text())
     assert "$$$$HOME $$$${x}" in document["services"]["node0"]["command"]  # doubled for torchrun, then for Compose

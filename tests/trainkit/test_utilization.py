@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.experiments.conftest import start
+from tests.support.projects import patient
 from trainkit import utilization as load
 from trainkit.event_log import EventLog
 from trainkit.own_processes import OwnProcesses
@@ -36,16 +37,20 @@ def log(tmp_path: Path) -> EventLog:
 
 def test_a_busy_second_is_seen_as_busy_and_a_block_ends_with_a_look(log: EventLog, tmp_path: Path) -> None:
     with Utilization(log):
-        end = time.monotonic() + load.SECONDS + 2.5 * load.SHORTEST
+        give_up = time.monotonic() + patient(30)
+        while not (tmp_path / "lines").stat().st_size and time.monotonic() < give_up:
+            pass
+        end = time.monotonic() + 2.5 * load.SHORTEST
         while time.monotonic() < end:
             pass
-    first, last = told(tmp_path / "lines")
+    first, *others, last = told(tmp_path / "lines")
+    assert len(others) <= 1  # on a machine with other work the second may end before the block does
     whole = psutil.virtual_memory().total
     for look in (first, last):
         assert 90 / (psutil.cpu_count() or 1) < look["cpu_percent"] <= 100
         assert 0 < look["memory_bytes"] < whole
         assert min(look[f"{way}_bytes_per_second"] for way in ("sent", "received", "loopback")) >= 0
-    assert [look["seq"] for look in (first, last)] == [0, 1]
+    assert (first["seq"], last["seq"]) == (0, len(others) + 1)
 
 
 BUSY = """

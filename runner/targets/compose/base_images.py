@@ -31,7 +31,7 @@ def read_lock(root: Path) -> dict[str, str]:
         lines = files.read_file(path, LARGEST_BYTES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
-        msg = f"{path}: cannot be read: {why}; `git checkout {LOCK}` restores it"
+        msg = f"{path}: cannot be read: {why}; `runner init --containers` writes what an image is built from"
         raise RequestError(msg) from None
     images: dict[str, str] = {}
     for number, line in enumerate(lines, 1):

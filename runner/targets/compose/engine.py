@@ -146,6 +146,17 @@ def check_architecture(client: DockerClient, image: dict[str, Any], name: str) -
         raise RequestError(msg)
 
 
+def has_image(client: DockerClient, name: str) -> bool:
+    """Whether the engine holds an image; nothing is pulled."""
+    from docker.errors import ImageNotFound, NullResource  # noqa: PLC0415 - imported on use
+
+    try:
+        client.images.get(name)
+    except (ImageNotFound, NullResource):
+        return False
+    return True
+
+
 def is_rootless(client: DockerClient) -> bool:
     """Whether the engine runs as its user, so that a container's root is that user."""
     return any("rootless" in option for option in client.info().get("SecurityOptions") or [])

@@ -7,12 +7,14 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
+from runner.definitions.settings import DOCKERFILE
 from runner.targets.compose import engine
+from runner.targets.compose.base_images import LOCK as BASE_LOCK
 from runner.targets.compose.base_images import read_lock
-from runner.targets.compose.image_files import read_files
-from runner.targets.compose.service import BASES, IMAGES, STAGES, WORKSPACE
-from trainkit.files import read_file
-from trainkit.sources import hash_sources, read_folders
+from runner.targets.compose.image_files import changed_file, read_files
+from runner.targets.compose.service import BASES, STAGES, WORKSPACE, image_of
+from trainkit.files import is_file, read_file
+from trainkit.sources import LIBRARY, hash_sources, read_folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,38 +23,48 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.images import Image
 
+    from runner.definitions.settings import Settings
+
 LOCK = "requirements.lock"
 LARGEST_LOCK = 10_000_000
+NOT_COMPARED = ("data", "results")
+"""Folders of a project that its containers see as they are here."""
 
 
 def ready(
-    client: DockerClient, root: Path, folders: list[str], device: str, say: Callable[[str], None]
+    client: DockerClient,
+    settings: Settings,
+    folders: list[str],
+    mounted: list[str],
+    device: str,
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
     """Find the image of a device, or the one that KIT_IMAGE names, and describe it; build what is missing.
 
-    What an image holds is read from its files, not from its labels: an image is used only if its programs and its
-    lock file are those of this checkout. One that was named is never built.
+    What an image holds is read from its files, not from its labels: an image is used only if what it holds of the
+    project is as it is in this checkout. One that was named is never built.
 
     Args:
         client: the engine.
-        root: the project's folder.
-        folders: where the programs are, from the project's folder; they have to be the same in the image.
+        settings: the project's.
+        folders: where a family's programs are, from the project's folder; they have to be the same in the image.
+        mounted: what the containers see as it is here, whatever the image holds.
         device: `cpu` or `cuda`.
         say: takes a line to show.
     """
     named = os.environ.get("KIT_IMAGE")
-    name = named or IMAGES[device]
+    name, root = named or image_of(settings.image, device), settings.root
     image = _get(client, name)
     if image is not None:
         engine.check_architecture(client, image.attrs, name)
-    stale = "is not there" if image is None else _differs(client, image, root, folders)
+    stale = "is not there" if image is None else _differs(client, image, root, folders, mounted)
     if stale and named:
         way = f"docker pull {named}" if image is None else "build it again, or leave KIT_IMAGE out"
         msg = f"the image {named} {stale}: {way}"
         raise RequestError(msg)
     if stale:
         say(f"the image {name} {stale}: building it")
-        _build(root, device, name)
+        _build(settings, device, name)
         image = _get(client, name)
         if image is None:
             msg = f"docker build succeeded and left no image {name}: does DOCKER_HOST name another engine?"
@@ -71,10 +83,12 @@ def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str,
     return {**_describe(client, image, _base(root, device)), "name": name}
 
 
-def _build(root: Path, device: str, name: str) -> None:
+def _build(settings: Settings, device: str, name: str) -> None:
     """Build with the engine's own builder; its progress goes to the screen."""
+    root = settings.root
     bases = read_lock(root)
-    words = ["docker", "build", "--target", STAGES[device], "--tag", name]
+    file = [] if settings.dockerfile == DOCKERFILE else ["--file", settings.dockerfile]
+    words = ["docker", "build", *file, "--target", STAGES[device], "--tag", name]
     for arg in (BASES[device], "TORCH_CPU"):
         if value := os.environ.get(arg) or bases.get(arg):
             words += ["--build-arg", f"{arg}={value}"]
@@ -84,9 +98,10 @@ def _build(root: Path, device: str, name: str) -> None:
         raise RequestError(msg)
 
 
-def _base(root: Path, device: str) -> str:
+def _base(root: Path, device: str) -> str | None:
+    """Return the image that the device's is built on; None for a project that builds none."""
     name = BASES[device]
-    return os.environ.get(name) or read_lock(root)[name]
+    return os.environ.get(name) or (read_lock(root)[name] if os.path.lexists(root / BASE_LOCK) else None)
 
 
 def _get(client: DockerClient, name: str) -> Image | None:
@@ -98,8 +113,15 @@ def _get(client: DockerClient, name: str) -> Image | None:
         return None
 
 
-def _differs(client: DockerClient, image: Image, root: Path, folders: list[str]) -> str | None:
-    """Say how an image differs from the checkout, if it does."""
+def _differs(client: DockerClient, image: Image, root: Path, folders: list[str], mounted: list[str]) -> str | None:
+    """Say how an image differs from the checkout, if it does.
+
+    Of the kit's own image the programs of one family count, and the lock file. Of any other one nobody knows what a
+    program reads: every file that it holds counts, the list of its packages among them, but for what is mounted.
+    """
+    if not is_file(root / LIBRARY.name / "__init__.py"):
+        changed = changed_file(client, str(image.id), WORKSPACE, root, [*mounted, *NOT_COMPARED])
+        return f"holds another {changed} than this checkout" if changed else None
     held = read_files(client, str(image.id), WORKSPACE, [*folders, LOCK])
     lock = held.pop(LOCK, b"")
     programs = {path: data for path, data in held.items() if path.endswith(".py")}
@@ -110,10 +132,12 @@ def _differs(client: DockerClient, image: Image, root: Path, folders: list[str])
     return None
 
 
-def _describe(client: DockerClient, image: Image, base_name: str) -> dict[str, Any]:
+def _describe(client: DockerClient, image: Image, base_name: str | None) -> dict[str, Any]:
     """Identify the image by what nobody can move: its id, and a registry's digest where one holds it."""
     digests = image.attrs.get("RepoDigests") or []
     facts: dict[str, Any] = {"id": image.id, "digest": digests[0].partition("@")[2] if digests else None}
+    if base_name is None:
+        return facts
     base = _get(client, base_name)
     layers = image.attrs["RootFS"]["Layers"]
     if base is not None and layers[: len(base.attrs["RootFS"]["Layers"])] == base.attrs["RootFS"]["Layers"]:

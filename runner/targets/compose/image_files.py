@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from trainkit.files import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from docker import DockerClient
 
 LARGEST_BYTES = 100 * 2**20
 """How much is read of a folder."""
+MOST_BYTES = 2**30
+"""How much of an image is compared."""
+_CHUNK = 2**20
 
 
 def read_files(client: DockerClient, image: str, root: str, places: list[str]) -> dict[str, bytes]:
@@ -44,6 +50,84 @@ def read_files(client: DockerClient, image: str, root: str, places: list[str]) -
     finally:
         container.remove(force=True)
     return found
+
+
+def changed_file(client: DockerClient, image: str, folder: str, root: Path, left_out: list[str]) -> str | None:
+    """Find a file of an image that is another one in the checkout.
+
+    Args:
+        client: the engine.
+        image: its name or id.
+        folder: where it holds the project.
+        root: the project's folder.
+        left_out: files and folders at the top of the project that are not compared.
+
+    Returns its path from the root, fit for a line; None if there is none. A file that only one of the two has does not
+    count: a build makes files, and leaves others out.
+    """
+    from docker.errors import NotFound  # noqa: PLC0415
+
+    container = client.containers.create(image, ["/nothing"], network_mode="none")
+    try:
+        with _Stream(container.get_archive(folder)[0]) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+            left = MOST_BYTES
+            for member in tar:
+                path = member.name.partition("/")[2]
+                if not member.isfile() or path.partition("/")[0] in left_out:
+                    continue
+                left -= member.size
+                if left < 0:
+                    msg = f"{folder} of image {image} has more than {MOST_BYTES >> 30} GiB: name data in .dockerignore"
+                    raise RequestError(msg)
+                if _is_another(tar, member, root, path):
+                    return one_line(path, 200)
+    except NotFound:
+        return f"{folder} (it has none)"
+    except tarfile.TarError as error:
+        msg = one_line(f"the files of image {image} cannot be read: {error}")
+        raise RequestError(msg) from None
+    finally:
+        container.remove(force=True)
+    return None
+
+
+def _is_another(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path, path: str) -> bool:
+    """Whether the checkout has a file of this path with other bytes."""
+    try:
+        here = open_file(root / path, below=root)
+    except (OSError, ValueError):
+        return False
+    with here:
+        if os.fstat(here.fileno()).st_size != member.size:
+            return True
+        held = tar.extractfile(member)
+        while held and (chunk := held.read(_CHUNK)):
+            if chunk != here.read(len(chunk)):
+                return True
+    return False
+
+
+class _Stream(io.RawIOBase):
+    """What comes in chunks, as a file that is read once."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._rest = chunks, b""
+
+    def close(self) -> None:
+        """Let go of the connection: the engine removes no container whose files it still sends."""
+        self._chunks = iter(())
+        super().close()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return as many bytes, or less at the end."""
+        parts = [self._rest]
+        length = len(self._rest)
+        while length < size and (chunk := next(self._chunks, b"")):
+            parts.append(chunk)
+            length += len(chunk)
+        data = b"".join(parts)
+        self._rest = data[size:]
+        return data[:size]
 
 
 def _unpack(archive: bytes, image: str) -> dict[str, bytes]:

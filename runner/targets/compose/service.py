@@ -8,27 +8,39 @@ from __future__ import annotations
 
 from typing import Any
 
-IMAGES = {"cpu": "distributed-experiment-kit:cpu", "cuda": "distributed-experiment-kit:gpu"}
-"""The image of each device, as a build names it."""
+from runner.definitions.settings import DOCKERFILE
+
+KIT = "distributed-experiment-kit"
+"""The image of a project whose settings name none."""
 STAGES = {"cpu": "cpu", "cuda": "gpu"}
-"""The Dockerfile's target of each device."""
+"""The Dockerfile's target of each device, which is also the image's tag."""
 BASES = {"cpu": "CPU_BASE_IMAGE", "cuda": "BASE_IMAGE"}
 """The build argument that names the base image of each device."""
 WORKSPACE = "/workspace"
 """Where the project is in the image."""
+READ_ONLY = ":ro"
+
+
+def image_of(name: str, device: str) -> str:
+    """Return the image of a device, as a build names it; `name` is that of the settings, without a tag."""
+    return f"{name or KIT}:{STAGES[device]}"
+
+
+def default_image(name: str, device: str) -> str:
+    """Return the image of a device in Compose's words: the variable KIT_IMAGE names another one."""
+    return f"${{KIT_IMAGE:-{image_of(name, device)}}}"
 
 
 def service(
     node: int,
     *,
-    device: str,
+    image: str,
     command: list[str] | str,
     environment: dict[str, str],
     binds: dict[str, str],
     gpus: list[str] | int | None = None,
     nodes: int = 1,
     build: dict[str, Any] | None = None,
-    image: str = "",
     shm: str = "${KIT_SHM:-1gb}",
     memory: str = "${KIT_MEMORY:-0}",
 ) -> dict[str, Any]:
@@ -36,20 +48,19 @@ def service(
 
     Args:
         node: its number; its name, on the network too, is `node<number>`.
-        device: `cpu` or `cuda`, which chooses the image.
+        image: what it runs in.
         command: what it runs.
         environment: its variables on top of the image's own.
         binds: folders of the host by their place in the container; a place that ends in `:ro` is read only.
         gpus: how many GPUs it may use, or which; none if None.
         nodes: how many nodes there are.
         build: how the image is made if it is missing.
-        image: another image than the device's.
         shm: the size of /dev/shm, over which NCCL and data loaders pass data; Docker's default of 64 MB is too small.
         memory: the most memory that it may use; 0 is no limit.
     """
     network = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0"} if nodes > 1 else {}
     described: dict[str, Any] = {
-        "image": image or f"${{KIT_IMAGE:-{IMAGES[device]}}}",
+        "image": image,
         **({"build": build} if build else {}),
         "hostname": f"node{node}",
         "init": True,
@@ -75,17 +86,23 @@ def service(
     }
 
 
-def build(device: str, context: str, bases: dict[str, str]) -> dict[str, Any]:
+def build(device: str, context: str, bases: dict[str, str], dockerfile: str = DOCKERFILE) -> dict[str, Any]:
     """Describe how the image of a device is made from the project's folder and a base image."""
     base = BASES[device]
     args = {base: f"${{{base}:-{bases[base]}}}"}
     if device == "cpu":
         args["TORCH_CPU"] = "${TORCH_CPU:-}"
-    return {"context": context, "target": STAGES[device], "args": args}
+    file = {} if dockerfile == DOCKERFILE else {"dockerfile": literal(dockerfile)}
+    return {"context": context, **file, "target": STAGES[device], "args": args}
+
+
+def literal(text: str) -> str:
+    """Keep Compose from reading a variable into a text."""
+    return text.replace("$", "$$")
 
 
 def _bind(source: str, place: str) -> dict[str, Any]:
     """Mount a folder that has to exist: one that Docker makes belongs to root."""
-    target, _, read_only = place.partition(":")
-    only = {"read_only": True} if read_only else {}
+    target = place.removesuffix(READ_ONLY)
+    only = {"read_only": True} if target != place else {}
     return {"type": "bind", "source": source, "target": target, **only, "bind": {"create_host_path": False}}

@@ -14,7 +14,7 @@ from runner.targets.compose import engine
 from runner.targets.compose import image as images
 from runner.targets.compose.containers import project_of, remove_all, stop_all
 from runner.targets.compose.handle import ComposeHandle
-from runner.targets.compose.service import WORKSPACE, service
+from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, service
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS
 
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.definitions.plan import Run
+    from runner.definitions.program import Program
+    from runner.definitions.settings import Settings
     from runner.records.folder import RunFolder
 
 MOST_NODES = 1000
 """A Linux bridge has 1,024 ports, and every container takes one."""
 RAW = "/raw"
 """Where a container finds its own node's folder of the run's raw files."""
+DATA = "data"
 ARTIFACTS = "/artifacts"
 """Where it finds the run's folder for traces and plots."""
 _HEADER = """One run as it was started. From its own folder it can be started again:
@@ -55,8 +58,11 @@ class Options:
 class ComposeSpec(LaunchSpec):
     """A run as a compose file, whose paths are those of a run's folder."""
 
+    settings: Settings = field(kw_only=True, repr=False)
     folders: list[str] = field(default_factory=list)
     """Where the image holds the programs."""
+    mounted: list[str] = field(default_factory=list)
+    """What the containers see of the project as it is here, whatever the image holds."""
     services: dict[str, Any] = field(default_factory=dict)
     file: ClassVar[str] = "compose.yaml"
 
@@ -80,23 +86,25 @@ class Compose(Target[ComposeSpec]):
         if layout.nodes > MOST_NODES:
             msg = f"layout {layout}: an engine's network has room for {MOST_NODES:,} containers: choose a smaller one"
             raise RequestError(msg)
-        root = str(run.experiment.root)
-        nodes, mounted = node_specs(run.cell, "node0", run.device), run.cell.program.places
+        root, program = str(run.experiment.root), run.cell.program
+        nodes, mounted = node_specs(run.cell, "node0", run.device), program.places
+        image = self.options.image
         services = {
             f"node{number}": service(
                 number,
-                device=run.device,
-                command=[_literal(word) for word in node.argv],
+                image=literal(image) if image else default_image(run.experiment.settings.image, run.device),
+                command=[literal(word) for word in node.argv],
                 environment={**node.env, "PET_LOG_DIR": RAW, "KIT_ARTIFACTS": ARTIFACTS},
                 binds={
                     RAW: f"../raw/node{number}",
                     ARTIFACTS: "../artifacts",
-                    f"{WORKSPACE}/data:ro": f"{_literal(root)}/data",
-                    **{f"{WORKSPACE}/{_literal(one)}:ro": f"{_literal(root)}/{_literal(one)}" for one in mounted},
+                    **{
+                        f"{WORKSPACE}/{place}": f"{literal(root)}/{source}"
+                        for place, source in _mounts(program).items()
+                    },
                 },
                 gpus=gpus if run.device == "cuda" else None,
                 nodes=layout.nodes,
-                image=_literal(self.options.image),
                 shm=self.options.shm_size,
                 memory=self.options.memory,
             )
@@ -105,8 +113,16 @@ class Compose(Target[ComposeSpec]):
             )
         }
         options = asdict(self.options)
-        folders = run.cell.program.folders
-        return ComposeSpec(nodes, root, run.device, options, folders=folders, services=services)
+        return ComposeSpec(
+            nodes,
+            root,
+            run.device,
+            options,
+            settings=run.experiment.settings,
+            folders=program.folders,
+            mounted=mounted,
+            services=services,
+        )
 
     def preflight(self, spec: ComposeSpec) -> None:
         """Look for an engine on this machine, for Compose and, on cuda, for the engine's GPU driver."""
@@ -124,7 +140,7 @@ class Compose(Target[ComposeSpec]):
         with engine.asked():
             if self.options.image:
                 return images.named(engine.reach(), self.options.image, Path(spec.cwd), spec.device)
-            return images.ready(engine.reach(), Path(spec.cwd), spec.folders, spec.device, say)
+            return images.ready(engine.reach(), spec.settings, spec.folders, spec.mounted, spec.device, say)
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
         """Prepare the start; the containers are made when the lines are asked for, so that a stop finds them."""
@@ -138,6 +154,12 @@ class Compose(Target[ComposeSpec]):
         remove_all(client, project)
 
 
-def _literal(text: str) -> str:
-    """Keep Compose from reading a variable into a text."""
-    return text.replace("$", "$$")
+def _mounts(program: Program) -> dict[str, str]:
+    """Return what a container sees of the project, by its place there; a place with `:ro` is read only.
+
+    Sources are never written to. A program of the project's families finds its data prepared; any other one may fetch
+    its own into `data/`, as it does on this machine.
+    """
+    sources = {f"{literal(one)}{READ_ONLY}": literal(one) for one in program.places}
+    may_write = program.files and DATA not in program.places
+    return {DATA if may_write else f"{DATA}{READ_ONLY}": DATA, **sources}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
-from runner.targets.compose.service import IMAGES, WORKSPACE
+from runner.targets.compose.service import WORKSPACE, image_of
 from runner.targets.torchrun import node_command, node_environment
 
 if TYPE_CHECKING:
@@ -92,11 +92,11 @@ def pod_template(
         claim = {"persistentVolumeClaim": {"claimName": options.data_claim, "readOnly": True}}
         volumes.append({"name": "data", **(claim if options.data_claim else {"emptyDir": {}})})
     base = {
-        "image": options.image or IMAGES[run.device],
+        "image": options.image or image_of(run.experiment.settings.image, run.device),
         "imagePullPolicy": "IfNotPresent",
         "securityContext": {
             "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
+            "readOnlyRootFilesystem": not _writes_beside_itself(run),
             "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [{"name": name, "mountPath": path} for name, path in places.items()],
@@ -140,6 +140,11 @@ def _prepare(data: str, base: dict[str, Any]) -> dict[str, Any]:
     resources = {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
     script = literal(f"runner prepare {data} || true")
     return {"name": "data", **base, "command": ["sh", "-c", script], "resources": resources}
+
+
+def _writes_beside_itself(run: Run) -> bool:
+    """Whether a program may write into the working folder: only the kit's own are known not to."""
+    return bool(run.experiment.settings.image or run.cell.program.files)
 
 
 def _resources(run: Run, processes: int, options: PodOptions) -> dict[str, dict[str, str]]:

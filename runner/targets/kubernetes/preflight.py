@@ -22,9 +22,9 @@ _UNAUTHORIZED, _FORBIDDEN = 401, 403
 def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
     """Raise RequestError if the cluster would not start what the documents describe; nothing is created."""
     try:
-        _check_namespace(cluster)
+        check_namespace(cluster)
         for document in documents:
-            _check_kind(cluster, document["kind"])
+            check_kind(cluster, document["kind"])
         _check_rights(cluster, [document["kind"] for document in documents])
         _check_standard(cluster, documents)
         for document in documents:
@@ -37,7 +37,8 @@ def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
         raise RequestError(msg) from None
 
 
-def _check_namespace(cluster: Cluster) -> None:
+def check_namespace(cluster: Cluster) -> None:
+    """Raise RequestError if the cluster has no such namespace, ClusterError if it does not answer."""
     cluster.get("/version")
     try:
         cluster.get(_namespace_path(cluster))
@@ -53,7 +54,8 @@ def _namespace_path(cluster: Cluster) -> str:
     return f"/api/v1/namespaces/{quote(cluster.namespace, safe='')}"
 
 
-def _check_kind(cluster: Cluster, kind: str) -> None:
+def check_kind(cluster: Cluster, kind: str) -> None:
+    """Raise RequestError if the cluster knows no objects of a kind."""
     try:
         known = [one.get("kind") for one in cluster.get(PATHS[kind]).get("resources", [])]
     except ClusterError as error:
@@ -65,16 +67,20 @@ def _check_kind(cluster: Cluster, kind: str) -> None:
         raise RequestError(msg)
 
 
-def _check_rights(cluster: Cluster, kinds: list[str]) -> None:
+def lacking_rights(cluster: Cluster, kinds: list[str]) -> list[str]:
+    """Ask for each right that a run needs whether the user has it; return those that are lacking."""
     needed = [(verb, *_group(kind)) for kind in kinds for verb in ("create", "delete")]
     needed += [(verb, *_group(kind)) for kind in kinds if kind != "Service" for verb in ("get",)]
     needed += [("list", "", "pods", ""), ("watch", "", "pods", ""), ("get", "", "pods", "log")]
-    lacking = [
+    return [
         f"{verb} {resource}{'/' * bool(part)}{part}"
         for verb, group, resource, part in needed
         if not _may(cluster, verb, group, resource, part)
     ]
-    if lacking:
+
+
+def _check_rights(cluster: Cluster, kinds: list[str]) -> None:
+    if lacking := lacking_rights(cluster, kinds):
         msg = f"no right in namespace {cluster.namespace} to {', '.join(lacking)}: ask for a Role that allows it"
         raise RequestError(msg)
 
@@ -127,13 +133,18 @@ def _check_standard(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
     """Refuse Workers if the restricted standard is enforced: the init container that the operator adds breaks it."""
     if not any("Worker" in document["spec"].get("pytorchReplicaSpecs", {}) for document in documents):
         return
-    try:
-        labels = cluster.get(_namespace_path(cluster))["metadata"].get("labels") or {}
-    except ClusterError:
-        return
-    if labels.get("pod-security.kubernetes.io/enforce") == "restricted":
+    if enforces_restricted(cluster):
         msg = (
             f"namespace {cluster.namespace} enforces the restricted Pod Security Standard, which the operator's "
             "own init container in Workers breaks: use --with job=indexed"
         )
         raise RequestError(msg)
+
+
+def enforces_restricted(cluster: Cluster) -> bool:
+    """Whether the namespace enforces the restricted Pod Security Standard, as far as the user may see it."""
+    try:
+        labels = cluster.get(_namespace_path(cluster))["metadata"].get("labels") or {}
+    except ClusterError:
+        return False
+    return bool(labels.get("pod-security.kubernetes.io/enforce") == "restricted")

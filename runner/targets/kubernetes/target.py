@@ -36,7 +36,7 @@ class Options:
         },
     )
     image: str = field(
-        default="", metadata={"help": "image of the pods; by default distributed-experiment-kit:gpu or :cpu"}
+        default="", metadata={"help": "image of the pods; by default the project's, with the tag gpu or cpu"}
     )
     namespace: str = field(default="", metadata={"help": "namespace of the job; by default that of the context"})
     context: str = field(default="", metadata={"help": "context of the kubeconfig; by default the current one"})

@@ -1,4 +1,5 @@
 """Fine-tune a small recurrent model. One process or several: it shares its parameters with DDP."""
+
 import logging
 import os
 from typing import Annotated

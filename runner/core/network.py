@@ -1,0 +1,73 @@
+"""Which interface of this machine reaches an address, and which ones a variable of Gloo or NCCL chooses.
+
+Sources: NCCL's user guide, `NCCL_SOCKET_IFNAME` (prefixes; `=` for exact names, `^` for all others), and Gloo's
+`GLOO_SOCKET_IFNAME` (exact names, separated by commas).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from contextlib import suppress
+from typing import NamedTuple
+
+GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
+
+
+class Route(NamedTuple):
+    """How packets to an address leave this machine."""
+
+    interface: str
+    """For example `eth0`."""
+    local: str
+    """This machine's address on it."""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address never leaves the machine."""
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def interfaces() -> dict[str, list[str]]:
+    """List the addresses of each interface that is up."""
+    import psutil  # noqa: PLC0415 - imported on use
+
+    states = psutil.net_if_stats()
+    return {
+        name: [one.address.partition("%")[0] for one in held if one.family in (socket.AF_INET, socket.AF_INET6)]
+        for name, held in psutil.net_if_addrs().items()
+        if name in states and states[name].isup
+    }
+
+
+def route_to(address: str, port: int = 9) -> Route | None:
+    """Ask the system's routing table for the way to an address; nothing is sent. None if there is no way."""
+    local = ""
+    with suppress(OSError, UnicodeError):
+        family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            if probe.connect_ex(place):  # of a UDP socket this only chooses the way
+                return None
+            local = str(probe.getsockname()[0]).partition("%")[0]
+    name = next((name for name, held in interfaces().items() if local in held), None) if local else None
+    return Route(name, local) if name else None
+
+
+def chosen_by(variable: str, value: str, names: list[str]) -> list[str]:
+    """Return the interfaces that a value of `GLOO_SOCKET_IFNAME` or `NCCL_SOCKET_IFNAME` chooses, of those given."""
+    if variable == GLOO:
+        return [name for name in value.split(",") if name in names]
+    others, value = value.startswith("^"), value.removeprefix("^")
+    exact, value = value.startswith("="), value.removeprefix("=")
+    words = [word for word in value.split(",") if word]
+    return [
+        name for name in names if any(name == word if exact else name.startswith(word) for word in words) is not others
+    ]
+
+
+def variables_for(interface: str) -> dict[str, str]:
+    """Return the variables by which Gloo and NCCL use exactly this interface."""
+    return {GLOO: interface, NCCL: f"={interface}"}

@@ -1,0 +1,145 @@
+"""What a Python interpreter sees around it, on this machine or in a container: a script of the standard library alone.
+
+It runs as `python -c <this file>` in any image with Python 3.8 or newer, prints one line of JSON, and ends after
+`_SECONDS` whatever happens. Nothing is imported that could be missing or slow: the versions of torch are read from its
+files, and the GPU driver is asked by its own library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import signal
+import socket
+import sys
+from importlib import metadata
+from typing import Any
+
+_SECONDS = 9
+MARK = "KIT-DOCTOR "
+
+
+def gather(folder: str = ".") -> dict[str, Any]:
+    """Return the facts, as JSON has them; what is not there is None or empty."""
+    return {
+        "host": socket.gethostname(),
+        "own_addresses": _own_addresses(),
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "torchrun": shutil.which("torchrun"),
+        **_torch(),
+        **_driver(),
+        "shm_bytes": _disk("/dev/shm")[0],  # noqa: S108 - its size is asked
+        "shm_free_bytes": _disk("/dev/shm")[1],  # noqa: S108 - its size is asked
+        "memory_bytes": _memory(),
+        "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "folder": folder,
+        "folder_bytes": _disk(folder)[1],
+        "folder_writable": os.access(_nearest(folder), os.W_OK),
+        "folder_files": _free_files(folder),
+        "interfaces": sorted(name for _, name in socket.if_nameindex() if name != "lo"),
+        "variables": {name: os.environ.get(name, "") for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")},
+    }
+
+
+def _own_addresses() -> list[str]:
+    try:
+        return sorted({str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)})
+    except (OSError, UnicodeError):
+        return []
+
+
+def _torch() -> dict[str, Any]:
+    """Read the versions that torch was built with, without importing it."""
+    facts: dict[str, Any] = {"torch": None, "cuda": None, "nccl": None}
+    try:
+        found = importlib.util.find_spec("torch")
+        places = list(found.submodule_search_locations or []) if found else []
+        text = _read(os.path.join(places[0], "version.py"))  # noqa: PTH118
+        for name, key in (("torch", "__version__"), ("cuda", "cuda")):
+            said = re.search("(?m)^" + key + r"\b[^=\n]*= *['\"]([^'\"]+)", text)
+            facts[name] = said.group(1) if said else None
+    except (ImportError, IndexError, OSError, ValueError, AttributeError):
+        pass
+    for package in ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            facts["nccl"] = metadata.version(package)
+    return facts
+
+
+def _driver() -> dict[str, Any]:
+    """Ask NVIDIA's driver for its version, the newest CUDA that it runs, and the GPUs that it shows."""
+    facts: dict[str, Any] = {"driver": None, "driver_cuda": None, "gpus": 0, "driver_error": None}
+    try:
+        said = re.search(r"\b(\d{3,4}(?:\.\d+)+)\b", _read("/proc/driver/nvidia/version"))
+        facts["driver"] = said.group(1) if said else None
+    except OSError:
+        pass
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return facts
+    number = ctypes.c_int(0)
+    if library.cuDriverGetVersion(ctypes.byref(number)) == 0:
+        facts["driver_cuda"] = f"{number.value // 1000}.{number.value % 1000 // 10}"
+    code = library.cuInit(0)
+    if code:
+        facts["driver_error"] = code
+    elif library.cuDeviceGetCount(ctypes.byref(number)) == 0:
+        facts["gpus"] = number.value
+    return facts
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        return file.read(10_000)
+
+
+def _nearest(folder: str) -> str:
+    """Return the folder, or the nearest one above it that exists."""
+    path = os.path.abspath(folder)  # noqa: PTH100
+    while not os.path.exists(path) and path != os.path.dirname(path):  # noqa: PTH110, PTH120
+        path = os.path.dirname(path)  # noqa: PTH120
+    return path
+
+
+def _disk(folder: str) -> tuple[int | None, int | None]:
+    """Return the size of a disk and what is free on it for this user, in bytes."""
+    try:
+        disk = os.statvfs(_nearest(folder))
+    except OSError:
+        return None, None
+    return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+
+
+def _free_files(folder: str) -> int | None:
+    try:
+        disk = os.statvfs(_nearest(folder))
+    except OSError:
+        return None
+    return disk.f_favail if disk.f_files else None  # a file system without a table of files has no end of them
+
+
+def _memory() -> int | None:
+    """Return the memory that may still be used, in bytes: of the machine, or of the cgroup if that is less."""
+    left: list[int] = []
+    try:
+        said = re.search(r"MemAvailable: +(\d+)", _read("/proc/meminfo"))
+        left += [int(said.group(1)) * 1024] if said else []
+        most, used = (_read(f"/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current"))
+        left += [int(most) - int(used)] if most.isdigit() else []
+    except (OSError, ValueError):
+        pass
+    return min(left) if left else None
+
+
+if __name__ == "__main__":
+    signal.alarm(_SECONDS)
+    os.write(1, f"\n{MARK}{json.dumps(gather())}\n".encode())

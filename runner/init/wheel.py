@@ -1,0 +1,115 @@
+"""The kit itself as a wheel, made from what is installed here: images get the same kit, and no index is needed.
+
+Source: the binary distribution format (packaging.python.org, "Binary distribution format", version 1.0).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import runner
+from runner.core.errors import RequestError
+from trainkit.files import is_file, read_file
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+NAME = "distributed-experiment-kit"
+PACKAGES = ("runner", "trainkit")
+LARGEST_BYTES = 5_000_000
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+_MODE = 0o100644 << 16
+
+
+def wheel_name() -> str:
+    """Return the name of the wheel's file."""
+    return f"{_stem()}-py3-none-any.whl"
+
+
+def make_wheel() -> bytes:
+    """Return the wheel; the same files always give the same bytes."""
+    home = Path(runner.__file__).parents[1]
+    files = _of_checkout(home) if _is_checkout(home) else _of_installation()
+    info = f"{_stem()}.dist-info"
+    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: runner init\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    rows = [f"{path},sha256={_hash(data)},{len(data)}" for path, data in sorted(files.items())]
+    files[f"{info}/RECORD"] = "".join(f"{row}\n" for row in (*rows, f"{info}/RECORD,,")).encode()
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in sorted(files.items(), key=lambda one: (".dist-info/" in one[0], one[0])):
+            entry = zipfile.ZipInfo(path, _LONG_AGO)
+            entry.compress_type, entry.external_attr, entry.create_system = zipfile.ZIP_DEFLATED, _MODE, 3
+            archive.writestr(entry, data)
+    return written.getvalue()
+
+
+def _stem() -> str:
+    return f"{NAME.replace('-', '_')}-{runner.__version__}"
+
+
+def _hash(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def _is_checkout(home: Path) -> bool:
+    """Whether the kit runs from its own repository, installed or not."""
+    return is_file(home / "pyproject.toml") and _project(home).get("name") == NAME
+
+
+def _project(home: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(read_file(home / "pyproject.toml", LARGEST_BYTES).decode())
+    except (OSError, ValueError):
+        return {}
+    found = values.get("project")
+    return found if isinstance(found, dict) else {}
+
+
+def _of_checkout(home: Path) -> dict[str, bytes]:
+    paths = [path for package in PACKAGES for path in (home / package).rglob("*") if _is_part(path.relative_to(home))]
+    files = {path.relative_to(home).as_posix(): read_file(path, LARGEST_BYTES) for path in paths if is_file(path)}
+    project, info = _project(home), f"{_stem()}.dist-info"
+    scripts = "".join(f"{name} = {place}\n" for name, place in project.get("scripts", {}).items())
+    files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{scripts}".encode()
+    files[f"{info}/METADATA"] = _metadata(project).encode()
+    if is_file(home / "LICENSE"):
+        files[f"{info}/licenses/LICENSE"] = read_file(home / "LICENSE", LARGEST_BYTES)
+    return files
+
+
+def _metadata(project: dict[str, Any]) -> str:
+    rows = ["Metadata-Version: 2.1", f"Name: {NAME}", f"Version: {runner.__version__}"]
+    rows += [f"Summary: {project.get('description', '')}", f"Requires-Python: {project.get('requires-python', '')}"]
+    rows += [f"Requires-Dist: {one}" for one in project.get("dependencies", [])]
+    for extra, names in project.get("optional-dependencies", {}).items():
+        rows += [f"Provides-Extra: {extra}", *(f"Requires-Dist: {one}; extra == '{extra}'" for one in names)]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _of_installation() -> dict[str, bytes]:
+    try:
+        installed = metadata.distribution(NAME)
+    except metadata.PackageNotFoundError:
+        installed = None
+    info = f"{_stem()}.dist-info"
+    kept = (f"{info}/METADATA", f"{info}/entry_points.txt")
+    names = [one for one in (installed.files or [] if installed else []) if _is_part(one)]
+    wanted = [one for one in names if one.parts[0] in PACKAGES or str(one) in kept or "licenses" in one.parts]
+    files = {one.as_posix(): read_file(Path(str(one.locate())), LARGEST_BYTES) for one in wanted}
+    if installed is None or not {"runner/__init__.py", kept[0]} <= files.keys():
+        msg = f"{NAME} is not installed as a package here, so no image can get it: pip install it, or run its checkout"
+        raise RequestError(msg)
+    return files
+
+
+def _is_part(path: Any) -> bool:
+    return "__pycache__" not in path.parts and path.suffix != ".pyc" and not path.name.startswith(".")

@@ -1,0 +1,75 @@
+"""`runner doctor --on kubernetes`: what a cluster lacks is named, and nothing is created in it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.support.cluster import kubectl, things
+
+if TYPE_CHECKING:
+    from tests.support.containers import Images
+    from tests.support.projects import Ended, Project
+
+pytestmark = pytest.mark.cluster
+
+
+def examined(project: Project, *words: str, env: dict[str, str] | None = None) -> tuple[Ended, list[dict[str, Any]]]:
+    done = project.runner("doctor", "--on", "kubernetes", "--device", "cpu", "--json", *words, env=env)
+    assert done.stdout, done.stderr
+    return done, [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]
+
+
+def test_a_healthy_cluster_has_no_finding(project: Project, namespace: str, loaded: Images) -> None:  # noqa: ARG001
+    done, found = examined(project, "--with", f"namespace={namespace}")
+    assert (done.code, found) == (0, []), done.stdout
+    seen = {one["check"]: one["seen"] for one in json.loads(done.stdout)["findings"]}
+    assert seen["crd"] == "PyTorchJob v1"
+    assert "cores" in seen["nodes"]
+    assert things(namespace) == []
+
+
+def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp_path: Path) -> None:
+    kubectl("create", "serviceaccount", "visitor", "-n", namespace)
+    token = kubectl("create", "token", "visitor", "-n", namespace).strip()
+    cluster = yaml.safe_load(kubectl("config", "view", "--minify", "--raw"))["clusters"][0]["cluster"]
+    server = {"server": cluster["server"], "insecure-skip-tls-verify": True}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": server}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    env = {"KUBECONFIG": str(tmp_path / "config")}
+    done, found = examined(project, "--with", f"namespace={namespace}", env=env)
+    assert (done.code, [one["check"] for one in found]) == (1, ["rights"])
+    assert "create pytorchjobs, delete pytorchjobs" in found[0]["seen"]
+    assert "kubectl auth can-i --list" in found[0]["mend"]
+
+
+def test_a_namespace_that_is_not_there(project: Project) -> None:
+    done, (found,) = examined(project, "--with", "namespace=nowhere")
+    assert (done.code, found["check"]) == (1, "namespace")
+    assert found["mend"] == "kubectl create namespace nowhere"
+
+
+def test_an_image_that_no_node_holds_is_a_warning(project: Project, namespace: str) -> None:
+    done, (found,) = examined(project, "--with", f"namespace={namespace}", "--with", "image=kit-nowhere:1")
+    assert (done.code, found["check"], found["state"]) == (0, "image", "warning")
+
+
+def test_without_the_operator_its_installation_is_named(project: Project) -> None:
+    if "KIT_BARE_KUBECONFIG" not in os.environ:
+        pytest.skip("KIT_BARE_KUBECONFIG names no cluster without the operator")
+    done, found = examined(project, env={"KUBECONFIG": os.environ["KIT_BARE_KUBECONFIG"]})
+    (missing,) = [one for one in found if one["check"] == "crd"]
+    assert (done.code, missing["seen"]) == (1, "the cluster knows no PyTorchJob")
+    assert "kubectl apply" in missing["mend"]

@@ -1,0 +1,118 @@
+"""`runner doctor --on compose` sees what a node of a run would see, in a container of the image that it would use."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.containers import base_image, docker, name_of_its_own
+from tests.support.launches import ended, until
+
+if TYPE_CHECKING:
+    from tests.support.projects import Ended, Project
+
+# Each looks for the containers of all doctors.
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("doctor")]
+
+
+@pytest.fixture
+def project(copied: Project) -> Project:
+    return replace(copied, forked=False)
+
+
+def examined(project: Project, *words: str) -> tuple[Ended, list[dict[str, Any]]]:
+    """Examine the engine; the command's end, and what is not right. It leaves no container."""
+    started = time.monotonic()
+    done = project.runner("doctor", "--on", "compose", "--device", "cpu", "--json", *words)
+    assert time.monotonic() - started < 15
+    assert containers() == []
+    assert done.stdout, done.stderr
+    return done, [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]
+
+
+def containers() -> list[str]:
+    return docker("ps", "--all", "--format", "{{.Names}}", "--filter", "name=kit-doctor-").split()
+
+
+def built(dockerfile: str, what: str, folder: Path) -> Iterator[str]:
+    """Build an image of a name of its own, and remove it in the end."""
+    (folder / "Dockerfile").write_text(dockerfile)
+    name = f"{name_of_its_own(what)}:1"
+    docker("build", "--quiet", "--tag", name, ".", cwd=folder)
+    yield name
+    docker("image", "rm", name)
+
+
+@pytest.fixture
+def other_image(tmp_path: Path) -> Iterator[str]:
+    """An image whose torch says that it is another version."""
+    text = f"FROM {base_image()}\nRUN file=$(python3 -c 'import importlib.util as u; "
+    text += 'print(u.find_spec("torch").submodule_search_locations[0])\')/version.py && '
+    text += "sed -i \"s/^__version__.*/__version__ = '2.4.0'/\" $file\n"
+    yield from built(text, "other", tmp_path)
+
+
+@pytest.fixture
+def slow_image(tmp_path: Path) -> Iterator[str]:
+    """An image in which Python takes longer than anybody waits."""
+    text = f"FROM {base_image()}\nRUN printf '#!/bin/sh\\nexec sleep 300\\n' > /usr/local/bin/python3 && "
+    text += "chmod +x /usr/local/bin/python3\nENV PATH=/usr/local/bin:$PATH\n"
+    yield from built(text, "slow", tmp_path)
+
+
+def test_a_healthy_engine_has_no_finding(project: Project) -> None:
+    done, found = examined(project, "--with", f"image={base_image()}")
+    assert (done.code, found) == (0, []), done.stdout
+    seen = {(one["check"], one["where"]): one["seen"] for one in json.loads(done.stdout)["findings"]}
+    place = f"container of {base_image()}"
+    assert seen["shared-memory", place] == "1.0 GiB in /dev/shm"
+    assert "eth0" in seen["interface", place]
+    assert seen["torch", place].startswith("torch 2.")
+
+
+def test_a_small_shm_of_the_containers_is_wrong(project: Project) -> None:
+    done, (found,) = examined(project, "--with", f"image={base_image()}", "--with", "shm_size=64mb")
+    assert done.code == 1
+    assert (found["check"], found["where"]) == ("shared-memory", f"container of {base_image()}")
+    assert (found["seen"], found["mend"]) == ("only 64 MiB in /dev/shm", "--with shm_size=1gb")
+
+
+def test_another_torch_in_the_image_than_on_this_machine_is_a_warning(project: Project, other_image: str) -> None:
+    done, (found,) = examined(project, "--with", f"image={other_image}")
+    assert done.code == 0
+    assert (found["check"], found["where"]) == ("versions", f"container of {other_image}")
+    assert "torch 2.4.0 there, torch 2." in found["seen"]
+
+
+def test_an_image_that_is_not_there_is_wrong(project: Project) -> None:
+    done, (found,) = examined(project, "--with", "image=kit-test-nowhere:1")
+    assert (done.code, found["check"], found["mend"]) == (1, "image", "docker pull kit-test-nowhere:1")
+
+
+def test_sizes_that_the_engine_refuses_are_wrong(project: Project) -> None:
+    done, (found,) = examined(project, "--with", f"image={base_image()}", "--with", "shm_size=lots")
+    assert (done.code, found["check"]) == (1, "container")
+    assert "lots" in found["seen"] + found["mend"]
+
+
+def test_an_image_in_which_nothing_answers_is_reported_in_time(project: Project, slow_image: str) -> None:
+    done, (found,) = examined(project, "--with", f"image={slow_image}")
+    assert (done.code, found["check"]) == (1, "container")
+    assert "gives no answer" in found["seen"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_no_container(project: Project, slow_image: str, number: int) -> None:
+    process = project.start("doctor", "--on", "compose", "--device", "cpu", "--with", f"image={slow_image}")
+    until(lambda: containers() != [])
+    process.send_signal(number)
+    code, stderr = ended(process)
+    assert (code, stderr) == (130, "interrupted\n")
+    assert containers() == []

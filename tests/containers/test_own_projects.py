@@ -1,0 +1,200 @@
+"""A repository of other people in containers of its own, by the wheel: its image, its runs, and what they write."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.containers.engine import compose
+from tests.init.conftest import REPOSITORIES, commit, git
+from tests.support.containers import docker, inspected, left_of
+from tests.support.projects import ROOT, WEIRD, Ended, Project, patient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.installed import Installed
+
+# One image for all: one worker builds it.
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("own-image")]
+
+IMAGE = "kit-test-own:cpu"
+OWN_SCRIPTS = {"minimal": "1x2", "lightning_digits": "1x1", "accelerate_digits": "1x2", "huggingface_text": "1x1"}
+"""Each with the layout that it is tried at here: what imports gigabytes is tried at 1x2 without containers."""
+NEEDED = ("pytorch-lightning", "accelerate", "transformers", "scikit-learn")
+SAVES = """
+import argparse, os
+import torch
+import torch.distributed as dist
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--config", default="configs/base.txt")
+args = parser.parse_args()
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+layer = torch.nn.Linear(2, 2)
+for epoch in range(1, 3):
+    os.makedirs("checkpoints", exist_ok=True)
+    torch.save(layer.state_dict(), f"checkpoints/rank{rank}-{epoch}.pt")
+    print(f"Epoch {epoch}/2, Loss: {float(open(args.config).read())}")
+os.makedirs("data", exist_ok=True)
+with open(f"data/fetched-{rank}.txt", "w") as file:
+    file.write("kept")
+try:
+    open("saves.py", "a")
+except OSError as error:
+    print(f"the source is {error.strerror}; there are {sorted(os.listdir('checkpoints'))}")
+dist.destroy_process_group()
+"""
+DEFINITION = "name: {name}\nsummary: s\nprogram: {program}\n{more}scaling: weak\nmatrix: {{layout: [1x2]}}\nrepeat: 1\n"
+
+
+@dataclass
+class Own:
+    """A repository outside of this checkout, and the command `runner` of the wheel."""
+
+    root: Path
+    installed: Installed
+
+    def runner(self, *words: str, within: float = 600) -> Ended:
+        return self.installed.run(self.root, "runner", *words, within=within)
+
+    def define(self, name: str, program: str, more: str = "dialect: epoch-losses\n") -> None:
+        text = DEFINITION.format(name=name, program=program, more=more)
+        (self.root / "experiments" / f"{name}.yaml").write_text(text + "timeout_seconds: 300\n")
+
+    def run(self, name: str, layout: str = "1x2") -> tuple[Ended, dict[str, Any], Path]:
+        """Run one cell in a container; the command's end, the record, and its folder."""
+        done = self.runner("run", name, "--on", "compose", "--layout", layout, "--device", "cpu", "--repeat", "1")
+        (folder,) = (path.parent for path in self.root.glob(f"results/{name}/*/run.json"))
+        assert left_of(folder) == []
+        assert done.code == 0, done.snapshot + "".join(path.read_text() for path in folder.glob("raw/*.stderr"))
+        return done, json.loads((folder / "run.json").read_text()), folder
+
+
+@pytest.fixture(scope="module")
+def own(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
+    """A src-layout package with a Dockerfile and a compose file of its own, and scripts beside it."""
+    root = tmp_path_factory.mktemp("own") / WEIRD / "kit test own"
+    shutil.copytree(REPOSITORIES / "src_layout", root, ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "Dockerfile").write_text("FROM scratch\n")
+    (root / "requirements.txt").write_text("torch\n" + "".join(f"{name}=={version(name)}\n" for name in NEEDED))
+    (root / "compose").mkdir()
+    (root / "compose" / "database.yml").write_text("services: {}\n")
+    (root / "saves.py").write_text(SAVES)
+    (root / "configs").mkdir()
+    (root / "configs" / "base.txt").write_text("0.5\n")
+    for name in OWN_SCRIPTS:
+        shutil.copy(ROOT / "docs" / "own-scripts" / f"{name}.py", root)
+    commit(root)
+    made = Own(root, installed)
+    done = made.runner("init", "src/spirals/train.py", "--no-try", "--containers")
+    assert done.code == 0, done.snapshot
+    made.define("train", "spirals.train")
+    made.define("saves", "saves.py")
+    for name in OWN_SCRIPTS:
+        key = "num_train_epochs" if name.startswith("hugging") else "epochs"
+        made.define(name.replace("_", "-"), f"{name}.py", f"args: {{{key}: 1}}\n")
+    yield made
+    subprocess.run(["docker", "image", "rm", IMAGE], capture_output=True, check=False)
+
+
+def test_a_package_runs_in_an_image_of_its_own(own: Own) -> None:
+    done, record, _ = own.run("train")
+    assert f"the image {IMAGE} is not there: building it" in done.stderr
+    assert record["status"] == "completed"
+    assert len(record["epochs"]) == 3
+    assert record["launch"]["image"]["name"] == IMAGE
+    base = os.environ.get("CPU_BASE_IMAGE") or record["launch"]["image"]["base"]["name"]
+    assert record["launch"]["image"]["base"]["id"] == inspected(base, "{{json .Id}}")
+    status = git(own.root, "status", "--porcelain", "--untracked-files=no").split()
+    assert status == ["M", "pyproject.toml"]
+    assert own.runner("render", "--check").stderr == "everything is as rendered\n"
+
+
+def test_the_image_keeps_the_torch_of_its_base_and_has_the_kit(own: Own) -> None:
+    del own
+    base = os.environ.get("CPU_BASE_IMAGE", "")
+    ask = "from importlib.metadata import version; print(version('torch'), version('scikit-learn'), end=' ')"
+    words = ["run", "--rm", "--network", "none", "--user", "12345:12345", IMAGE, "sh", "-euc"]
+    shown = docker(
+        *words, f'python -c "{ask}; import trainkit; print(trainkit.__file__)"; runner --help; touch a src/b'
+    )
+    torch, sklearn, where = shown.splitlines()[0].split()
+    assert (sklearn, where) == (version("scikit-learn"), "/opt/kit/trainkit/__init__.py")
+    assert "Usage: runner" in shown
+    if "kit-stand-in" in base:  # one that has torch
+        ask = "from importlib.metadata import version; print(version('torch'))"
+        assert docker("run", "--rm", "--network", "none", base, "python", "-c", ask).strip() == torch
+
+
+def test_a_node_is_started_by_hand_and_its_run_is_summarized(own: Own) -> None:
+    project = Project(own.root)
+    shown = compose(project, "2cpu", "up", "--no-color", "--no-build", ARGS="--epochs 2")
+    assert compose(project, "2cpu", "down").returncode == 0
+    assert shown.returncode == 0, shown.stdout
+    assert "✓ 1x2" in shown.stdout
+    rows = json.loads(own.runner("summarize", "results", "--format", "json", "--experiment", "train").stdout)
+    assert [(row["layout"], row["args"], row["n"]) for row in rows if row["started_by_hand"]] == [
+        ("1x2", {"epochs": 2}, 1)
+    ]
+
+
+def test_a_script_writes_beside_itself_and_its_sources_stay(own: Own) -> None:
+    done, _, folder = own.run("saves")
+    assert "building it" not in done.stderr
+    printed = (folder / "raw" / "node0-rank0.stdout").read_text()
+    assert "Epoch 2/2, Loss: 0.5\n" in printed
+    assert "the source is Read-only file system" in printed
+    assert "rank0-1.pt" in printed
+    assert not (own.root / "checkpoints").exists()
+    assert [path.stat().st_uid for path in (own.root / "data").glob("fetched-*.txt")] == [os.getuid()] * 2
+
+
+def test_what_a_script_reads_is_as_it_is_in_the_checkout(own: Own) -> None:
+    """A script that was changed runs as it is now; a file that only the image holds makes the image anew."""
+    before = inspected(IMAGE, "{{json .Id}}")
+    text = (own.root / "saves.py").read_text()
+    (own.root / "saves.py").write_text(text.replace("range(1, 3)", "range(1, 4)").replace("/2,", "/3,"))
+    own.define("changed-script", "saves.py")
+    done, _, folder = own.run("changed-script")
+    assert "building it" not in done.stderr
+    assert "Epoch 3/3" in (folder / "raw" / "node0-rank0.stdout").read_text()
+    (own.root / "configs" / "base.txt").write_text("0.25\n")
+    own.define("changed-config", "saves.py")
+    done, _, folder = own.run("changed-config")
+    assert f"the image {IMAGE} holds another configs/base.txt than this checkout: building it" in done.stderr
+    assert "Loss: 0.25\n" in (folder / "raw" / "node0-rank0.stdout").read_text()
+    assert inspected(IMAGE, "{{json .Id}}") != before
+
+
+@pytest.mark.parametrize(("name", "layout"), OWN_SCRIPTS.items())
+def test_the_scripts_of_the_documents_run_in_containers(own: Own, name: str, layout: str) -> None:
+    _, record, _ = own.run(name.replace("_", "-"), layout)
+    assert (record["status"], record.get("doubts", [])) == ("completed", [])
+    assert record["events"]["seen"] == record["events"]["expected"] > 0
+    assert [row["epoch_num"] for row in record["epochs"]] == [1]
+    assert record["metrics"]["train_seconds"] > 0
+
+
+def test_a_requirement_that_the_base_does_not_meet_ends_the_build(own: Own, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==2.0.1\n")
+    shutil.copytree(own.root / "containers", tmp_path / "containers")
+    shutil.copy(own.root / "runner.Dockerfile", tmp_path)
+    words = ["docker", "build", "--file", "runner.Dockerfile", "--target", "cpu", "."]
+    if base := os.environ.get("CPU_BASE_IMAGE"):
+        words += ["--build-arg", f"CPU_BASE_IMAGE={base}"]
+    environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=patient(300), check=False
+    )
+    assert done.returncode != 0
+    assert "torch==2.0.1" in done.stderr

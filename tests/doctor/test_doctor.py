@@ -1,0 +1,137 @@
+"""The command: what it prints, how it exits, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.projects import Project
+
+
+def test_a_healthy_machine_has_no_finding(project: Project) -> None:
+    before = project.written()
+    done = project.runner("doctor", "--json", "--device", "cpu")
+    assert done.code == 0, done.snapshot
+    said = json.loads(done.stdout)
+    assert list(said) == ["target", "device", "state", "counts", "findings"]
+    assert (said["target"], said["device"], said["state"]) == ("local", "cpu", "ok")
+    assert {one["check"] for one in said["findings"]} == {
+        *("python", "torch", "shared-memory", "memory", "open-files", "disk"),
+    }
+    assert all(list(one) == ["check", "state", "where", "seen", "mend"] for one in said["findings"])
+    assert project.written() == before
+
+
+def test_a_gpu_that_is_asked_for_and_is_not_there_is_wrong(project: Project) -> None:
+    if Path("/proc/driver/nvidia").exists():
+        pytest.skip("this machine has an NVIDIA driver")
+    done = project.runner("doctor", "--device", "cuda")
+    assert done.code == 1
+    assert "wrong\tdriver\t" in done.stdout
+    assert "no NVIDIA driver is seen\tinstall NVIDIA's driver, or use --device cpu" in done.stdout
+    assert "1 wrong" in done.stderr
+
+
+def test_on_a_terminal_each_line_stands_below_its_place_with_what_mends_it(project: Project) -> None:
+    code, shown = project.on_a_terminal("doctor", "--peers", "no-such-name.invalid", "--device", "cpu")
+    assert code == 1
+    assert "✓" in shown
+    assert "no-such-name.invalid" in shown
+    assert "✗" in shown
+    assert "→ add a line with its address to /etc/hosts" in " ".join(shown.split())
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "full"
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=64k", "kit-full", str(folder)]
+    if os.geteuid() or subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk needs root and mount")
+    try:
+        (folder / "all").write_bytes(bytes(60_000))
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_of_the_results_is_wrong(project: Project, full_disk: Path) -> None:
+    done = project.runner("doctor", "--results", full_disk / "results", "--json")
+    assert done.code == 1
+    (found,) = [one for one in json.loads(done.stdout)["findings"] if one["state"] == "wrong"]
+    assert found["check"] == "disk"
+    assert f"KiB free for {full_disk}/results" in found["seen"]
+    assert "--results FOLDER" in found["mend"]
+
+
+@pytest.mark.real_processes
+def test_few_open_files_are_a_finding(project: Project) -> None:
+    words = ["sh", "-c", 'ulimit -n 200; exec "$0" "$@"', project.command, "doctor", "--json"]
+    done = subprocess.run(
+        words, cwd=project.root, env=project.environment(), capture_output=True, text=True, check=False
+    )
+    (found,) = [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]
+    assert (done.returncode, found["check"], found["mend"]) == (1, "open-files", "ulimit -n 65536")
+
+
+def test_a_wrong_interface_in_the_environment_is_found_also_without_peers(project: Project) -> None:
+    done = project.runner("doctor", "--json", env={"NCCL_SOCKET_IFNAME": "=nowhere0"})
+    (found,) = [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]
+    assert (done.code, found["check"]) == (1, "interface")
+    assert "NCCL_SOCKET_IFNAME==nowhere0 chooses no interface" in found["seen"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--on", "moon"), "no target 'moon'"),
+        (("--on", "compose", "--with", "job=indexed"), "target compose has no option 'job'"),
+        (("--device", "gpu"), "--device gpu: unknown"),
+        (("--peers", "a b"), "--peers: 'a b' is no host"),
+        (("--peers", "a:99999"), "is no host"),
+        (("--port", "0"), "--port"),
+        (("--listen", "203.0.113.9"), "name an address of this machine"),
+        (("--listen", "no such host"), "name an address of this machine"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(project: Project, words: tuple[str, ...], why: str) -> None:
+    done = project.runner("doctor", *words)
+    assert (done.code, done.stdout) == (2, ""), done.snapshot
+    assert why in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_engine_or_a_cluster_that_is_not_there_is_wrong_only_where_it_is_asked_for(
+    project: Project, tmp_path: Path
+) -> None:
+    nothing = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock", "KUBECONFIG": str(tmp_path / "none")}
+    assert project.runner("doctor", env=nothing).code == 0
+    for target, check in (("compose", "engine"), ("kubernetes", "kubeconfig")):
+        done = project.runner("doctor", "--on", target, "--json", env=nothing)
+        wrong = [one for one in json.loads(done.stdout)["findings"] if one["state"] == "wrong"]
+        assert (done.code, [one["check"] for one in wrong]) == (1, [check])
+        assert wrong[0]["mend"]
+
+
+def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and never says anything
+        server = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        config = {"apiVersion": "v1", "kind": "Config", "current-context": "c"}
+        config |= {"clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": {}}]}
+        config |= {"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
+        (tmp_path / "config").write_text(json.dumps(config))
+        started = time.monotonic()
+        done = project.runner("doctor", "--on", "kubernetes", env={"KUBECONFIG": str(tmp_path / "config")})
+        assert time.monotonic() - started < 20
+    assert done.code == 1
+    assert "no answer within 12 s" in done.stdout

@@ -1,0 +1,184 @@
+"""Faults of the network between two hosts are found, each with its cause; two healthy hosts have none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.hosts import Host, missing, two_hosts
+from tests.support.projects import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.projects import Ended
+
+WITHIN_SECONDS = 15
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[tuple[Host, Host]]:
+    if why := missing():
+        pytest.skip(why)
+    with two_hosts(tmp_path) as both:
+        yield both
+
+
+def findings(done: Ended, *states: str) -> dict[str, dict[str, Any]]:
+    """The findings in some states, by check."""
+    assert done.stdout, done.stderr
+    return {one["check"]: one for one in json.loads(done.stdout)["findings"] if one["state"] in (states or ("wrong",))}
+
+
+def examined(host: Host, peer: str = "node1", **env: str) -> Ended:
+    started = time.monotonic()
+    done = host.doctor("--peers", peer, "--device", "cpu", "--json", **env)
+    assert time.monotonic() - started < WITHIN_SECONDS
+    return done
+
+
+def test_two_hosts_that_find_each_other_have_no_finding(hosts: tuple[Host, Host]) -> None:
+    with hosts[1].listening():
+        done = examined(hosts[0])
+    assert done.code == 0, done.stdout
+    assert findings(done, "warning", "wrong") == {}
+    seen = findings(done, "ok")
+    assert "GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME==eth0" in seen["route"]["seen"]
+    assert "10.201.7.2 is reached by eth0 from 10.201.7.1" in seen["route"]["seen"]
+    assert "ms" in seen["clock"]["seen"]
+    assert "the same torch" in seen["versions"]["seen"]
+
+
+def test_a_port_at_which_nothing_listens_is_told_from_a_firewall(hosts: tuple[Host, Host]) -> None:
+    done = examined(hosts[0])
+    (found,) = findings(done, "warning", "wrong").values()
+    assert (found["check"], found["where"]) == ("port", "node1")
+    assert "port 29500 is closed: nothing listens there" in found["seen"]
+    assert "runner doctor --listen 10.201.7.2" in found["mend"]
+
+
+def test_a_firewall_that_drops_the_port(hosts: tuple[Host, Host]) -> None:
+    hosts[1].drop("-p", "tcp", "--dport", "29500")
+    done = examined(hosts[0])
+    assert done.code == 1
+    (found,) = findings(done).values()
+    assert (found["check"], found["where"]) == ("port", "node1")
+    assert "port 29500 is filtered" in found["seen"]
+    assert "other ports answer: a firewall drops it" in found["seen"]
+
+
+def test_a_firewall_that_lets_only_the_port_of_the_rendezvous_through(hosts: tuple[Host, Host]) -> None:
+    hosts[1].drop("-p", "tcp", "--dport", "29501:65535")
+    with hosts[1].listening():
+        done = examined(hosts[0])
+    assert done.code == 1
+    assert "Gloo and NCCL connect at ports chosen at random" in findings(done)["port"]["seen"]
+
+
+def test_a_firewall_that_drops_everything(hosts: tuple[Host, Host]) -> None:
+    hosts[1].drop()
+    done = examined(hosts[0])
+    assert done.code == 1
+    assert "a firewall drops everything, or the host is down" in findings(done)["port"]["seen"]
+
+
+def test_a_name_that_does_not_resolve(hosts: tuple[Host, Host]) -> None:
+    done = examined(hosts[0], "node7")
+    assert done.code == 1
+    (found,) = findings(done).values()
+    assert (found["check"], found["where"]) == ("name", "node7")
+    assert "the name does not resolve" in found["seen"]
+    assert "/etc/hosts" in found["mend"]
+
+
+def test_a_peer_whose_name_leads_to_this_machine_itself(hosts: tuple[Host, Host]) -> None:
+    hosts[0].names({"node0": "10.201.7.1", "node1": "127.0.1.1"})
+    done = examined(hosts[0])
+    assert done.code == 1
+    (found,) = findings(done).values()
+    assert (found["check"], found["where"]) == ("name", "node1")
+    assert "each node would wait for itself" in found["seen"]
+
+
+def test_an_own_name_that_leads_to_the_loopback_interface(hosts: tuple[Host, Host]) -> None:
+    hosts[0].names({"node0": "127.0.1.1", "node1": "10.201.7.2"})
+    with hosts[1].listening():
+        done = examined(hosts[0])
+        chosen = examined(hosts[0], GLOO_SOCKET_IFNAME="eth0", NCCL_SOCKET_IFNAME="=eth0")
+    assert done.code == 1
+    (found,) = findings(done).values()
+    assert (found["check"], found["where"]) == ("own-name", "node0")
+    assert "node0 resolves to 127.0.1.1" in found["seen"]
+    assert "export GLOO_SOCKET_IFNAME=eth0" in found["mend"]
+    assert chosen.code == 0, chosen.stdout
+
+
+def test_a_missing_host(hosts: tuple[Host, Host]) -> None:
+    done = examined(hosts[0], "10.201.7.77")
+    assert done.code == 1
+    (found,) = findings(done).values()
+    assert found["check"] == "port"
+    assert "no host answers at 10.201.7.77" in found["seen"] or "the host is down" in found["seen"]
+
+
+def test_a_network_to_which_there_is_no_way(hosts: tuple[Host, Host]) -> None:
+    done = examined(hosts[0], "192.168.99.1")
+    assert done.code == 1
+    assert "there is no way to 192.168.99.1" in findings(done)["route"]["seen"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "seen"),
+    [
+        ("GLOO_SOCKET_IFNAME", "lo", "chooses lo, and the peers are reached by eth0"),
+        ("GLOO_SOCKET_IFNAME", "ib0", "chooses no interface"),
+        ("NCCL_SOCKET_IFNAME", "^eth", "chooses lo, and the peers are reached by eth0"),
+    ],
+)
+def test_a_wrong_interface_in_the_environment(hosts: tuple[Host, Host], variable: str, value: str, seen: str) -> None:
+    with hosts[1].listening():
+        done = examined(hosts[0], **{variable: value})
+    assert done.code == 1
+    assert seen in findings(done)["interface"]["seen"]
+    assert variable in findings(done)["interface"]["mend"]
+
+
+def test_another_program_at_the_port_of_this_machine(hosts: tuple[Host, Host]) -> None:
+    listener = "import socket, time; s = socket.create_server(('', 29500)); print(flush=True); time.sleep(60)"
+    program = subprocess.Popen(hosts[0].command(sys.executable, "-c", listener), stdout=subprocess.PIPE)
+    assert program.stdout
+    program.stdout.readline()
+    try:
+        with hosts[1].listening():
+            done = examined(hosts[0])
+        with hosts[1].listening():
+            other = examined(hosts[1], "node0")
+    finally:
+        program.kill()
+        program.wait()
+        program.stdout.close()
+    assert done.code == 1
+    assert "port 29500 of this machine is in use" in findings(done)["own-port"]["seen"]
+    assert other.code == 0, "a doctor that listens is none, and what is no doctor gives no answer"
+
+
+def test_a_doctor_that_asks_listens_nowhere(hosts: tuple[Host, Host]) -> None:
+    hosts[1].drop()  # so that the examination takes its whole time
+    words = hosts[0].command(sys.executable, "-m", "runner", "doctor", "--peers", "node1")
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(words, cwd=hosts[0].folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    states = set()
+    while process.poll() is None:
+        sockets = subprocess.run(hosts[0].command("cat", "/proc/self/net/tcp"), capture_output=True, check=True).stdout
+        states |= {line.split()[3] for line in sockets.decode().splitlines()[1:]}
+    process.communicate()
+    assert process.returncode == 1
+    assert "02" in states, "it was seen connecting (SYN_SENT)"
+    assert "0A" not in states, "no socket of the host was seen listening (LISTEN)"

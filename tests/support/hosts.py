@@ -1,0 +1,112 @@
+"""Two hosts on one machine: network namespaces with addresses, names and firewalls of their own. They need root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.support.projects import ROOT, Ended, patient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RUNNER = [sys.executable, "-m", "runner"]
+
+
+def missing() -> str | None:
+    """Say why there can be no hosts here."""
+    if os.geteuid() or not all(map(shutil.which, ("ip", "iptables", "unshare"))):
+        return "hosts of their own need root, ip, iptables and unshare"
+    name = f"kit-{uuid.uuid4().hex[:8]}"
+    done = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
+    if done.returncode == 0:
+        subprocess.run(["ip", "netns", "del", name], check=False)
+    return "network namespaces cannot be made here" if done.returncode else None
+
+
+@dataclass
+class Host:
+    """One host: commands run in its namespace, with its own host name and /etc/hosts."""
+
+    name: str
+    namespace: str
+    address: str
+    folder: Path
+
+    def names(self, lines: dict[str, str]) -> None:
+        """Write its /etc/hosts: name -> address."""
+        text = "".join(f"{address} {name}\n" for name, address in lines.items())
+        Path("/etc/netns", self.namespace, "hosts").write_text(f"127.0.0.1 localhost\n{text}")
+
+    def command(self, *words: str) -> list[str]:
+        named = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', self.name]
+        return ["ip", "netns", "exec", self.namespace, *named, *words]
+
+    def doctor(self, *words: str, **env: str) -> Ended:
+        done = subprocess.run(
+            self.command(*RUNNER, "doctor", *words),
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+            capture_output=True,
+            text=True,
+            timeout=patient(60),
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    @contextmanager
+    def listening(self, address: str = "") -> Iterator[None]:
+        """Let its own doctor answer."""
+        process = subprocess.Popen(
+            self.command(*RUNNER, "doctor", "--listen", address or self.address),
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr
+        try:
+            assert "answering at" in process.stderr.readline()
+            yield
+        finally:
+            process.terminate()
+            process.wait(patient(30))
+            process.stderr.close()
+
+    def drop(self, *words: str) -> None:
+        """Let its firewall drop what comes in."""
+        rule = ["iptables", "-A", "INPUT", "-i", "eth0", *words, "-j", "DROP"]
+        subprocess.run(["ip", "netns", "exec", self.namespace, *rule], check=True)
+
+
+@contextmanager
+def two_hosts(folder: Path) -> Iterator[tuple[Host, Host]]:
+    """Make two hosts with a link between their eth0, which know each other by name."""
+    mark = uuid.uuid4().hex[:6]
+    hosts = tuple(Host(f"node{n}", f"kit-{mark}-{n}", f"10.201.7.{n + 1}", folder) for n in (0, 1))
+    with ExitStack() as stack:
+        for host in hosts:
+            _ip("netns", "add", host.namespace)
+            stack.callback(_ip, "netns", "del", host.namespace)
+            own = Path("/etc/netns", host.namespace)
+            own.mkdir(parents=True)
+            stack.callback(shutil.rmtree, own)
+        ends = [word for host in hosts for word in ("name", "eth0", "netns", host.namespace)]
+        _ip("link", "add", *ends[:4], "type", "veth", "peer", *ends[4:])
+        for host in hosts:
+            _ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
+            _ip("-n", host.namespace, "link", "set", "eth0", "up")
+            _ip("-n", host.namespace, "link", "set", "lo", "up")
+            host.names({one.name: one.address for one in hosts})
+        yield hosts[0], hosts[1]
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
