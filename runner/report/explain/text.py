@@ -25,7 +25,7 @@ WIDTH = 50
 NOT_TOLD = "the record does not say where the time went: its program was not timed by a trainkit that reports it"
 CAUSES = {
     "loader": "its loader",
-    "quota": "the CPU quota of its node",
+    "quota": "a CPU quota",
     "processor": "its computing: a slower processor, or more work than the others have",
     "node": "its node, which gives it less of the processor",
     "gpu": "its computing: a slower or throttled GPU, or more work than the others have",
@@ -77,10 +77,11 @@ def _who(times: Times, found: list[Cause]) -> str:
 
 
 def _sentence(one: Cause) -> str:
+    each, whom = (", each", "them") if len(one.ranks) > 1 else ("", "it")
+    said = f"{one.who}{each} by {CAUSES[one.kind]}: {one.figures}"
     if one.kind == "link":
-        whose = "its link" if len(one.ranks) == 1 else "their links"
-        return f"{one.who} by {whose}: {one.figures}; exchanges take {one.lost:.0%} of the training"
-    return f"{one.who} by {CAUSES[one.kind]}: {one.figures}; the others wait for it {one.lost:.0%} of the training"
+        return f"{said}; exchanges take {one.lost:.0%} of the training"
+    return f"{said}; the others wait for {whom} {one.lost:.0%} of the training" if one.others_wait else said
 
 
 def _what_helps(times: Times, found: list[Cause]) -> str:

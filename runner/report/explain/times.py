@@ -62,6 +62,10 @@ class RankTimes:
         """Return the share of some parts together, epoch by epoch."""
         return [sum(values) for values in zip(*(self.shares[part] for part in parts), strict=True)]
 
+    def seconds_of(self, *parts: str) -> list[float]:
+        """Return the seconds of some parts together, epoch by epoch."""
+        return [share * seconds for share, seconds in zip(self.series(*parts), self.seconds, strict=True)]
+
     def extra_mean(self, name: str) -> float | None:
         """Return the mean of what else was reported; None if it never was."""
         return statistics.fmean(self.extra[name]) if self.extra[name] else None

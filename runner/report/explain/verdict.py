@@ -1,11 +1,11 @@
 """Which rank keeps the others waiting, or which link, and why: only what the epochs show beyond doubt.
 
-A rank is named if the others wait for it a tenth of the training or more, and if that is no accident: over three epochs
-and more, the mean by which it is busy longer lies four standard errors above zero, and it was busy longer in each; of
-fewer epochs, it was the slowest in nine of ten steps and the others wait a quarter of the time. Its cause has to be in
-its own figures. Two processes that share a machine take the processor from each other, now the one and now the other:
-a rank that computes longer without needing more CPU time, and whose quota did not hold it back, is not named if a rank
-that was faster is on the same machine.
+A rank is named if the others wait for it a tenth of the training or more, and if that is no accident: it was the
+slowest in nine of ten steps and the others wait a quarter of the time; or over three epochs and more, the mean by which
+it is busy longer lies four standard errors above zero, and it was busy longer in each. Its cause has to be in its own
+figures. Two processes that share a machine take the processor from each other, now the one and now the other: a rank
+that computes longer without needing more CPU time is not named if a rank that was faster is on the same machine. For
+how long a CPU quota held a rank back the kernel itself has counted, so that needs no statistics.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ LEAST_LOST_AT_ONCE = 0.25
 FEWEST_EPOCHS = 3
 STANDARD_ERRORS = 4.0
 ALWAYS = 0.9
-"""Part of the steps in which a rank has to be the slowest if there are too few epochs for statistics."""
+"""Part of the steps in which a rank is the slowest, from which on it needs no statistics over epochs."""
 MOST_OF_IT = 0.5
 """Part of what a rank is busy longer that a cause has to account for."""
-THROTTLED = 0.05
-"""Part of the training for which a CPU quota held a rank back, from which on it is the cause."""
 LEAST_EXCHANGE = 0.20
 """Part of the training that exchanges take, from which on links are looked at."""
 SLOW_LINK = 500e6 / 8
@@ -47,7 +45,8 @@ class Cause:
     """What slows a run: which ranks, and its figures.
 
     `kind` is `loader`, `quota`, `processor`, `node`, `gpu` or `link`; `lost` is the part of the training that it costs
-    the other ranks, or all of them, `excess` by which part of it a rank was busy longer.
+    the other ranks, or all of them, `excess` by which part of it a rank was busy longer; `others_wait` is false if all
+    ranks are named.
     """
 
     ranks: tuple[int, ...]
@@ -56,12 +55,29 @@ class Cause:
     figures: str
     lost: float
     excess: float = 0.0
+    others_wait: bool = True
 
 
 def causes(times: Times, record: Record) -> list[Cause]:
     """Return what slows a run, the largest loss first; nothing where the evidence is weak."""
-    found = [_straggler(times, record), _link(times)]
+    found = [_held_back(times) or _straggler(times, record), _link(times)]
     return sorted((one for one in found if one is not None), key=lambda one: -one.lost)
+
+
+def _held_back(times: Times) -> Cause | None:
+    """Name the ranks that a CPU quota holds back in each epoch, if all have one or the others wait meanwhile."""
+    throttled = {rank.rank: min(1.0, rank.extra_mean("throttled") or 0.0) for rank in times.ranks}
+    most = max(throttled.values())
+    group = [rank for rank in times.ranks if throttled[rank.rank] >= MOST_OF_IT * most]
+    rest = [rank for rank in times.ranks if rank not in group]
+    usual = statistics.median(throttled[rank.rank] for rank in rest) if rest else 0.0
+    # While a rank is held back, the others wait in an exchange, whether it computed or exchanged itself.
+    waited = statistics.median(rank.mean("straggler", "communication") for rank in rest) if rest else most
+    lost = min(most - usual, waited)
+    if lost < LEAST_LOST or any(len(rank.extra["throttled"]) < times.epochs for rank in group):
+        return None
+    figures = f"held back {most:.0%} of the training"
+    return Cause(tuple(rank.rank for rank in group), _names(group), "quota", figures, lost, most, bool(rest))
 
 
 def _straggler(times: Times, record: Record) -> Cause | None:
@@ -75,10 +91,9 @@ def _straggler(times: Times, record: Record) -> Cause | None:
 def _straggler_by(parts: tuple[str, ...], times: Times, record: Record) -> Cause | None:
     suspect = max(times.ranks, key=lambda rank: rank.mean(*parts))
     others = times.others(suspect)
-    excess = _excess(suspect, others, parts)
-    longer = statistics.fmean(excess)
+    longer = suspect.mean(*parts) - statistics.median(rank.mean(*parts) for rank in others)
     lost = statistics.median(rank.mean("straggler") for rank in others)
-    if min(lost, longer) < LEAST_LOST or not _is_no_accident(suspect, excess, lost):
+    if min(lost, longer) < LEAST_LOST or not _is_no_accident(suspect, _excess(suspect, others, parts), lost):
         return None
     usual = suspect.mean(*parts) - longer
     group = [rank for rank in times.ranks if rank.mean(*parts) - usual >= MOST_OF_IT * longer]
@@ -86,22 +101,27 @@ def _straggler_by(parts: tuple[str, ...], times: Times, record: Record) -> Cause
     why = _why(parts, suspect, rest, longer, record) if rest else None
     if why is None:
         return None
-    ranks = tuple(rank.rank for rank in group)
-    who = suspect.name if len(group) == 1 else f"ranks {listed(ranks)}"
-    return Cause(ranks, who, *why, lost, longer)
+    return Cause(tuple(rank.rank for rank in group), _names(group), *why, lost, longer)
+
+
+def _names(ranks: list[RankTimes]) -> str:
+    return ranks[0].name if len(ranks) == 1 else f"ranks {listed(rank.rank for rank in ranks)}"
 
 
 def _excess(suspect: RankTimes, others: list[RankTimes], parts: tuple[str, ...]) -> list[float]:
-    """Return by how much of each epoch a rank spent longer on some parts than the median of the others."""
-    each = zip(*(rank.series(*parts) for rank in others), strict=True)
-    return [own - statistics.median(of_others) for own, of_others in zip(suspect.series(*parts), each, strict=True)]
+    """Return the seconds that a rank spent longer on some parts than the median of the others, epoch by epoch.
+
+    Not as shares: an epoch that something else made longer does not make a wait for batches shorter.
+    """
+    each = zip(*(rank.seconds_of(*parts) for rank in others), strict=True)
+    return [own - statistics.median(of_others) for own, of_others in zip(suspect.seconds_of(*parts), each, strict=True)]
 
 
 def _is_no_accident(suspect: RankTimes, excess: list[float], lost: float) -> bool:
+    if lost >= LEAST_LOST_AT_ONCE and (suspect.extra_mean("slowest") or 0.0) >= ALWAYS:
+        return True
     if len(excess) < FEWEST_EPOCHS:
-        always = suspect.extra_mean("slowest") or 0.0
-        held_back = (suspect.extra_mean("throttled") or 0.0) >= LEAST_LOST_AT_ONCE
-        return lost >= LEAST_LOST_AT_ONCE and (always >= ALWAYS or held_back)
+        return False
     error = statistics.stdev(excess) / math.sqrt(len(excess))
     return min(excess) > 0 and statistics.fmean(excess) >= STANDARD_ERRORS * error
 
@@ -110,24 +130,15 @@ def _why(
     parts: tuple[str, ...], suspect: RankTimes, others: list[RankTimes], longer: float, record: Record
 ) -> tuple[str, str] | None:
     """Return the kind of the cause and its figures, if they account for what the rank is busy longer."""
-
-    def more(name: str) -> float | None:
-        values = [value for rank in others if (value := rank.extra_mean(name)) is not None]
-        own = suspect.extra_mean(name)
-        return None if own is None else own - (statistics.median(values) if values else 0.0)
-
-    throttled = more("throttled")
-    if throttled is not None and throttled >= max(THROTTLED, MOST_OF_IT * longer):
-        return "quota", f"its CPU quota holds it back {suspect.extra_mean('throttled'):.0%} of the training"
     own, theirs = suspect.mean(*parts), statistics.median(rank.mean(*parts) for rank in others)
     if parts == DATA:
         return "loader", f"it waits for batches {own:.0%} of the training, the others {theirs:.0%}"
     figures = f"it computes {own:.0%} of the training, the others {theirs:.0%}"
-    return _why_it_computes_longer(suspect, others, record, figures, longer, more("cpu"))
+    return _why_it_computes_longer(suspect, others, record, figures, longer)
 
 
 def _why_it_computes_longer(
-    suspect: RankTimes, others: list[RankTimes], record: Record, figures: str, longer: float, more_cpu: float | None
+    suspect: RankTimes, others: list[RankTimes], record: Record, figures: str, longer: float
 ) -> tuple[str, str] | None:
     """Return why a rank computes longer than the others, if its machine or its CPU time shows it."""
     nodes = {rank.node for rank in others} - {suspect.node}
@@ -138,8 +149,10 @@ def _why_it_computes_longer(
         return "node", f"{figures}; on its machine {only_here[0]}"
     if suspect.device == "cuda":
         return "gpu", figures
-    if more_cpu is not None and more_cpu >= MOST_OF_IT * longer:
-        return "processor", f"{figures}; it needs {suspect.extra_mean('cpu'):.2f} s of CPU time a second"
+    cpu, of_others = suspect.extra_mean("cpu"), [rank.extra_mean("cpu") for rank in others]
+    known = [share for share in of_others if share is not None]
+    if cpu is not None and known and cpu - statistics.median(known) >= MOST_OF_IT * longer:
+        return "processor", f"{figures}; it needs {cpu:.2f} s of CPU time a second"
     return ("node", f"{figures}, without needing more CPU time") if elsewhere else None
 
 
