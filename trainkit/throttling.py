@@ -2,16 +2,16 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from trainkit.own_processes import OwnProcesses
 
 _CPUS = Path("/sys/devices/system/cpu")
 _CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_THROTTLED = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
 _CPU = re.compile(r"cpu\d+")
 # Bits of nvml.h, nvmlClocksThrottleReason...: HwSlowdown, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown.
 # A power cap is no such reason: large GPUs meet it whenever they are busy.
@@ -45,35 +45,37 @@ def cpu_throttling(cpus: Path = _CPUS) -> Callable[[float], float] | None:
 
 
 def quota_throttling(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> Callable[[], float] | None:
-    """Return what gives the seconds for which the CPU quota of this process's control group has held it back.
+    """Return what gives the seconds for which a CPU quota has held this process back, of its group or one above it.
 
-    None where no group has a quota that the kernel counts. A container sees its own group at the root. Source:
+    They are summed up over processors, so they can exceed the time that has passed. None where the kernel counts no
+    quota. A container sees its own group at the root, and may read the path that it has on the host. Source:
     Documentation/admin-guide/cgroup-v2.rst, `cpu.stat` (microseconds); of version 1, in nanoseconds,
     Documentation/scheduler/sched-bwc.rst.
     """
-    places = [cgroups, cgroups / "cpu", cgroups / "cpu,cpuacct"]
+    stats = {(group / "cpu.stat").resolve() for group in _own_groups(cgroups, own)}
+    counted = [stat for stat in stats if _held_back(stat) is not None]
+    return (lambda: sum(_held_back(stat) or 0.0 for stat in counted)) if counted else None
+
+
+def _own_groups(cgroups: Path, own: Path) -> Iterator[Path]:
+    """Yield where the groups of this process that have a processor's time to share can be, up to the root."""
     with suppress(OSError, ValueError):
         for line in own.read_text("ascii", "replace").splitlines():
             _, controllers, path = line.split(":", 2)
-            # The root's own counters stand for a container's group only, which sees no path of its own.
-            if path != "/" and (not controllers or "cpu" in controllers.split(",")):
-                places[:0] = [cgroups / controllers / path.lstrip("/"), cgroups / "cpu" / path.lstrip("/")]
-    for place in places:
-        for name, unit in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
-            if _field(place / "cpu.stat", name) is not None:
-                return partial(_seconds, place / "cpu.stat", name, unit)
-    return None
+            group = PurePosixPath(path.lstrip("/"))
+            if not controllers:
+                yield from (cgroups / one for one in (group, *group.parents))
+            elif "cpu" in controllers.split(","):
+                for top in (cgroups / controllers, cgroups / "cpu"):
+                    yield from (top / one for one in (group, *group.parents))
 
 
-def _seconds(file: Path, name: str, unit: float) -> float:
-    return (_field(file, name) or 0) * unit
-
-
-def _field(file: Path, name: str) -> int | None:
+def _held_back(stat: Path) -> float | None:
+    """Return the seconds for which the quota of a group has held it back; None if it counts none."""
     try:
-        fields = dict(line.split(None, 1) for line in file.read_text("ascii").splitlines())
-        return int(fields[name])
-    except (OSError, ValueError, KeyError):
+        fields = dict(line.split(None, 1) for line in stat.read_text("ascii").splitlines())
+        return next((int(fields[name]) * unit for name, unit in _THROTTLED.items() if name in fields), None)
+    except (OSError, ValueError):
         return None
 
 

@@ -1,7 +1,7 @@
 """Real runs that are slowed down on purpose: the right rank and cause are named; in a clean one, none.
 
-`python -m bench.slowdowns` counts how often. Here each is tried once, also beside other work: so node 1 gets less than
-half a core, which could be all that other work leaves it.
+`python -m bench.slowdowns` counts how often. Here each is tried once, also beside other work: so node 1 gets a tenth
+of a core, because half of one could be all that other work leaves to any rank.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from runner.report.explain.text import explain
 if TYPE_CHECKING:
     from pathlib import Path
 
-RUNS = {**KINDS, "quota": partial(quota, cores=0.2)}
+RUNS = {**KINDS, "quota": partial(quota, cores=0.1)}
 SAYS = {
     "clean": r"What slows it: no rank and no link stands out|What slows it: the ranks wait for each other",
     "loader": r"What slows it: rank 1 \(node 0, \S+\) by its loader: it waits for batches \d+% of the training",

@@ -184,6 +184,13 @@ def both(folder: Path, text: str) -> None:
         (folder / place / "cpu.stat").write_text(words)
 
 
+def below(folder: Path, text: str) -> None:
+    """A group of version 2 with a quota, below one with another."""
+    (folder / "pod" / "own").mkdir(parents=True)
+    (folder / "pod" / "cpu.stat").write_text("throttled_usec 250000\n")
+    (folder / "pod" / "own" / "cpu.stat").write_text(text)
+
+
 def version_2(folder: Path, text: str) -> None:
     (folder / "own").mkdir()
     (folder / "own" / "cpu.stat").write_text(text)
@@ -195,6 +202,7 @@ def version_2(folder: Path, text: str) -> None:
         (version_1, "1:cpu:/docker/of-the-host\n", "nr_throttled 3\nthrottled_time 2500000000\n", 2.5),
         (version_2, "0::/own\n", "usage_usec 7\nnr_throttled 3\nthrottled_usec 1500000\n", 1.5),
         (both, "2:cpuset:/\n1:cpu:/own\n0::/\n", "throttled_time 3500000000\n", 3.5),
+        (below, "0::/pod/own\n", "throttled_usec 1500000\n", 1.75),
         (version_2, "0::/own\n", "usage_usec 7\n", None),
         (version_2, "no such thing", "throttled_usec x\n", None),
     ],

@@ -65,8 +65,9 @@ def causes(times: Times, record: Record) -> list[Cause]:
 
 
 def _held_back(times: Times) -> Cause | None:
-    """Name the ranks that a CPU quota holds back in each epoch, if all have one or the others wait meanwhile."""
-    throttled = {rank.rank: min(1.0, rank.extra_mean("throttled") or 0.0) for rank in times.ranks}
+    """Name the ranks that a CPU quota holds back, if it is all of them or the others wait meanwhile."""
+    # Of several processors the kernel counts each; an epoch in which nothing was held back does not mention it.
+    throttled = {rank.rank: min(1.0, sum(rank.extra["throttled"]) / times.epochs) for rank in times.ranks}
     most = max(throttled.values())
     group = [rank for rank in times.ranks if throttled[rank.rank] >= MOST_OF_IT * most]
     rest = [rank for rank in times.ranks if rank not in group]
@@ -74,7 +75,7 @@ def _held_back(times: Times) -> Cause | None:
     # While a rank is held back, the others wait in an exchange, whether it computed or exchanged itself.
     waited = statistics.median(rank.mean("straggler", "communication") for rank in rest) if rest else most
     lost = min(most - usual, waited)
-    if lost < LEAST_LOST or any(len(rank.extra["throttled"]) < times.epochs for rank in group):
+    if lost < LEAST_LOST:
         return None
     figures = f"held back {most:.0%} of the training"
     return Cause(tuple(rank.rank for rank in group), _names(group), "quota", figures, lost, most, bool(rest))
