@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ WAITING = {"data": 0.02, "compute": 0.4, "communication": 0.1, "straggler": 0.48
 SLOW_LOADER = {"data": 0.5, "compute": 0.4, "communication": 0.1, "straggler": 0.0, "other": 0.0}
 SLOW = {"data": 0.02, "compute": 0.88, "communication": 0.1, "straggler": 0.0, "other": 0.0}
 EXCHANGING = {"data": 0.0, "compute": 0.2, "communication": 0.79, "straggler": 0.01, "other": 0.0}
+ALONE = {"data": 0.01, "compute": 0.93, "communication": 0.05, "straggler": 0.01, "other": 0.0}
 Told = dict[str, float]
 
 
@@ -78,6 +80,18 @@ CASES: dict[str, tuple[Record, list[tuple[tuple[int, ...], str]]]] = {
     "a quota in one epoch": (
         record(told(WAITING), told(SLOW, throttled_share=0.45, slowest_share=0.6), epochs=1), [((1,), "quota")],
     ),
+    "a quota that all ranks have": (
+        record(told(HEALTHY, throttled_share=0.5), told(HEALTHY, throttled_share=0.4)), [((0, 1), "quota")],
+    ),
+    "a quota of the only rank": (record(told(HEALTHY, throttled_share=1.7)), [((0,), "quota")]),
+    "a quota of two in three": (
+        record(told(WAITING), told(SLOW, throttled_share=0.4), told(SLOW, throttled_share=0.5), machines="aaa"),
+        [((1, 2), "quota")],
+    ),
+    "a quota that nobody waits for": (record(told(ALONE), told(ALONE, throttled_share=0.4)), []),
+    "a quota during exchanges": (record(told(EXCHANGING), told(EXCHANGING, throttled_share=0.4)), [((1,), "quota")]),
+    "a quota of the rank that waits": (record(told(SLOW), told(WAITING, throttled_share=0.4)), []),
+    "a quota that hardly matters": (record(told(WAITING), told(SLOW, throttled_share=0.05)), []),
     "a slower processor": (
         record(told(WAITING, cpu_share=0.4), told(SLOW, cpu_share=0.85)), [((1,), "processor")],
     ),
@@ -103,6 +117,39 @@ def test_the_right_rank_is_named_with_the_right_cause(made: Record, found: list[
     assert len(lines) == 3
     assert len(bars) == len(made.ranks)
     assert len(note_of(made)) == len(found)
+
+
+def test_a_slow_loader_is_named_though_something_else_made_an_epoch_long() -> None:
+    """Its batches take as many seconds then as in the other epochs: a smaller part of that one."""
+    made = record(told(WAITING), told(SLOW_LOADER))
+    for values in made.epochs[1]["time_by_rank"].values():
+        values["compute_seconds"] += 20
+    assert named(made) == [((1,), "loader")]
+
+
+def test_a_quota_that_sets_in_later_is_named() -> None:
+    made = record(told(WAITING), told(SLOW, throttled_share=0.5))
+    del made.epochs[0]["time_by_rank"]["1"]["throttled_share"]
+    assert named(made) == [((1,), "quota")]
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        (
+            (0.0, 0.45),
+            r"rank 1 \(node 1\) by a CPU quota: held back 45% of the training; the others wait for it 4\d%",
+        ),
+        ((0.45, 0.45), r"ranks 0, 1, each by a CPU quota: held back 45% of the training$"),
+    ],
+)
+def test_it_is_said_how_long_a_quota_holds_ranks_back(shares: tuple[float, ...], said: str) -> None:
+    ranks = [
+        told(part, **({"throttled_share": share} if share else {}))
+        for part, share in zip((WAITING, SLOW), shares, strict=True)
+    ]
+    (note,) = note_of(record(*ranks))
+    assert re.match(said, note)
 
 
 def test_a_rank_that_is_slow_in_some_epochs_only_is_not_named() -> None:

@@ -71,14 +71,22 @@ def _held_back(times: Times) -> Cause | None:
     most = max(throttled.values())
     group = [rank for rank in times.ranks if throttled[rank.rank] >= MOST_OF_IT * most]
     rest = [rank for rank in times.ranks if rank not in group]
-    usual = statistics.median(throttled[rank.rank] for rank in rest) if rest else 0.0
-    # While a rank is held back, the others wait in an exchange, whether it computed or exchanged itself.
-    waited = statistics.median(rank.mean("straggler", "communication") for rank in rest) if rest else most
-    lost = min(most - usual, waited)
+    lost = most
+    if rest:
+        # While a rank is held back, the others wait in an exchange, whether it computed or exchanged itself.
+        waited = _median(rest, "straggler", "communication")
+        lost = min(most - statistics.median(throttled[rank.rank] for rank in rest), waited)
+        if _median(group, "straggler") - _median(rest, "straggler") >= LEAST_LOST:
+            return None  # it waits for them
     if lost < LEAST_LOST:
         return None
     figures = f"held back {most:.0%} of the training"
     return Cause(tuple(rank.rank for rank in group), _names(group), "quota", figures, lost, most, bool(rest))
+
+
+def _median(ranks: list[RankTimes], *parts: str) -> float:
+    """Return the median over ranks of their mean share of some parts together."""
+    return statistics.median(rank.mean(*parts) for rank in ranks)
 
 
 def _straggler(times: Times, record: Record) -> Cause | None:
@@ -92,8 +100,8 @@ def _straggler(times: Times, record: Record) -> Cause | None:
 def _straggler_by(parts: tuple[str, ...], times: Times, record: Record) -> Cause | None:
     suspect = max(times.ranks, key=lambda rank: rank.mean(*parts))
     others = times.others(suspect)
-    longer = suspect.mean(*parts) - statistics.median(rank.mean(*parts) for rank in others)
-    lost = statistics.median(rank.mean("straggler") for rank in others)
+    longer = suspect.mean(*parts) - _median(others, *parts)
+    lost = _median(others, "straggler")
     if min(lost, longer) < LEAST_LOST or not _is_no_accident(suspect, _excess(suspect, others, parts), lost):
         return None
     usual = suspect.mean(*parts) - longer
@@ -131,7 +139,7 @@ def _why(
     parts: tuple[str, ...], suspect: RankTimes, others: list[RankTimes], longer: float, record: Record
 ) -> tuple[str, str] | None:
     """Return the kind of the cause and its figures, if they account for what the rank is busy longer."""
-    own, theirs = suspect.mean(*parts), statistics.median(rank.mean(*parts) for rank in others)
+    own, theirs = suspect.mean(*parts), _median(others, *parts)
     if parts == DATA:
         return "loader", f"it waits for batches {own:.0%} of the training, the others {theirs:.0%}"
     figures = f"it computes {own:.0%} of the training, the others {theirs:.0%}"
