@@ -23,30 +23,32 @@ def explain(
     slowest. A rank or a link is named only if this holds in all epochs.
     """
     from runner.records.folder import RunFolder
-    from runner.report.explain.text import LETTERS, WORDS, explain
+    from runner.report.explain.text import LETTERS, explain, legend
 
     folder = run.parent if run.name == "run.json" else run
     try:
         record = RunFolder(folder).read()
-    except FileNotFoundError:
-        msg = f"{folder}: no run's folder: it holds no run.json"
+    except (FileNotFoundError, NotADirectoryError):
+        msg = f"{folder}: no run's folder, it holds no run.json: name one of results/<experiment>/"
         raise RequestError(msg) from None
     except (OSError, ValueError) as error:
         msg = f"{folder / 'run.json'}: {getattr(error, 'strerror', None) or error}"
         raise RequestError(msg) from None
     lines, bars = explain(record)
-    for line in lines:
-        show(line)
-    if not bars:
-        return
-    show("")
-    width = max(len(name) for name, _, _ in bars)
+    width = max((len(name) for name, _, _ in bars), default=0)
+    rows = [
+        (name.ljust(width), "".join(LETTERS[part] * columns for part, columns in stretches), figures)
+        for name, stretches, figures in bars
+    ]
+    lines += [""] if rows else []
     if sys.stdout.isatty():
-        from runner.cli.terminal import print_bars
+        from runner.cli.terminal import print_explanation
 
-        print_bars([(name.ljust(width), stretches, figures) for name, stretches, figures in bars], WORDS)
-        return
-    for name, stretches, figures in bars:
-        bar = "".join(LETTERS[part] * columns for part, columns in stretches)
-        show_document(f"{name.ljust(width)}  {bar}  {figures}".rstrip() + "\n")
-    show_document("  ".join(f"{letter} {WORDS[part]}" for part, letter in LETTERS.items()) + "\n")
+        print_explanation(lines, rows)
+    else:
+        for line in lines:
+            show(line)
+        for row in rows:
+            show_document("  ".join(row).rstrip() + "\n")
+    if rows:
+        show(legend(bars))

@@ -206,20 +206,16 @@ def _result(record: Record) -> str:
     return "  ".join(words)
 
 
-_COLOURS = {"data": "blue", "compute": "green", "communication": "yellow", "straggler": "red", "other": "white"}
+_COLOURS = {"d": "blue", "#": "green", "x": "yellow", ".": "red", "o": "white"}
 
 
-def print_bars(bars: list[tuple[str, list[tuple[str, int]], str]], words: dict[str, str]) -> None:
-    """Print a stacked bar for each name, with its figures, and what the colours mean."""
+def print_explanation(lines: list[str], rows: list[tuple[str, str, str]]) -> None:
+    """Print lines, folded between words, and rows of a name, a bar of letters in their colours, and figures."""
     console = Console(highlight=False, markup=False)
-    for name, stretches, figures in bars:
+    for text in lines:
+        console.print(line(text))
+    for name, bar, figures in rows:
         row = Text(f"{line(name)}  ")
-        for part, columns in stretches:
-            row.append("█" * columns, _COLOURS[part])
-        row.append(f"  {line(figures)}")
-        console.print(row)
-    legend = Text()
-    for part, colour in _COLOURS.items():
-        legend.append("█", colour)
-        legend.append(f" {words[part]}  ")
-    console.print(legend)
+        for letter in bar:
+            row.append(letter, _COLOURS.get(letter, ""))
+        console.print(row.append(f"  {line(figures)}"))

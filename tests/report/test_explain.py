@@ -181,7 +181,7 @@ def test_ranks_that_differ_by_chance_are_not_named(ranks: int, epochs: int, draw
 
 def test_the_bars_have_one_length_and_the_lines_say_what_would_help() -> None:
     lines, bars = explain(record(told(WAITING), told(SLOW_LOADER)))
-    assert {sum(columns for _, columns in stretches) for _, stretches, _ in bars} == {50}
+    assert {sum(columns for _, columns in stretches) for _, stretches, _ in bars} == {40}
     assert lines[0].startswith("Where the time went: computing 40%, waiting for data 26%, waiting for the slowest 24%")
     assert lines[1].startswith("What slows it: rank 1 (node 1) by its loader: it waits for batches 50%")
     assert "num_workers" in lines[2]
@@ -229,11 +229,8 @@ def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(
     assert second.startswith("What slows it: rank 1 (node 0, here) by its loader: ")
     assert third.startswith("What would help: ")
     assert empty == ""
-    assert bars[0] == (
-        "rank 0  d####################xxxxx........................  waiting for data 2%  computing 40%"
-        "  exchanging 10%  waiting for the slowest 48%"
-    )
-    assert bars[2] == "d waiting for data  # computing  x exchanging  . waiting for the slowest  o other"
+    assert bars[0] == f"rank 0  d{'#' * 16}{'x' * 4}{'.' * 19}  d 2%  # 40%  x 10%  . 48%"
+    assert bars[2] == "d waiting for data  # computing  x exchanging  . waiting for the slowest"
     assert project.runner("explain", folder.path / "run.json").stdout == done.stdout
     assert folder.read().epochs[0]["time_by_rank"]["1"]["data_seconds"] == 5.0
     (block,) = summarize(results)[0]
@@ -246,11 +243,32 @@ def test_a_record_without_these_events_gets_one_line(project: Project, make: Mak
     assert (done.code, done.stdout) == (0, f"{NOT_TOLD}\n")
 
 
+@pytest.mark.parametrize(
+    ("status", "reason", "said"),
+    [
+        ("running", None, "the run has no record yet: .*runner collect"),
+        ("completed", None, "the record holds no epochs, "),
+        ("failed", "rank 1 exited\x1b[0m", r"no epoch ended, .*; the run is failed: rank 1 exited\\x1b\[0m$"),
+    ],
+)
+def test_a_record_without_epochs_gets_one_line_that_says_why(status: Any, reason: str | None, said: str) -> None:
+    made = Record(launch=make_launch(), status=status, reason=reason)
+    (line,), bars = explain(made)
+    assert re.match(said, line)
+    assert bars == []
+
+
+def test_it_is_said_that_the_run_did_not_complete() -> None:
+    made = record(told(WAITING), told(SLOW_LOADER))
+    made.status = "failed"
+    assert explain(made)[0][0].startswith("Where the time went in the epochs of a run that is failed: computing 40%")
+
+
 def test_what_is_no_run_is_refused_in_one_line(project: Project, tmp_path: Path) -> None:
     done = project.runner("explain", tmp_path / "nothing")
     assert done.code == 2
     assert done.stderr.startswith("error: ")
-    assert done.stderr.endswith("it holds no run.json\n")
+    assert done.stderr.endswith("it holds no run.json: name one of results/<experiment>/\n")
     (tmp_path / "run.json").write_text("{")
     torn = project.runner("explain", tmp_path)
     assert torn.code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.core.text import one_line
 from runner.report.explain.times import PARTS, times_of
 from runner.report.explain.verdict import LEAST_EXCHANGE, LEAST_LOST, causes
 
@@ -21,8 +22,12 @@ WORDS = {
 }
 LETTERS = {"data": "d", "compute": "#", "communication": "x", "straggler": ".", "other": "o"}
 MOST_BARS = 32
-WIDTH = 50
-NOT_TOLD = "the record does not say where the time went: its program was not timed by a trainkit that reports it"
+WIDTH = 40
+"""Of a bar, so that its figures stand beside it on a terminal of 80 columns."""
+NOT_TOLD = (
+    "the record does not say where the time went: its epochs have to be timed by the trainkit of today"
+    " (docs/explain.md); run it again"
+)
 CAUSES = {
     "loader": "its loader",
     "quota": "a CPU quota",
@@ -52,18 +57,35 @@ def explain(record: Record) -> tuple[list[str], list[tuple[str, list[tuple[str, 
     """Return three lines, and for each rank its name, the stretches of its bar (part, width) and its figures."""
     times = times_of(record)
     if times is None:
-        return [NOT_TOLD], []
+        return [NOT_TOLD if record.epochs else _why_no_epochs(record)], []
     found = causes(times, record)
-    return [_where(times), _who(times, found), _what_helps(times, found)], _bars(times, found)
+    return [_where(times, record), _who(times, found), _what_helps(times, found)], _bars(times, found)
 
 
-def _where(times: Times) -> str:
+def _why_no_epochs(record: Record) -> str:
+    """Say why a record holds no epochs, and what shows more."""
+    if record.status == "running":
+        return "the run has no record yet: wait for its end, or make the record of one that has ended: runner collect"
+    if record.status == "completed":
+        return "the record holds no epochs, so nothing says where the time went: its program has to report epochs"
+    why = f": {one_line(record.reason, 200)}" if record.reason else ""
+    return f"no epoch ended, so nothing says where the time went; the run is {record.status}{why}"
+
+
+def legend(bars: list[tuple[str, list[tuple[str, int]], str]]) -> str:
+    """Say what the letters mean that stand in the bars."""
+    shown = {part for _, stretches, _ in bars for part, columns in stretches if columns}
+    return "  ".join(f"{letter} {WORDS[part]}" for part, letter in LETTERS.items() if part in shown)
+
+
+def _where(times: Times, record: Record) -> str:
     parts = sorted((part for part in PARTS if _percent(times.mean(part))), key=lambda part: -times.mean(part))
     ranks = f"{len(times.ranks):,} {'rank' if len(times.ranks) == 1 else 'ranks'}"
     epochs = f"{times.epochs:,} {'epoch' if times.epochs == 1 else 'epochs'}"
     shares = ", ".join(f"{WORDS[part]} {times.mean(part):.0%}" for part in parts)
     unknown = "" if all(rank.knows_data for rank in times.ranks) else "; what waits for data counts as computing"
-    return f"Where the time went: {shares} of {times.seconds:.4g} s (mean of {ranks}, {epochs}){unknown}"
+    state = "" if record.status == "completed" else f" in the epochs of a run that is {record.status}"
+    return f"Where the time went{state}: {shares} of {times.seconds:.4g} s (mean of {ranks}, {epochs}){unknown}"
 
 
 def _who(times: Times, found: list[Cause]) -> str:
@@ -122,7 +144,7 @@ def _stretches(rank: RankTimes) -> list[tuple[str, int]]:
 
 
 def _figures(rank: RankTimes) -> str:
-    return "  ".join(f"{WORDS[part]} {rank.mean(part):.0%}" for part in PARTS if _percent(rank.mean(part)))
+    return "  ".join(f"{LETTERS[part]} {rank.mean(part):.0%}" for part in PARTS if _percent(rank.mean(part)))
 
 
 def _percent(share: float) -> int:
