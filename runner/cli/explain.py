@@ -20,7 +20,7 @@ def explain(
     """Say where the time of a run went, what slows it, and what would help.
 
     For each rank and epoch the programs report how long they waited for data, computed, exchanged, and waited for the
-    slowest. A rank or a link is named only if this holds in all epochs.
+    slowest. A rank or a link is named only where this leaves no doubt.
     """
     from runner.records.folder import RunFolder
     from runner.report.explain.text import LETTERS, explain, legend
