@@ -20,6 +20,7 @@ from trainkit.distributed import Place
 from trainkit.errors import REFUSED, Refusal
 from trainkit.event_log import EventLog, Phase
 from trainkit.link_probe import probe, worth_a_probe
+from trainkit.stacks import answer_where
 from trainkit.time_use import EXCHANGE, LEFT_OUT, TimeUse
 from trainkit.utilization import Utilization
 
@@ -184,6 +185,7 @@ class Session:
 @contextmanager
 def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
     """Put `run_start` and `run_stop` around a block; whatever happens in it, the latter is the last event."""
+    answer_where()
     session.report_start(args)
     stop_looking = find_ddp(session.time_use) if session.world_size > 1 else lambda: None
     leaving: SystemExit | None = None

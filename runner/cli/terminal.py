@@ -90,7 +90,9 @@ class Screen:
 
     def stopping(self, why: str) -> None:
         """Say that a run is being ended, which may take some seconds."""
-        what = {"interrupted": "interrupted", "timed_out": "time is up"}.get(why, "that did not work")
+        what = {"interrupted": "interrupted", "timed_out": "time is up", "hung": "no progress"}.get(
+            why, "that did not work"
+        )
         self._say(f"{what}: ending the processes and collecting what was printed ...", "yellow")
 
     def end(self, run: Run, record: Record, folder: Path) -> None:

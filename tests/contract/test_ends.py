@@ -126,4 +126,7 @@ def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness) -> No
     assert record["status"] == "timed_out"
     assert all(word in record["reason"] for word in harness.says_of_node_1), record["reason"]
     assert "time is up" in stderr
+    said = harness.says_of_rendezvous.search(stderr)
+    assert said, stderr
+    assert int(said["seconds"]) < patient(15)
     harness.require_nothing_left(run)
