@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, BinaryIO
@@ -37,6 +38,8 @@ LARGEST_RECORD = 64_000_000
 _LARGEST_EXIT = 1_000_000
 _COPIED_BYTES = 1_000_000
 _LARGEST_RECORDING = 8_000_000_000
+_UNFINISHED = re.compile(r"\.(run|outcome|launch|node\d+-exit)\.json\.\d+\.tmp")
+_AGAIN_SECONDS = 0.05
 # A name that stays in its folder, whoever it came from.
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
 
@@ -74,19 +77,38 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the run while one of its nodes lives; the kernel lets go of it however this process ends."""
-        with self._open_launch() as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
+        """Hold the run while its runner or one of its nodes lives; the kernel lets go of it however this process ends.
+
+        A disk that knows no locks (`flock`) holds nothing; OSError if there is no such folder.
+        """
+        with self._open() as descriptor:
+            with _where_locks_are_known():
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+            yield
+
+    @contextmanager
+    def held_alone(self, seconds: float = 1.0) -> Iterator[None]:
+        """Hold the run against everybody else; BlockingIOError if somebody holds it for so long."""
+        until = time.monotonic() + seconds
+        with self._open() as descriptor:
+            with _where_locks_are_known():
+                while True:
+                    try:
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    except BlockingIOError:  # `is_held` of another process holds it for a moment
+                        if time.monotonic() > until:
+                            raise
+                        time.sleep(_AGAIN_SECONDS)
             yield
 
     def is_held(self) -> bool:
-        """Whether a node of the run still lives, also in a container of this machine."""
-        with self._open_launch() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+        """Whether the runner or a node of the run still lives, also in a container of this machine."""
+        try:
+            with self.held_alone(0):
+                return False
+        except BlockingIOError:
+            return True
 
     def keep_exit(self, ended: NodeExit) -> None:
         """Keep how one node ended, as its own launcher reports."""
@@ -145,6 +167,11 @@ class RunFolder:
 
     def keep_outcome(self, outcome: Outcome) -> None:
         """Keep what was seen from outside, and give each process's file its lasting name."""
+        self.name_outputs()
+        self._write(self.raw / "outcome.json", msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+
+    def name_outputs(self) -> None:
+        """Give each process's file its lasting name, all of them having ended."""
         raw = self.raw_files(Layout.parse(self.launch().layout))
         for (rank, stream), path in raw.workers.items():
             lasting = self.raw / f"node{raw.places.node_of(rank)}-rank{rank}.{stream}"
@@ -153,7 +180,14 @@ class RunFolder:
         for node in range(len(raw.places.processes)):
             if files.is_folder(self.node(node)):
                 files.remove_empty_folders(self.node(node), below=self.path)
-        self._write(self.raw / "outcome.json", msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+
+    def remove_unfinished(self) -> None:
+        """Remove files that a killed runner was about to write; each would have been renamed."""
+        for folder in (self.path, self.raw, self.path / "request"):
+            if files.is_folder(folder):
+                for path in folder.iterdir():
+                    if _UNFINISHED.fullmatch(path.name) and files.is_file(path):
+                        path.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Remove the run, of which there will be another record."""
@@ -165,8 +199,24 @@ class RunFolder:
     def _write(self, path: Path, data: bytes) -> None:
         files.write_file(path, data, below=self.path)
 
-    def _open_launch(self) -> BinaryIO:
-        return files.open_file(self.path / "request" / "launch.json", below=self.path)
+    @contextmanager
+    def _open(self) -> Iterator[int]:
+        """Open the folder itself, for its lock."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _where_locks_are_known() -> Iterator[None]:
+    """Go on where the disk knows no locks."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            raise
 
 
 def new_id(target: str) -> str:
