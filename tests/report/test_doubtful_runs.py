@@ -112,8 +112,6 @@ def test_a_run_whose_outcome_is_known_and_whose_record_was_not_written_is_not_ca
     because = "the disk is full"
     folder.keep_outcome(Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)], stopped_because=because))
     _, notes, _ = all_formats(results)
-    assert any(
-        "the run ended and its record was not written" in one for one in notes
-    )
+    assert any("the run ended and its record was not written" in one for one in notes)
     record = reparse(folder.path)
     assert (record.status, record.reason) == ("failed", because)
