@@ -24,6 +24,7 @@ from runner.cli.prepare import PASS_ON, prepare
 from runner.cli.recover import recover
 from runner.cli.render import render
 from runner.cli.report import report
+from runner.cli.resume import resume
 from runner.cli.run import run
 from runner.cli.schema import schema
 from runner.cli.summarize import summarize
@@ -46,6 +47,7 @@ app.command()(audit)
 app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
 app.command()(recover)
+app.command()(resume)
 app.command()(targets)
 app.command()(node)
 app.command()(doctor)

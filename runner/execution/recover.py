@@ -63,25 +63,28 @@ def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
         raise RequestError(msg)
     notes: list[str] = []
     for entry in run_folders(results, notes):
-        path = Path(entry.path)
-        try:
-            if found := recover_run(path, dry_run=dry_run):
-                yield found
-        except _Runs as answer:
-            yield Found(path, RUNS, str(answer))
-        except _Left as answer:
-            yield Found(path, LEFT, one_line(answer))
-        except OSError as error:
-            yield Found(path, LEFT, one_line(describe_error(error, path)))
-        except (KitError, ValueError) as error:
-            yield Found(path, LEFT, one_line(error))
+        if found := find_out(Path(entry.path), dry_run=dry_run):
+            yield found
     for note in notes:
         place, _, why = note.partition(": left out: ")
         yield Found(Path(place), LEFT, why)
 
 
-def recover_run(path: Path, *, dry_run: bool = False) -> Found | None:
+def find_out(path: Path, *, dry_run: bool = False) -> Found | None:
     """Finish one run if its runner is dead; None for a run that has ended, and for a folder that is no run."""
+    try:
+        return _recover(path, dry_run=dry_run)
+    except _Runs as answer:
+        return Found(path, RUNS, str(answer))
+    except _Left as answer:
+        return Found(path, LEFT, one_line(answer))
+    except OSError as error:
+        return Found(path, LEFT, one_line(describe_error(error, path)))
+    except (KitError, ValueError) as error:
+        return Found(path, LEFT, one_line(error))
+
+
+def _recover(path: Path, *, dry_run: bool) -> Found | None:
     folder = RunFolder(path)
     if _has_ended(folder):
         return None

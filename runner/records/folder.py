@@ -163,12 +163,12 @@ class RunFolder:
 
     def replace(self, record: Record) -> None:
         """Put a record that was parsed again in place of the one that is there."""
-        self._write(self.path / "run.json", msgspec.json.format(msgspec.json.encode(record), indent=1))
+        self._write(self.path / "run.json", _text(record))
 
     def keep_outcome(self, outcome: Outcome) -> None:
         """Keep what was seen from outside, and give each process's file its lasting name."""
         self.name_outputs()
-        self._write(self.raw / "outcome.json", msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+        self._write(self.raw / "outcome.json", _text(outcome))
 
     def name_outputs(self) -> None:
         """Give each process's file its lasting name, all of them having ended."""
@@ -188,6 +188,43 @@ class RunFolder:
                 for path in folder.iterdir():
                     if _UNFINISHED.fullmatch(path.name) and files.is_file(path):
                         path.unlink(missing_ok=True)
+
+    def start_again(self, record: Record, launch: Launch, request: str, diff: str, file: str) -> None:
+        """Keep all of an attempt that has ended in `attempts/<number>/`, and begin the next one in its place.
+
+        Until the last step `run.json` is the record of the earlier attempt, so that a kill leaves either of the two;
+        whoever starts the run again goes on from there.
+
+        Args:
+            record: that of the attempt that has ended.
+            launch: of the next one, which lists the earlier ones.
+            request: what will be started.
+            diff: uncommitted changes of the code.
+            file: the name of the request.
+        """
+        kept = self.path / "attempts" / str(len(launch.attempts))
+        for folder in (kept.parent, kept):
+            with suppress(FileExistsError):
+                folder.mkdir()
+            _require_folder(folder)
+        if not files.is_file(kept / "run.json"):
+            self._write(kept / "run.json", _text(record))
+        for name in ("raw", "artifacts", "request"):
+            own = self.path / name
+            if files.is_folder(own) and not os.path.lexists(kept / name):
+                own.rename(kept / name)
+            with suppress(FileExistsError):
+                own.mkdir()
+            _require_folder(own)
+        self.write_request(launch, request, diff, file)
+        self.replace(Record(launch=launch, status="running"))
+
+    def write_request(self, launch: Launch, request: str, diff: str, file: str) -> None:
+        """Write what is started, as it is known before."""
+        self._write(self.path / "request" / "launch.json", _text(launch))
+        self._write(self.path / "request" / file, request.encode())
+        if diff:
+            self._write(self.path / "request" / "code.diff", diff.encode("utf-8", "surrogateescape"))
 
     def discard(self) -> None:
         """Remove the run, of which there will be another record."""
@@ -254,18 +291,17 @@ def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "r
         made = True
         for inner in ("raw", "request", "artifacts"):
             (folder.path / inner).mkdir()
-        encoded = msgspec.json.format(msgspec.json.encode(launch), indent=1)
-        files.write_file(folder.path / "request" / "launch.json", encoded, below=folder.path)
-        files.write_file(folder.path / "request" / file, request.encode(), below=folder.path)
-        if diff:
-            text = diff.encode("utf-8", "surrogateescape")
-            files.write_file(folder.path / "request" / "code.diff", text, below=folder.path)
+        folder.write_request(launch, request, diff, file)
         folder.replace(Record(launch=launch, status="running"))
     except OSError as error:
         if made:
             folder.discard()
         raise RequestError(_unwritable(folder.path, error.strerror)) from None
     return folder
+
+
+def _text(value: Record | Launch | Outcome) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1)
 
 
 def _require_folder(path: Path) -> None:
