@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from tests.support.kills import (
     RANK_1,
     PodLogs,
     Told,
+    Witness,
     at_random,
     kill,
     kill_runner,
@@ -45,6 +45,14 @@ def start(harness: Harness, seconds: float = RUN_SECONDS) -> tuple[subprocess.Po
     return harness.start("odd-counts", "--layout", layout, "--set", f"seconds={seconds}")
 
 
+def witness(harness: Harness, run: Path, folder: Path) -> Witness:
+    """Whoever knows what was printed; pods are only seen once they run."""
+    if "kubernetes" not in harness.words:
+        return Witness(run)
+    until(harness.have_begun(run, 2), 90)
+    return PodLogs(run, harness.words[3].partition("=")[2], folder)
+
+
 def finished(harness: Harness, run: Path) -> dict[str, Any]:
     """What a person does after a runner was killed: the summary names the command, and the command makes the record."""
     project = harness.project
@@ -64,11 +72,12 @@ def finished(harness: Harness, run: Path) -> dict[str, Any]:
 
 @pytest.mark.fault("a rank is killed (SIGKILL)")
 @on(*ON)
-def test_a_rank_that_is_killed_is_named_in_time_and_nothing_is_lost(harness: Harness, fault: Fault) -> None:
+def test_a_rank_that_is_killed_is_named_in_time_and_nothing_is_lost(
+    harness: Harness, fault: Fault, tmp_path: Path
+) -> None:
     process, run = start(harness, 100)
     told = Told(process)
-    if "kubernetes" in harness.words:
-        until(harness.have_begun(run, 2), 90)
+    seen = witness(harness, run, tmp_path)
     at_random(RUN_SECONDS)
     kill(harness, run, RANK_1)
     killed = time.monotonic()
@@ -81,16 +90,17 @@ def test_a_rank_that_is_killed_is_named_in_time_and_nothing_is_lost(harness: Har
     assert seconds < WITHIN_SECONDS, stderr
     harness.require_nothing_left(run)
     assert harness.project.runner("summarize").code == 0
-    fault(lost=lost(run, written(run)), told_seconds=seconds)
+    fault(lost=lost(run, seen.printed()), told_seconds=seconds)
 
 
 @pytest.mark.fault("an agent (torchrun) is killed (SIGKILL)")
 @on(*ON)
-def test_an_agent_that_is_killed_is_named_in_time_and_nothing_is_lost(harness: Harness, fault: Fault) -> None:
+def test_an_agent_that_is_killed_is_named_in_time_and_nothing_is_lost(
+    harness: Harness, fault: Fault, tmp_path: Path
+) -> None:
     process, run = start(harness, 100)
     told = Told(process)
-    if "kubernetes" in harness.words:
-        until(harness.have_begun(run, 2), 90)
+    seen = witness(harness, run, tmp_path)
     at_random(RUN_SECONDS)
     kill(harness, run, AGENT_1)
     killed = time.monotonic()
@@ -102,25 +112,22 @@ def test_an_agent_that_is_killed_is_named_in_time_and_nothing_is_lost(harness: H
     seconds = told.after(killed, f"node {node}")
     assert seconds < WITHIN_SECONDS, stderr
     harness.require_nothing_left(run)
-    fault(lost=lost(run, written(run)), told_seconds=seconds)
+    fault(lost=lost(run, seen.printed()), told_seconds=seconds)
 
 
 @pytest.mark.fault("the runner is killed (SIGKILL)")
 @on(*ON)
 def test_a_runner_that_is_killed_loses_nothing(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     process, run = start(harness, 100)
-    with ExitStack() as stack:
-        if "kubernetes" in harness.words:
-            until(harness.have_begun(run, 2), 90)
-            logs = stack.enter_context(closing(PodLogs(harness.words[3].partition("=")[2], tmp_path)))
-        at_random(RUN_SECONDS)
-        printed = logs.printed() if "kubernetes" in harness.words else {}
-        kill_runner(harness.project, run)
+    seen = witness(harness, run, tmp_path)
+    at_random(RUN_SECONDS)
+    kill_runner(harness.project, run)
+    printed = seen.printed()
     process.communicate()
     record = finished(harness, run)
     assert record["status"] == "incomplete"
     assert KILLED in record["reason"]
-    fault(lost=lost(run, printed or written(run)))
+    fault(lost=lost(run, printed))
 
 
 @pytest.mark.fault("the runner and its watchdog are killed (SIGKILL)")
@@ -130,16 +137,14 @@ def test_what_a_runner_and_its_watchdog_leave_is_ended_by_recover(
 ) -> None:
     process, run = start(harness, 100)
     until(harness.have_begun(run, 2), 90)
-    with ExitStack() as stack:
-        if "kubernetes" in harness.words:
-            logs = stack.enter_context(closing(PodLogs(harness.words[3].partition("=")[2], tmp_path)))
-        at_random(RUN_SECONDS)
-        printed = logs.printed() if "kubernetes" in harness.words else {}
-        watchdog_of(run).kill()
-        left = processes_of(run.name)
-        for one in left if harness.words[1] == "local" else []:
-            one.suspend()  # an agent would end its ranks, and everything would end by itself
-        kill_runner(harness.project, run)
+    seen = witness(harness, run, tmp_path)
+    at_random(RUN_SECONDS)
+    watchdog_of(run).kill()
+    left = processes_of(run.name)
+    for one in left if harness.words[1] == "local" else []:
+        one.suspend()  # an agent would end its ranks, and everything would end by itself
+    kill_runner(harness.project, run)
+    printed = seen.printed()
     process.communicate()
     time.sleep(0.5)
     assert harness.left(run) != []
@@ -148,7 +153,7 @@ def test_what_a_runner_and_its_watchdog_leave_is_ended_by_recover(
             one.resume()
     record = finished(harness, run)
     assert record["status"] == "incomplete"
-    fault(lost=lost(run, printed or written(run)))
+    fault(lost=lost(run, printed))
 
 
 @pytest.mark.fault("the runner is stopped for a while (SIGSTOP)")

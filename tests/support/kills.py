@@ -66,27 +66,38 @@ class Told:
             self.lines.append((time.monotonic(), line.rstrip("\n")))
 
 
-class PodLogs:
-    """What pods print, read by kubectl beside the runner."""
+class Witness:
+    """Knows what the processes of a run have printed: they count their lines themselves."""
 
-    def __init__(self, namespace: str, folder: Path) -> None:
-        self._readers: list[subprocess.Popen[bytes]] = []
+    def __init__(self, run: Path) -> None:
+        self._run = run
+
+    def printed(self) -> dict[int, int]:
+        """The last number of each rank until now."""
+        return written(self._run)
+
+
+class PodLogs(Witness):
+    """What pods print, read by kubectl beside the runner, from when they run until they end."""
+
+    def __init__(self, run: Path, namespace: str, folder: Path) -> None:
+        super().__init__(run)
         self._files = []
         for pod in pods(namespace):
             name = str(pod["metadata"]["name"])
             self._files.append(folder / name)
-            with (folder / name).open("wb") as file:
-                words = ["kubectl", "logs", "--follow", "-n", namespace, name]
-                self._readers.append(subprocess.Popen(words, stdout=file, stderr=subprocess.DEVNULL))
+            words = ["kubectl", "logs", "--follow", "-n", namespace, name]
+            threading.Thread(target=_keep, args=(words, self._files[-1]), daemon=True).start()
+        until(lambda: len(self.printed()) == len(self._files))
 
     def printed(self) -> dict[int, int]:
-        """The last number of each rank until now."""
-        return numbers(b"".join(path.read_bytes().rpartition(b"\n")[0] + b"\n" for path in self._files))
+        texts = [path.read_bytes() for path in self._files if path.exists()]
+        return numbers(b"".join(text.rpartition(b"\n")[0] + b"\n" for text in texts))
 
-    def close(self) -> None:
-        for one in self._readers:
-            one.kill()
-            one.wait()
+
+def _keep(words: list[str], path: Path) -> None:
+    with path.open("wb") as file:
+        subprocess.run(words, stdout=file, stderr=subprocess.DEVNULL, check=False)
 
 
 def numbers(text: bytes) -> dict[int, int]:
@@ -149,7 +160,10 @@ def kill(harness: Harness, run: Path, who: str) -> None:
     elif "kubernetes" in harness.words:
         namespace = getattr(harness, "namespace", "")
         name = until(lambda: [str(pod["metadata"]["name"]) for pod in pods(namespace)][-1:])[0]
-        until(lambda: _killed_inside(["kubectl", "exec", "-n", namespace, name, "--", "python3"], who), 60)
+        if who == AGENT_1:  # it is process 1 there, which nobody inside can kill
+            until(lambda: _killed_on_the_node(name))
+        else:
+            until(lambda: _killed_inside(["kubectl", "exec", "-n", namespace, name, "--", "python3"], who), 60)
     else:
         until(lambda: _killed_here(run, who))
 
@@ -160,6 +174,20 @@ def _killed_here(run: Path, who: str) -> bool:
         with contextlib.suppress(psutil.Error):
             is_agent = "torch.distributed.run" in process.cmdline() and "RANK" not in process.environ()
             if is_agent if who == AGENT_1 else process.environ().get("RANK") == "1":
+                found.append(process)
+    for process in found:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    return bool(found)
+
+
+def _killed_on_the_node(pod: str) -> bool:
+    """Kill the agent of a pod from the node, which is this machine: elsewhere there is no such process."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            variables = process.environ()
+            if variables.get("HOSTNAME") == pod and "RANK" not in variables and "torchrun" in str(process.cmdline()):
                 found.append(process)
     for process in found:
         with contextlib.suppress(psutil.Error):
