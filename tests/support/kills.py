@@ -56,6 +56,13 @@ class Told:
         self._thread.join(seconds)
         return code, "\n".join(line for _, line in self.lines)
 
+    def close(self) -> None:
+        """Kill it if a test has failed before its end."""
+        self.process.kill()
+        self._thread.join()
+        with self.process:
+            pass
+
     def after(self, moment: float, words: str) -> float:
         """How many seconds after a moment it first said words that a pattern describes."""
         return next(when for when, line in self.lines if when >= moment and re.search(words, line)) - moment
