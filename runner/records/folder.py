@@ -31,7 +31,7 @@ from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
 from trainkit import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 LARGEST_RECORD = 64_000_000
@@ -70,6 +70,21 @@ class RunFolder:
             self.node(node).mkdir()
         _require_folder(self.node(node))
         return files.create_file(self.agent(node), below=self.path)
+
+    def keep_longer_agent(self, node: int, chunks: Iterable[bytes]) -> None:
+        """Keep what a node's launcher printed, read again, if that is more than was kept."""
+        kept = self.agent(node)
+        again = kept.with_suffix(".again")
+        with files.create_file(again, below=self.path) as output:
+            try:
+                for chunk in chunks:
+                    output.write(chunk)
+            finally:
+                output.flush()
+                if not files.is_file(kept) or output.tell() > kept.stat().st_size:
+                    files.move_file(again, kept, below=self.path)
+                else:
+                    again.unlink()
 
     def raw_files(self, layout: Layout) -> RawFiles:
         """Look for what lies in `raw/`, once."""

@@ -159,7 +159,10 @@ def _watches(process: psutil.Process, run: Path) -> bool:
 
 
 def kill(harness: Harness, run: Path, who: str) -> None:
-    """Kill rank 1 or the agent of the last node with SIGKILL, as soon as it is there."""
+    """Kill rank 1 or the agent of the last node with SIGKILL, as soon as it is there.
+
+    The agent of a pod is process 1 there, which nobody inside can kill.
+    """
     if "compose" in harness.words:
         project = f"kit-{run.name.lower()}"
         name = until(lambda: (containers_of(project) or [None])[-1])
@@ -167,10 +170,7 @@ def kill(harness: Harness, run: Path, who: str) -> None:
     elif "kubernetes" in harness.words:
         namespace = getattr(harness, "namespace", "")
         name = until(lambda: [str(pod["metadata"]["name"]) for pod in pods(namespace)][-1:])[0]
-        if who == AGENT_1:  # it is process 1 there, which nobody inside can kill
-            until(lambda: _killed_on_the_node(name))
-        else:
-            until(lambda: _killed_inside(["kubectl", "exec", "-n", namespace, name, "--", "python3"], who), 60)
+        until(lambda: _killed_inside(["kubectl", "exec", "-n", namespace, name, "--", "python3"], who), 60)
     else:
         until(lambda: _killed_here(run, who))
 
@@ -181,20 +181,6 @@ def _killed_here(run: Path, who: str) -> bool:
         with contextlib.suppress(psutil.Error):
             is_agent = "torch.distributed.run" in process.cmdline() and "RANK" not in process.environ()
             if is_agent if who == AGENT_1 else process.environ().get("RANK") == "1":
-                found.append(process)
-    for process in found:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    return bool(found)
-
-
-def _killed_on_the_node(pod: str) -> bool:
-    """Kill the agent of a pod from the node, which is this machine: elsewhere there is no such process."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            variables = process.environ()
-            if variables.get("HOSTNAME") == pod and "RANK" not in variables and "torchrun" in str(process.cmdline()):
                 found.append(process)
     for process in found:
         with contextlib.suppress(psutil.Error):

@@ -15,7 +15,6 @@ from runner.targets.kubernetes.job import RUN_ID
 from runner.targets.kubernetes.pod_spec import CONTAINER
 from runner.targets.kubernetes.pod_state import node_of
 from runner.targets.kubernetes.pod_watch import selector
-from trainkit import files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,13 +90,6 @@ def _delete(cluster: Cluster, kind: str, name: str, run_id: str, *, is_own: bool
 
 def _keep_log(cluster: Cluster, pod: dict[str, Any], folder: RunFolder) -> None:
     """Read a pod's whole log, and keep it if it is longer than what the runner lived to write."""
-    kept = folder.agent(node_of(pod))
-    again = kept.with_suffix(".again")
-    with files.create_file(again, below=folder.path) as output, suppress(ClusterError):
-        # There is no log of a container that never started.
-        for data in cluster.stream(f"{cluster.path(PODS, pod['metadata']['name'])}/log", container=CONTAINER):
-            output.write(data)
-    if not files.is_file(kept) or again.stat().st_size > kept.stat().st_size:
-        files.move_file(again, kept, below=folder.path)
-    else:
-        again.unlink()
+    path = f"{cluster.path(PODS, pod['metadata']['name'])}/log"
+    with suppress(ClusterError):  # there is no log of a container that never started
+        folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=CONTAINER))
