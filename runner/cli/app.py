@@ -14,7 +14,9 @@ from runner.cli.audit import audit
 from runner.cli.collect import collect
 from runner.cli.compare import compare
 from runner.cli.doctor import doctor
-from runner.cli.exit import explain, leave
+from runner.cli.exit import explain as explain_error
+from runner.cli.exit import leave
+from runner.cli.explain import explain
 from runner.cli.init import init
 from runner.cli.lines import show, show_document
 from runner.cli.list import list_
@@ -42,6 +44,7 @@ app.command()(plan)
 app.command()(run)
 app.command()(summarize)
 app.command()(report)
+app.command()(explain)
 app.command()(compare)
 app.command()(audit)
 app.command(context_settings=PASS_ON)(prepare)
@@ -77,7 +80,7 @@ def run_command() -> NoReturn:
     try:
         code = app(standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where everything ends
-        code = explain(error)
+        code = explain_error(error)
     except SystemExit:  # click's way to end when the reader of a pipe has gone, for example `| head`
         code = 0
     leave(code if isinstance(code, int) else 0)
