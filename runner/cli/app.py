@@ -23,8 +23,10 @@ from runner.cli.list import list_
 from runner.cli.node import node
 from runner.cli.plan import plan
 from runner.cli.prepare import PASS_ON, prepare
+from runner.cli.recover import recover
 from runner.cli.render import render
 from runner.cli.report import report
+from runner.cli.resume import resume
 from runner.cli.run import run
 from runner.cli.schema import schema
 from runner.cli.summarize import summarize
@@ -47,6 +49,8 @@ app.command()(compare)
 app.command()(audit)
 app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
+app.command()(recover)
+app.command()(resume)
 app.command()(targets)
 app.command()(node)
 app.command()(doctor)

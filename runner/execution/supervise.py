@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,13 @@ class Life:
 
 def supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer, interrupts: Interrupts) -> Record:
     """Carry out one run and return its record, however it ends: done, failed, out of time, or interrupted."""
+    with ExitStack() as stack:
+        with suppress(OSError):  # it has gone already, which is reported below
+            stack.enter_context(folder.held())  # so that no `recover` takes it for one whose runner is dead
+        return _supervise(life, folder, launch, observer, interrupts)
+
+
+def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer, interrupts: Interrupts) -> Record:
     began = time.monotonic()
     guard = watchdog.watch(life.watched_as[0], folder.path, life.watched_as[1]) if life.watched_as else None
     reserve, handle, because, watch, stuck = None, None, None, None, None

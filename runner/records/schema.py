@@ -28,12 +28,21 @@ class Side(msgspec.Struct):
     label: str
 
 
+class Attempt(msgspec.Struct, omit_defaults=True):
+    """An earlier attempt of a run that was started again: when it began and ended, and how; `attempts/<number>/`."""
+
+    started: str
+    ended: str | None
+    status: str
+    reason: str | None = None
+
+
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was known before the run was started; it is written once, before the launch, and never changes.
 
     `dialects` are how the stdout of a program is read that knows nothing of the kit: the names of the kit's, and the
     text of others. `options` are the target's, as given. Floats that JSON lacks are words in `axes`, `args` and
-    `definition`.
+    `definition`. `attempts` are the earlier ones of a run that was started again.
     """
 
     schema: int
@@ -63,6 +72,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     patience_seconds: float | None = None
     dialects: dict[str, str] = {}
     side: Side | None = None
+    attempts: list[Attempt] = []
 
     def __post_init__(self) -> None:
         """Spell the floats that JSON lacks, so that runs with different values stay apart."""

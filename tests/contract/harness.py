@@ -48,7 +48,7 @@ class Harness:
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project = project
-        self._words = words
+        self.words = words
         self._starting = starting(project, *words)
         self._start = self._starting.__enter__()
 
@@ -58,13 +58,13 @@ class Harness:
 
     def run(self, experiment: str, *words: str) -> tuple[Ended, dict[str, Any]]:
         """Run one cell to its end, which leaves nothing; what the command said, and the record."""
-        done, record = run_once(self.project, experiment, *words, *self._words, "--device", "cpu")
+        done, record = run_once(self.project, experiment, *words, *self.words, "--device", "cpu")
         self.require_nothing_left(self.project.results / experiment / record["launch"]["id"])
         return done, record
 
     def run_all(self, experiment: str, *words: str) -> tuple[Ended, list[dict[str, Any]]]:
         """Run several cells once each; what the command said, and the records."""
-        words = (*words, *self._words, "--device", "cpu", "--repeat", "1")
+        words = (*words, *self.words, "--device", "cpu", "--repeat", "1")
         done = self.project.runner("run", experiment, *words, within=400)
         return done, [self.project.record(run) for run in self.project.runs(experiment)]
 

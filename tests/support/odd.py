@@ -118,6 +118,21 @@ SAYS = """
         log.point("number", number)
         time.sleep(args.pause)
 """
+COUNTS = """
+    # What it has printed is counted where no runner looks, after it was written.
+    place = os.environ.get("KIT_ARTIFACTS", "")
+    own = os.open(f"{place}/written-{RANK}", os.O_WRONLY | os.O_CREAT) if os.path.isdir(place) else None
+    number, end = 0, time.monotonic() + args.seconds
+    while time.monotonic() < end:
+        number += 1
+        os.write(1, b"line %d of rank %d\\n" % (number, RANK))
+        if own is not None:
+            os.pwrite(own, b"%d\\n" % number, 0)
+        if number == 1:
+            facts = {"train_seconds": 0.2, "samples": 50, "steps": 1, "trained_samples": 50}
+            log.stop("epoch_stop", epoch_num=1, loss=0.5, loss_hex=(0.5).hex(), **facts)
+        time.sleep(args.pause)
+"""
 ECHOES = """
     os.write(1, f"text: {args.text}\\n".encode())
 """
@@ -150,6 +165,7 @@ ODD = {
     "slow": Odd("Say five times a second that an epoch has ended.", SLOW, SECONDS),
     "says": Odd("Print without an end.", SAYS, {**SECONDS, "pause": "type=float, default=0.005"}),
     "hangs": Odd("Rank 1 keeps the others waiting.", HANGS, {"how": "type=str, default='sleeps'"}, JOINED),
+    "counts": Odd("Print numbered lines, and count them.", COUNTS, {**SECONDS, "pause": "type=float, default=0.01"}),
     "leaves": Odd("Rank 0 leaves the others alone.", LEAVES, SECONDS, timeout_seconds=45),
     "echoes": Odd("Print a text.", ECHOES, {"text": "type=str, default=''"}),
 }
