@@ -27,6 +27,7 @@ from runner.cli.run import run
 from runner.cli.schema import schema
 from runner.cli.summarize import summarize
 from runner.cli.targets import targets
+from runner.cli.verify import verify
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -42,6 +43,7 @@ app.command()(summarize)
 app.command()(report)
 app.command()(compare)
 app.command()(audit)
+app.command()(verify)
 app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
 app.command()(targets)
