@@ -11,6 +11,7 @@ import typer
 from runner import __version__
 from runner.cli import export, image
 from runner.cli.audit import audit
+from runner.cli.bundle import bundle
 from runner.cli.collect import collect
 from runner.cli.compare import compare
 from runner.cli.doctor import doctor
@@ -44,6 +45,7 @@ app.command()(report)
 app.command()(compare)
 app.command()(audit)
 app.command()(verify)
+app.command()(bundle)
 app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
 app.command()(targets)

@@ -12,8 +12,6 @@ from runner.cli.options import project_root_or_here
 from runner.core.errors import RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from runner.proof.level import Verdict
 
 MOST_SHOWN = 20
@@ -33,7 +31,7 @@ def verify(
     code 0: every run reaches the level asked for; 1: one does not.
     """
     notes: list[str] = []
-    verdicts = list(_verdicts(run, level, notes))
+    verdicts = _verdicts(run, level, notes)
     for note in notes:
         say(f"note: {note}")
     if json:
@@ -75,10 +73,15 @@ def show_verdicts(verdicts: list[Verdict], level: int) -> None:
             show(f"  {words}")
 
 
-def _verdicts(path: Path, level: int, notes: list[str]) -> Iterator[Verdict]:
+def _verdicts(path: Path, level: int, notes: list[str]) -> list[Verdict]:
+    from runner.proof.kit import is_kit, opened
     from runner.proof.verify import verify as look
+    from runner.proof.verify import verify_kit
     from runner.proof.whole import runs_at
 
+    if is_kit(path):
+        with opened(path) as kit:
+            return verify_kit(kit, level)
     inputs = None
     if level:
         from runner.definitions.settings import nearest
@@ -86,4 +89,4 @@ def _verdicts(path: Path, level: int, notes: list[str]) -> Iterator[Verdict]:
 
         root = project_root_or_here()
         inputs = Inputs(root if nearest(root) else None)
-    return look(runs_at(path, notes), inputs)
+    return list(look(runs_at(path, notes), inputs))

@@ -15,7 +15,7 @@ from runner.definitions import program as programs
 from runner.definitions.data import environment
 from runner.definitions.settings import PACKAGE
 from runner.proof.level import Check
-from runner.proof.sources import LOCK, Sources
+from runner.proof.sources import LOCK, Sources, Tree
 from trainkit import files
 
 if TYPE_CHECKING:
@@ -37,11 +37,12 @@ class Inputs:
 
     Args:
         root: the project's folder; None if there is none, and then nothing of it can be checked.
+        sources: what stands in for a project, for example an archive; nothing of it is run.
     """
 
-    def __init__(self, root: Path | None) -> None:
+    def __init__(self, root: Path | None, sources: Tree | None = None) -> None:
         self.root = root
-        self._sources = Sources(root) if root else None
+        self._sources = sources or (Sources(root) if root else None)
         self._known: dict[str, Check] = {}
 
     def check(self, record: Record, folder: Path) -> list[Check]:
@@ -138,7 +139,9 @@ class Inputs:
         launch = record.launch
         family = launch.program.partition(".")[0]
         module = f"{PACKAGE}/{family}/{INPUTS}.py"
-        if self.root is None or not files.is_file(self.root / module):
+        if self.root is None:
+            return [Check("data", None, "they are not in an archive, and verify runs nothing of it")]
+        if not files.is_file(self.root / module):
             return [Check("data", None, f"there is no {module} to hash it with")]
         root, words = self.root, _words(launch, self.root)
         answer = self._once(f"data {family} {words}", lambda: _ask(root, family, words))

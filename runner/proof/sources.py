@@ -7,8 +7,8 @@ import os
 import subprocess
 import tempfile
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 from runner.core.errors import KitError
 from runner.core.text import one_line
@@ -21,21 +21,33 @@ LARGEST_LOCK = 20_000_000
 _GIT_SECONDS = 120
 
 
+class Tree(Protocol):
+    """What knows programs and lock files by commit."""
+
+    def here(self, program: str) -> str | None:
+        """Hash the programs of this checkout; None if it has none."""
+
+    def locks(self, commit: str) -> set[str]:
+        """Hash the lock files that there are, of this checkout and of the commit."""
+
+    def at(self, commit: str, program: str, diff: Path | None) -> tuple[str | None, str]:
+        """Hash the programs as a commit has them, with the kept changes; without a hash the second part says why."""
+
+
 class Sources:
     """Reads the programs and the lock file of one project."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.here = cache(self._here)
-        self.locks = cache(self._locks)
 
-    def _here(self, program: str) -> str | None:
+    def here(self, program: str) -> str | None:
+        """Hash the programs of this checkout."""
         try:
             return hash_sources(programs.find(self._root, program).sources(self._root))
         except (KitError, OSError, ValueError):
             return None
 
-    def _locks(self, commit: str) -> set[str]:
+    def locks(self, commit: str) -> set[str]:
         """Hash the lock file as it is here and as it was at a commit; those that are there."""
         found = set()
         with suppress(OSError):
@@ -54,7 +66,7 @@ class Sources:
             if project is None:
                 return None, why
             try:
-                return _hash_in(project, program), ""
+                return hash_in(project, program), ""
             except (KitError, OSError, ValueError) as error:
                 return None, f"does not hold them: {one_line(error, 200)}"
 
@@ -109,7 +121,7 @@ def _run(command: list[str], cwd: Path, **env: str) -> subprocess.CompletedProce
         return None
 
 
-def _hash_in(folder: Path, name: str) -> str:
+def hash_in(folder: Path, name: str) -> str:
     """Hash the programs of another tree than the one that is imported, the library of that tree among them."""
     found = programs.find(folder, name).sources(folder)
     library = folder / "trainkit"
