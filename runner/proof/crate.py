@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAME = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 _CONTEXT = "https://w3id.org/ro/crate/1.1/context"
-_TERMS = "https://w3id.org/ro/terms/workflow-run/context"
+_TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
 _SPECIFICATION = "https://w3id.org/ro/crate/1.1"
 _LICENCE = "https://spdx.org/licenses/Apache-2.0"
 _TYPES = {
@@ -45,7 +45,7 @@ def describe(runs: dict[str, Record], files: Manifest, trees: dict[str, str], li
         trees: the folder of the code of each commit.
         licence: the file with the project's licence, if there is one.
     """
-    graph = [_metadata(), _root(runs, files, licence), _profile(), _kit()]
+    graph = [_metadata(), _root(runs, files, trees, licence), _profile(), _kit()]
     programs = {_program_id(record): _program(record) for record in runs.values()}
     graph += [programs[name] for name in sorted(programs)]
     graph += [_action(folder, runs[folder], files, trees) for folder in sorted(runs)]
@@ -69,7 +69,7 @@ def _metadata() -> _Entity:
     }
 
 
-def _root(runs: dict[str, Record], files: Manifest, licence: str | None) -> _Entity:
+def _root(runs: dict[str, Record], files: Manifest, trees: dict[str, str], licence: str | None) -> _Entity:
     experiments = sorted({one_line(record.launch.experiment, 100) for record in runs.values()})
     ends = [record.outcome.ended if record.outcome else record.launch.started for record in runs.values()]
     return {
@@ -80,7 +80,10 @@ def _root(runs: dict[str, Record], files: Manifest, licence: str | None) -> _Ent
         "description": f"{len(runs)} runs of distributed training, with programs, requests, raw output and tables.",
         "datePublished": one_line(max(ends), 40),
         "license": {"@id": quote(licence) if licence else "#licence"},
-        "hasPart": [{"@id": quote(name)} for name in sorted(files.entries)],
+        "hasPart": [
+            *({"@id": f"{quote(folder)}/"} for folder in sorted(trees.values())),
+            *({"@id": quote(name)} for name in sorted(files.entries)),
+        ],
         "mentions": [{"@id": f"#{quote(folder)}"} for folder in sorted(runs)],
     }
 

@@ -7,7 +7,7 @@ as they are, and the bundle says so.
 
 from __future__ import annotations
 
-import os
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +48,9 @@ class Mask:
             for number, name in enumerate(sorted(found - _PUBLIC), 1):
                 self._words.setdefault(name.encode("utf-8", "surrogateescape"), f"{kind}-{number}".encode())
         places_ = {**folders, **({Path.home(): "/home/user"} if Path.home() not in _SHARED else {})}
-        self._places = {os.fsencode(path): word.encode() for path, word in places_.items() if path not in _SHARED}
+        self._places = {
+            form: word.encode() for path, word in places_.items() if path not in _SHARED for form in _forms(path)
+        }
         self._pattern = _pattern(self._places, self._words)
 
     def apply(self, data: bytes) -> bytes:
@@ -56,6 +58,13 @@ class Mask:
         if self._pattern:
             data = self._pattern.sub(lambda found: self._places.get(found[0]) or self._words[found[0]], data)
         return _HOME.sub(b"/home/user", data)
+
+
+def _forms(path: Path) -> list[bytes]:
+    """Write a path as it stands in text, and as the JSON of this runner and of Python has it."""
+    text = str(path)
+    forms = [text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]]
+    return [form.encode("utf-8", "surrogateescape") for form in dict.fromkeys(forms)]
 
 
 def _pattern(places: dict[bytes, bytes], words: dict[bytes, bytes]) -> re.Pattern[bytes] | None:
