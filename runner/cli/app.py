@@ -24,6 +24,7 @@ from runner.cli.plan import plan
 from runner.cli.prepare import PASS_ON, prepare
 from runner.cli.render import render
 from runner.cli.report import report
+from runner.cli.reproduce import reproduce
 from runner.cli.run import run
 from runner.cli.schema import schema
 from runner.cli.summarize import summarize
@@ -46,6 +47,7 @@ app.command()(compare)
 app.command()(audit)
 app.command()(verify)
 app.command()(bundle)
+app.command()(reproduce)
 app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
 app.command()(targets)

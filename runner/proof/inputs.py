@@ -140,7 +140,8 @@ class Inputs:
         family = launch.program.partition(".")[0]
         module = f"{PACKAGE}/{family}/{INPUTS}.py"
         if self.root is None:
-            return [Check("data", None, "they are not in an archive, and verify runs nothing of it")]
+            here = "there is no project here" if self._sources is None else "verify runs nothing of an archive"
+            return [Check("data", None, here)]
         if not files.is_file(self.root / module):
             return [Check("data", None, f"there is no {module} to hash it with")]
         root, words = self.root, _words(launch, self.root)

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -268,9 +269,10 @@ def kit_runs(folder: Path) -> list[Path]:
 
 @pytest.mark.network
 def test_the_validator_of_the_profile_finds_nothing_wrong_and_finds_what_is(bundled: Project, tmp_path: Path) -> None:
-    subprocess.run(["uv", "venv", "--quiet", str(tmp_path / "venv")], check=True)
+    uv = str(Path(sys.executable).with_name("uv"))
+    subprocess.run([uv, "venv", "--quiet", str(tmp_path / "venv")], check=True)
     python = tmp_path / "venv" / "bin" / "python"
-    install = ["uv", "pip", "install", "--quiet", "--python", str(python), "roc-validator==0.13.0", "rocrate"]
+    install = [uv, "pip", "install", "--quiet", "--python", str(python), "roc-validator==0.13.0", "rocrate"]
     subprocess.run(install, check=True)
     with opened(bundled.root / "kit.tar") as kit:
         command = [str(python), str(ROOT / "tests" / "proof" / "validate_crate.py"), str(kit.folder)]

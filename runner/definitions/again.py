@@ -1,0 +1,69 @@
+"""Launch -> Run: the same run once more, from its record and the definition that the project has now.
+
+The record may come from a stranger: it names an experiment of this project, one of its programs, and values for the
+program's arguments; whatever is not the same now is refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import RequestError
+from runner.core.layout import Layout
+from runner.core.text import one_line
+from runner.core.values import spell_non_finite
+from runner.definitions import experiment as definitions
+from runner.definitions.plan import Cell, Run
+from runner.definitions.skips import DEVICES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.definitions.definition import Experiment
+    from runner.records.schema import Launch
+
+# A file would be loaded from anywhere.
+_NAME = re.compile(r"\w[\w-]*")
+
+
+def run_of(launch: Launch, root: Path) -> Run:
+    """Make the run that a launch describes, of the project's own definition.
+
+    Args:
+        launch: what a record says of its start.
+        root: the project's folder.
+
+    Raises RequestError if the definition or the program is not there or has changed, and names what has.
+    """
+    if not _NAME.fullmatch(launch.experiment):
+        msg = f"the record's experiment {one_line(launch.experiment, 80)!r} is no name"
+        raise RequestError(msg)
+    experiment = definitions.load(definitions.find(launch.experiment, root), root)
+    if experiment.sha256() != launch.definition_sha256:
+        msg = f"{one_line(experiment.path)}: has changed since the run was started: {_changed(experiment, launch)}"
+        raise RequestError(msg)
+    programs = experiment.programs()
+    if launch.program not in programs:
+        msg = f"{one_line(experiment.path)}: has no program '{one_line(launch.program, 80)}'"
+        raise RequestError(msg)
+    if launch.device not in DEVICES:
+        msg = f"the record's device {one_line(launch.device, 40)!r} is none"
+        raise RequestError(msg)
+    program = programs[launch.program]
+    for key, value in launch.args.items():
+        program.check(key, value)
+    try:
+        layout = Layout.parse(launch.layout)
+    except ValueError as error:
+        raise RequestError(one_line(error)) from None
+    cell = Cell(layout, program, launch.axes, launch.args)
+    return Run(experiment, cell, launch.repeat, launch.repeats, launch.device)
+
+
+def _changed(experiment: Experiment, launch: Launch) -> str:
+    """Name the keys of a definition that are not those of the record."""
+    now: dict[str, Any] = spell_non_finite(experiment.resolved())
+    then = launch.definition
+    names = [name for name in (*now, *(one for one in then if one not in now)) if now.get(name) != then.get(name)]
+    return one_line(", ".join(names) or "what it means", 200)
