@@ -57,6 +57,8 @@ def reproduce(
                 words = options_of(target, with_) if with_ or on else []
                 wish = Wish(on, words, results, data if data.is_dir() else None, anyway)
                 verdicts.append(reproduce(path, record, code, wish, of_cell(record, known), screen, interrupts))
+    for one in verdicts:
+        one.run = one.run if isinstance(code, Path) else f"{run}: {'/'.join(one.run.split('/')[-2:])}"
     if json:
         from runner.report.markup import json as encode
 

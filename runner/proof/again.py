@@ -7,6 +7,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import listed, one_line, shown
+from runner.core.values import number
 from runner.proof.level import Check
 from runner.proof.values import first_divergence, proves, read_values
 from runner.report.run_summary import summary_of
@@ -117,6 +118,9 @@ def _arg(record: Record, name: str) -> Any:
 
 
 def _counts(record: Record) -> tuple[int, int] | None:
+    """Return how many test samples the last evaluation got right, and of how many."""
     last = record.evaluations[-1] if record.evaluations else {}
-    right, of = last.get("correct"), last.get("samples")
+    right, of = last.get("correct"), last.get("samples", record.facts.get("eval_samples"))
+    if right is None and isinstance(of, int) and (accuracy := number(last.get("accuracy"), 0, 1)) is not None:
+        right = round(accuracy * of)
     return (right, of) if isinstance(right, int) and isinstance(of, int) and 0 <= right <= of and of else None

@@ -213,6 +213,7 @@ def _readme(records: dict[str, Record], trees: dict[str, str], left_out: list[st
         "",
         "    runner verify kit.tar       # is every byte as it was written, and are the inputs there?",
         "    runner summarize kit.tar    # the table again, from the records",
+        "    runner reproduce kit.tar    # one run of each cell again, compared bit for bit; it runs the code in here",
         "",
         f"Masked, always by the same words: {WHAT}.",
         "Not masked: what programs printed otherwise, addresses of networks, and uncommitted changes (code.diff).",
