@@ -100,7 +100,7 @@ def _kit() -> _Entity:
         "description": "starts training on one or several nodes, and keeps a record of it",
         "softwareVersion": __version__,
         "license": {"@id": _LICENCE},
-        "url": "https://pypi.org/project/distributed-experiment-kit/",
+        "url": "urn:software:distributed-experiment-kit",
     }
 
 
