@@ -18,7 +18,7 @@ from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
 LEVELS = {"core": 0, "records": 1, "definitions": 2, "report": 3, "audit": 3, "targets": 3}
-LEVELS |= {"doctor": 4, "execution": 4, "init": 5, "cli": 6}
+LEVELS |= {"doctor": 4, "execution": 4, "init": 5, "proof": 6, "cli": 7}
 """A room imports from rooms of a lower level only: `report`, `audit` and `targets` do not know each other."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
 ONLY_IN = {
@@ -81,6 +81,7 @@ ELSEWHERE = {
     "runner.targets.compose.base_images": "image.lock",
     "runner.targets.compose": "the data folder, which containers are shown",
     "runner.init": "a definition, the settings and .gitignore; and a first run, in the folder for temporary files",
+    "runner.proof": "the archive that a person names, and checkouts in the folder for temporary files",
     "runner.cli.exit": "the log of a defect of ours, in the folder for temporary files",
 }
 

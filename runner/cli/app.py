@@ -11,6 +11,7 @@ import typer
 from runner import __version__
 from runner.cli import export, image
 from runner.cli.audit import audit
+from runner.cli.bundle import bundle
 from runner.cli.collect import collect
 from runner.cli.compare import compare
 from runner.cli.doctor import doctor
@@ -26,11 +27,13 @@ from runner.cli.prepare import PASS_ON, prepare
 from runner.cli.recover import recover
 from runner.cli.render import render
 from runner.cli.report import report
+from runner.cli.reproduce import reproduce
 from runner.cli.resume import resume
 from runner.cli.run import run
 from runner.cli.schema import schema
 from runner.cli.summarize import summarize
 from runner.cli.targets import targets
+from runner.cli.verify import verify
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -47,6 +50,9 @@ app.command()(report)
 app.command()(explain)
 app.command()(compare)
 app.command()(audit)
+app.command()(verify)
+app.command()(bundle)
+app.command()(reproduce)
 app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
 app.command()(recover)

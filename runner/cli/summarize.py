@@ -13,7 +13,9 @@ from runner.core.errors import RequestError
 
 
 def summarize(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder of the records.")] = Path("results"),
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS|KIT", help="The folder of the records, or an archive of `runner bundle`.")
+    ] = Path("results"),
     format_: Annotated[
         str,
         typer.Option("--format", metavar="table|markdown|csv|json|latex", help="table on a terminal, else markdown."),
@@ -34,7 +36,7 @@ def summarize(
     if chosen not in FORMS:
         msg = f"--format {chosen}: there is {', '.join(FORMS)}"
         raise RequestError(msg)
-    texts, notes = show(results, chosen, experiment)
+    texts, notes = _of_kit(results, chosen, experiment) if results.is_file() else show(results, chosen, experiment)
     for note in notes:
         say(f"note: {note}")
     if chosen == "table":
@@ -46,3 +48,19 @@ def summarize(
         return
     for part in FORMS[chosen].document(texts):
         show_document(part)
+
+
+def _of_kit(path: Path, form: str, experiment: str | None) -> tuple[list[str], list[str]]:
+    """Make the tables of an archive, with a note for each file of it that was altered."""
+    from runner.proof.kit import opened
+    from runner.report.cache import forget
+    from runner.report.show import show
+
+    with opened(path) as kit:
+        try:
+            texts, notes = show(kit.results, form, experiment)
+        finally:
+            forget(kit.results)
+        here = f"{kit.folder}/"
+        altered = [f"{path}: not as it was packed: {fault}" for fault in kit.faults]
+        return [text.replace(here, "") for text in texts], altered + [note.replace(here, "") for note in notes]

@@ -10,6 +10,7 @@ from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.records.folder import RunFolder
+from runner.records.listing import RECORD
 from runner.records.parse import collect
 from runner.records.provenance import is_alive
 from runner.records.schema import NodeExit, Outcome
@@ -79,6 +80,7 @@ def _reparse(folder: RunFolder) -> Record:
         raise ValueError(msg)
     record = collect(folder, launch, outcome)
     folder.replace(record)
+    folder.reseal(RECORD, "run.json was written again by runner collect, from the raw files")
     return record
 
 

@@ -25,6 +25,7 @@ import msgspec
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.records import manifest
 from runner.records.decode import decode, read_launch, read_record
 from runner.records.raw_files import RawFiles
 from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
@@ -175,6 +176,33 @@ class RunFolder:
                 msg = f"{self.path}: the run has ended; its record is not written again"
                 raise RequestError(msg)
         self.replace(record)
+        self.seal()
+
+    def seal(self) -> None:
+        """Write the manifest of what the folder holds now (`runner.records.manifest`).
+
+        A record is worth more than its manifest: if there is no room for one, verifying the run says that it is gone.
+        """
+        with suppress(OSError):
+            self._write(self.path / manifest.NAME, manifest.write(manifest.make(self.path)))
+
+    def reseal(self, replaced: str, why: str) -> None:
+        """Let the manifest follow a file that was written again; whatever else was altered since then stays found.
+
+        A run without a manifest gets one; a broken one is left as it is.
+        """
+        with suppress(OSError, ValueError):
+            try:
+                known = self.kept_manifest()
+            except FileNotFoundError:
+                known = manifest.make(self.path, [])
+            known.entries[replaced] = manifest.hash_file(self.path / replaced, self.path)
+            known.said = [*dict.fromkeys([*known.said, why])]
+            self._write(self.path / manifest.NAME, manifest.write(known))
+
+    def kept_manifest(self) -> manifest.Manifest:
+        """Read the manifest; ValueError for one that was altered, OSError if there is none that can be read."""
+        return manifest.read(files.read_file(self.path / manifest.NAME, manifest.LARGEST, below=self.path))
 
     def replace(self, record: Record) -> None:
         """Put a record that was parsed again in place of the one that is there."""

@@ -16,6 +16,7 @@ import psutil
 
 import runner
 from runner.core.values import number, whole
+from runner.records import manifest
 from trainkit.sources import hash_sources
 
 LARGEST_DIFF = 1_000_000
@@ -57,6 +58,7 @@ def describe_runner() -> dict[str, Any]:
         "host": socket.gethostname(),
         "pid": own.pid,
         "pid_started": own.create_time(),
+        "manifest": manifest.NAME,  # so that one that is gone is not taken for one that never was
     }
 
 

@@ -138,6 +138,12 @@ class Cache:
             return
 
 
+def forget(results: Path) -> None:
+    """Remove the cache of a results folder that is about to go."""
+    with suppress(OSError):
+        _path_of(results).unlink()
+
+
 def _row(folder: str, value: object, *form: str) -> tuple[bytes | str | int, ...]:
     data = _encode(value)
     return (os.fsencode(folder), *form, _checksum(data), data)

@@ -83,6 +83,11 @@ def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str,
     return {**_describe(client, image, _base(root, device)), "name": name}
 
 
+def held(client: DockerClient, identity: str) -> bool:
+    """Whether the engine holds an image of this id or name."""
+    return _get(client, identity) is not None
+
+
 def _build(settings: Settings, device: str, name: str) -> None:
     """Build with the engine's own builder; its progress goes to the screen."""
     root = settings.root

@@ -1,0 +1,54 @@
+"""What the programs read, hashed without torch: `python -m experiments.mnist.inputs --dataset digits` prints JSON.
+
+`data_sha256` is the hash that `experiments.mnist.data` computes of the tensors: the values of the four files.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from trainkit.archives import gunzip
+from trainkit.arguments import data_folder
+from trainkit.errors import Refusal, reason
+from trainkit.files import read_file
+from trainkit.prepare import start
+
+NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+_LONGEST_HEADER = 16
+LARGEST_BYTES = 60_000 * 28 * 28 + _LONGEST_HEADER
+_DIGITS = Path(__file__).parent / "digits"
+
+
+def main() -> None:
+    """Hash the data set that the arguments name; other arguments of the programs are passed over."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--dataset", default="mnist")
+    parser.add_argument("--data-dir", type=Path, default=data_folder(__file__))
+    args, _ = parser.parse_known_args()
+    folder = _DIGITS if args.dataset == "digits" else args.data_dir / args.dataset
+    digest = hashlib.sha256()
+    try:
+        for name in NAMES:
+            digest.update(values(folder, name))
+    except (OSError, ValueError) as error:
+        message = f"no whole {args.dataset} data in {folder} ({reason(error)}): run `runner prepare mnist`"
+        raise Refusal(message) from error
+    print(json.dumps({"data_sha256": digest.hexdigest()}))
+
+
+def values(folder: Path, name: str) -> bytes:
+    """Return the values of an IDX file of bytes, gzipped or not, without its header; OSError, ValueError."""
+    if os.path.lexists(folder / name):
+        content = read_file(folder / name, LARGEST_BYTES)
+    else:
+        content = gunzip(read_file(folder / f"{name}.gz", LARGEST_BYTES), LARGEST_BYTES)
+    if len(content) < _LONGEST_HEADER:
+        message = f"{name} is torn"
+        raise ValueError(message)
+    return content[4 + 4 * content[3] :]
+
+
+if __name__ == "__main__":
+    start(main)

@@ -1,0 +1,147 @@
+"""A folder <-> one tar archive: the same files always give the same bytes, and one from a stranger is unpacked safely.
+
+The archive is a plain tar in the PAX format (POSIX.1-2001), sorted by name, of regular files only, each with the time,
+owner and mode that all of them have. So an archive can be compared with one made again from its own contents: that
+finds a changed byte anywhere, also between the files.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from runner.records import manifest
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOP = "kit"
+"""The one folder that an archive holds."""
+MOST_FILES = 500_000
+MOST_BYTES = 64_000_000_000
+LONGEST_NAME = 4_000
+DEEPEST = manifest.DEEPEST
+_TIME = 315_532_800  # 1980, the earliest that zip has too
+_BLOCK = 1 << 20
+_LARGEST_HEADER = 1 << 16
+_PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
+
+
+def pack(folder: Path, stream: Any) -> None:
+    """Write the files of a folder into a stream, as one archive; OSError if one cannot be read."""
+    regular, _ = manifest.listing(folder)
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, bufsize=_BLOCK) as tar:
+        for name in sorted([*regular, *([manifest.NAME] if files.is_file(folder / manifest.NAME) else [])]):
+            with files.open_file(folder / name, below=folder) as file:
+                member = tarfile.TarInfo(f"{TOP}/{name}")
+                member.size, member.mtime = os.fstat(file.fileno()).st_size, _TIME
+                member.mode = 0o755 if os.fstat(file.fileno()).st_mode & 0o100 else 0o644
+                tar.addfile(member, file)
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack an archive into an empty folder; RequestError names what is wrong with it, and nothing is left outside."""
+    try:
+        with files.open_file(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            with tarfile.open(fileobj=file, mode="r:", tarinfo=_BoundedHeader) as tar:
+                count, left = 0, min(size, MOST_BYTES)
+                for member in tar:
+                    count, left = count + 1, left - member.size
+                    if why := _refused(member, count, left):
+                        _fail(path, f"{one_line(member.name, 200)}: {why}")
+                    content = tar.extractfile(member)
+                    assert content is not None  # noqa: S101 - it is a regular file
+                    _write(folder / PurePosixPath(member.name), content, member)
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
+        _fail(path, f"altered, cut off, or no archive of runner bundle: {one_line(error, 200)}")
+    except OSError as error:
+        _fail(path, error.strerror or str(error))
+
+
+def difference(path: Path, folder: Path) -> str | None:
+    """Compare an archive with one made again from what was unpacked of it; say where they differ first."""
+    with files.open_file(path) as file:
+        comparing = _Comparing(file)
+        pack(folder, comparing)
+        rest = file.read(1)
+    place = comparing.differs
+    if place is None and rest:
+        place = comparing.count
+    if place is None:
+        return None
+    return f"altered: it is not as runner bundle writes it, between its files, near byte {place:,}"
+
+
+def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:
+    """Say why a member is not unpacked."""
+    parts = member.name.split("/")
+    if count > MOST_FILES:
+        return f"more than {MOST_FILES:,} files"
+    if member.name.startswith("/") or len(member.name) > LONGEST_NAME or {"", ".", ".."} & set(parts):
+        return "a name that leads out of the archive's folder"
+    if not member.name.startswith(f"{TOP}/") or len(parts) > DEEPEST + 2 or "\0" in member.name:
+        return f"only what lies in {TOP}/ is unpacked"
+    if member.type not in _PLAIN or member.sparse is not None:
+        return "it is no regular file; an archive of runner bundle has no links and nothing else"
+    return "it has more bytes than the archive" if left < 0 or member.size < 0 else None
+
+
+def _write(path: Path, content: IO[bytes], member: tarfile.TarInfo) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    mode = 0o755 if member.mode & 0o100 else 0o644
+    try:
+        descriptor = os.open(path, flags, mode)
+    except (FileExistsError, NotADirectoryError):
+        msg = f"{one_line(member.name, 200)} is in it twice"
+        raise tarfile.ReadError(msg) from None
+    with os.fdopen(descriptor, "wb") as file:
+        left = member.size
+        while left and (block := content.read(min(left, _BLOCK))):
+            file.write(block)
+            left -= len(block)
+    if left:
+        msg = f"{one_line(member.name, 200)} is cut off"
+        raise tarfile.ReadError(msg)
+
+
+def _fail(path: Path, why: str) -> None:
+    msg = f"{one_line(path)}: {why}"
+    raise RequestError(msg)
+
+
+class _Comparing:
+    """A stream that compares what is written with a file, and notes where they differ first."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.count = 0
+        self.differs: int | None = None
+
+    def write(self, data: bytes) -> int:
+        if self.differs is None and (there := self._file.read(len(data))) != data:
+            same = next((at for at, (one, other) in enumerate(zip(data, there, strict=False)) if one != other), 0)
+            self.differs = self.count + same
+        self.count += len(data)
+        return len(data)
+
+
+class _BoundedHeader(tarfile.TarInfo):
+    """A tar header; one that carries text (a long name, pax records) is read into memory whole, so it is bounded."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type not in tarfile.REGULAR_TYPES and self.size > _LARGEST_HEADER:
+            message = f"a header of {self.size:,} bytes"
+            raise tarfile.ReadError(message)
+        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+
+
+def members(folder: Path) -> Iterator[str]:
+    """Yield the paths of an unpacked archive's files."""
+    yield from manifest.listing(folder)[0]

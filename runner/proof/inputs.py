@@ -1,0 +1,222 @@
+"""Level 1: what a run was made from is there, and the same: programs, definition, lock file, image, data, model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import KitError, RequestError
+from runner.core.text import one_line
+from runner.definitions import program as programs
+from runner.definitions.data import environment
+from runner.definitions.settings import PACKAGE
+from runner.proof.level import Check
+from runner.proof.sources import LOCK, Sources, Tree
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from runner.records.schema import Launch, Record
+
+INPUTS = "inputs"
+"""The module of a family that hashes what its programs read: it prints one JSON object of `data_sha256` and others."""
+LARGEST_DIFF = 4_000_000
+_HASH_SECONDS = 600
+_LARGEST_ANSWER = 10_000_000
+_ARCHITECTURES = ("x86_64", "aarch64", "arm64", "ppc64le", "s390x", "riscv64")
+
+
+class Inputs:
+    """Checks the inputs of many runs of one project; what several runs share is looked at once.
+
+    Args:
+        root: the project's folder; None if there is none, and then nothing of it can be checked.
+        sources: what stands in for a project, for example an archive; nothing of it is run.
+    """
+
+    def __init__(self, root: Path | None, sources: Tree | None = None) -> None:
+        self.root = root
+        self._sources = sources or (Sources(root) if root else None)
+        self._known: dict[str, Check] = {}
+
+    def check(self, record: Record, folder: Path) -> list[Check]:
+        """Look at every input of a run, in the order in which they are needed."""
+        launch = record.launch
+        if launch.target == "replay":
+            return [Check("programs", None, "a recording was replayed: nothing was run")]
+        checks = [self._definition(launch), self._changes(launch, folder), self._programs(launch, folder)]
+        checks += [self._lock(launch), self._architecture(launch), self._image(record)]
+        return [*checks, *self._data(record)]
+
+    def _definition(self, launch: Launch) -> Check:
+        text = json.dumps(launch.definition, sort_keys=True, ensure_ascii=False)
+        found = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        if found == launch.definition_sha256:
+            return Check("definition", True, f"the record holds it whole, {found[:12]}")
+        return Check("definition", False, "the one in the record is not the one that its hash names")
+
+    def _changes(self, launch: Launch, folder: Path) -> Check:
+        """Look at the uncommitted changes that the run was made with."""
+        code, name = launch.code, "changes"
+        if not code.get("commit"):
+            return Check(name, False, "the record names no commit: the project was not in git, or had none yet")
+        kept = code.get("diff_sha256")
+        if not kept:
+            words = "none to tracked files" if code.get("dirty") else "none"
+            return Check(name, True, words)
+        try:
+            found = hashlib.sha256(files.read_file(folder / "request" / "code.diff", LARGEST_DIFF, folder)).hexdigest()
+        except OSError as error:
+            return Check(name, False, f"the tree was dirty, and request/code.diff is lost: {error.strerror}")
+        if found != kept:
+            return Check(name, False, "request/code.diff was cut at 1 MB or altered: its hash is another")
+        return Check(name, True, f"request/code.diff holds them whole, {found[:12]}")
+
+    def _programs(self, launch: Launch, folder: Path) -> Check:
+        wanted, name = launch.code.get("sources_sha256"), "programs"
+        if self._sources is None:
+            return Check(name, False, "there is no project here: go to a clone of it")
+        commit = str(launch.code.get("commit"))
+        key = f"programs {launch.program} {wanted} {commit} {launch.code.get('diff_sha256')}"
+        return self._once(key, lambda: self._found(launch, folder, str(wanted), commit))
+
+    def _found(self, launch: Launch, folder: Path, wanted: str, commit: str) -> Check:
+        assert self._sources is not None  # noqa: S101 - the caller has looked
+        short = commit[:12]
+        if self._sources.here(launch.program) == wanted:
+            return Check("programs", True, f"those of this checkout, {wanted[:12]}")
+        diff = folder / "request" / "code.diff" if launch.code.get("diff_sha256") else None
+        at, why = self._sources.at(commit, launch.program, diff)
+        if at == wanted:
+            return Check("programs", True, f"those of commit {short}{' and the kept changes' if diff else ''}")
+        if at is None:
+            return Check("programs", False, f"not those of this checkout, and commit {short} {why}")
+        untracked = ": files that git did not track" if launch.code.get("dirty") else ""
+        return Check("programs", False, f"neither those of this checkout nor of commit {short}{untracked}")
+
+    def _lock(self, launch: Launch) -> Check:
+        wanted, name = launch.code.get("lock_sha256"), "lock file"
+        if not wanted:
+            return Check(name, None, f"the project had no {LOCK}")
+        if self._sources is None:
+            return Check(name, False, "there is no project here")
+        commit = str(launch.code.get("commit"))
+        sources = self._sources
+        found = self._once(
+            f"lock {wanted} {commit}", lambda: Check(name, wanted in sources.locks(commit), str(wanted)[:12])
+        )
+        if found.same:
+            return found
+        return Check(name, False, f"{LOCK} is another one than {str(wanted)[:12]}, here and at the commit")
+
+    def _architecture(self, launch: Launch) -> Check:
+        system, here = str(launch.host.get("os", "")), platform.machine()
+        there = next((one for one in _ARCHITECTURES if f"-{one}" in system), None)
+        if there is None:
+            return Check("architecture", None, "the record does not say it")
+        return Check(
+            "architecture", there == here, there if there == here else f"the run was on {there}, this is {here}"
+        )
+
+    def _image(self, record: Record) -> Check:
+        image = record.launch.image
+        if image is None:
+            return Check("image", True, "none was used")
+        identity = str(image.get("id") or image.get("digest") or image.get("name"))
+        return self._once(f"image {identity}", lambda: _find_image(image, identity))
+
+    def _data(self, record: Record) -> list[Check]:
+        """Hash the data and the model again, with the program of the family that knows them."""
+        wanted = {key: value for key, value in record.facts.items() if _is_hash(key, value)}
+        if not wanted:
+            return [Check("data", None, "the run says of none that it has read it")]
+        launch = record.launch
+        family = launch.program.partition(".")[0]
+        module = f"{PACKAGE}/{family}/{INPUTS}.py"
+        if self.root is None:
+            here = "there is no project here" if self._sources is None else "verify runs nothing of an archive"
+            return [Check("data", None, here)]
+        if not files.is_file(self.root / module):
+            return [Check("data", None, f"there is no {module} to hash it with")]
+        root, words = self.root, _words(launch, self.root)
+        answer = self._once(f"data {family} {words}", lambda: _ask(root, family, words))
+        if answer.same is False:
+            return [answer]
+        told = json.loads(answer.words)
+        return [_compare(name, wanted[name], told.get(name)) for name in sorted(wanted)]
+
+    def _once(self, key: str, look: Callable[[], Check]) -> Check:
+        if key not in self._known:
+            self._known[key] = look()
+        return self._known[key]
+
+
+def _is_hash(key: str, value: object) -> bool:
+    return (key.endswith("_sha256") and key not in ("parameters_sha256", "split_sha256")) and isinstance(value, str)
+
+
+def _compare(name: str, wanted: object, found: object) -> Check:
+    what = name.removesuffix("_sha256")
+    if found is None:
+        return Check(what, None, f"{INPUTS}.py does not say it")
+    if found == wanted:
+        return Check(what, True, _short(wanted))
+    return Check(what, False, f"it is another: SHA-256 {_short(found)}, in the run {_short(wanted)}")
+
+
+def _short(value: object) -> str:
+    return one_line(str(value)[:12])
+
+
+def _words(launch: Launch, root: Path) -> tuple[str, ...]:
+    """Write the program's args again; where the data lay in a container is nothing to this machine."""
+    args = {key: value for key, value in launch.args.items() if key != "data_dir" or launch.target == "local"}
+    try:
+        return tuple(programs.find(root, launch.program).argv(args))
+    except KitError:
+        return ()
+
+
+def _ask(root: Path, family: str, words: tuple[str, ...]) -> Check:
+    command = [sys.executable, "-m", f"{PACKAGE}.{family}.{INPUTS}", *words]
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=environment(root), capture_output=True, timeout=_HASH_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("data", False, one_line(error, 200))
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        return Check("data", False, one_line(lines[-1], 300))
+    try:
+        told: Any = json.loads(done.stdout[:_LARGEST_ANSWER])
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        return Check("data", False, f"{PACKAGE}/{family}/{INPUTS}.py printed no JSON object")
+    return Check("data", None, json.dumps(told))
+
+
+def _find_image(image: dict[str, Any], identity: str) -> Check:
+    """Look for an image in the engine, by what no one can move."""
+    from runner.targets.compose import engine  # noqa: PLC0415 - a run without an image needs none
+    from runner.targets.compose.image import held  # noqa: PLC0415
+
+    name = one_line(image.get("name"), 200)
+    try:
+        client = engine.reach()
+    except RequestError as error:
+        return Check("image", None, one_line(error, 200))
+    try:
+        found = held(client, identity)
+    finally:
+        client.close()
+    if found:
+        return Check("image", True, f"{name}, {one_line(identity, 19)}")
+    return Check("image", False, f"{name} is gone from the engine: {one_line(identity, 80)}")

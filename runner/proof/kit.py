@@ -1,0 +1,94 @@
+"""An archive of `runner bundle`, unpacked for as long as somebody reads it, and checked first."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.core.errors import KitError, RequestError
+from runner.core.text import one_line
+from runner.proof.archive import TOP, difference, unpack
+from runner.proof.bundle import PROJECT, RESULTS
+from runner.proof.sources import LOCK, apply_changes, hash_in
+from runner.records import manifest
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Kit:
+    """What an archive holds: `faults` names each file whose bytes are not those that were packed."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.path, self.folder = path, folder
+        self.faults = self._faults()
+
+    @property
+    def results(self) -> Path:
+        """The folder of the records; RequestError if there is none."""
+        if not files.is_folder(self.folder / RESULTS):
+            msg = f"{one_line(self.path)}: there are no records in it"
+            raise RequestError(msg)
+        return self.folder / RESULTS
+
+    def tree(self, commit: str) -> Path | None:
+        """Return the folder of the project's files at a commit, if the archive has it."""
+        folder = self.folder / PROJECT / commit
+        return folder if "/" not in commit and files.is_folder(folder) else None
+
+    def here(self, program: str) -> str | None:  # noqa: ARG002 - as `sources.Tree` has it
+        """Return None: an archive is no checkout."""
+        return None
+
+    def locks(self, commit: str) -> set[str]:
+        """Hash the lock file of a commit, if it is there."""
+        tree = self.tree(commit)
+        if tree is None or not files.is_file(tree / LOCK):
+            return set()
+        return {manifest.hash_file(tree / LOCK, self.folder).sha256}
+
+    def at(self, commit: str, program: str, diff: Path | None) -> tuple[str | None, str]:
+        """Hash the programs of a commit, with the kept changes; without a hash the second part says why."""
+        tree = self.tree(commit)
+        if tree is None:
+            return None, "is not in the archive"
+        with tempfile.TemporaryDirectory(prefix="runner-verify-", ignore_cleanup_errors=True) as scratch:
+            if diff is not None:
+                tree = Path(shutil.copytree(tree, Path(scratch) / "tree", symlinks=True))
+                if why := apply_changes(tree, diff):
+                    return None, why
+            try:
+                return hash_in(tree, program), ""
+            except (KitError, OSError, ValueError) as error:
+                return None, f"does not hold them: {one_line(error, 200)}"
+
+    def _faults(self) -> list[str]:
+        path = self.folder / manifest.NAME
+        try:
+            known = manifest.read(files.read_file(path, manifest.LARGEST, below=self.folder))
+        except (OSError, ValueError) as error:
+            return [one_line(f"{manifest.NAME}: {getattr(error, 'strerror', None) or error}")]
+        faults = manifest.differences(known, self.folder)
+        between = None if faults else difference(self.path, self.folder)
+        return [*faults, *([between] if between else [])]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Kit]:
+    """Unpack an archive in a block; RequestError if it is none, was cut off, or would write outside its folder."""
+    with tempfile.TemporaryDirectory(prefix="runner-kit-", ignore_cleanup_errors=True) as scratch:
+        unpack(path, Path(scratch))
+        folder = Path(scratch) / TOP
+        if not files.is_folder(folder):
+            msg = f"{one_line(path)}: an empty archive"
+            raise RequestError(msg)
+        yield Kit(path, folder)
+
+
+def is_kit(path: Path) -> bool:
+    """Whether a path names a file, and so no folder of results."""
+    return files.is_file(path)

@@ -1,0 +1,52 @@
+"""The levels of proof, and what is said of one run: the highest level that it reaches, and what stopped the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+LEVELS = {
+    0: "the record is whole",
+    1: "its inputs are there and the same",
+    2: "run again, every loss and the final parameters are bit for bit the same",
+    3: "run again, its accuracy is equivalent",
+    4: "run again, its time is within the interval of the earlier runs",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: `same` is None where it could not be checked, and `words` say why."""
+
+    name: str
+    same: bool | None
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'not checked: ' if self.same is None else ''}{self.words}"
+
+
+@dataclass
+class Verdict:
+    """What is said of a run: `stopped` names what kept it from the next level, nothing if no more was asked for."""
+
+    run: str
+    level: int | None = None
+    stopped: list[str] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def next(self) -> int:
+        """The level after the one that was reached."""
+        return 0 if self.level is None else self.level + 1
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "run": self.run,
+            "level": self.level,
+            "stopped": self.stopped,
+            "checks": [{"name": one.name, "same": one.same, "says": one.words} for one in self.checks],
+            "notes": self.notes,
+        }

@@ -1,0 +1,188 @@
+"""A record -> the same run again: its code put together anew, started on a target, and compared with what it was."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner import targets
+from runner.core.errors import RequestError, RunError
+from runner.core.text import one_line
+from runner.definitions.again import run_of
+from runner.definitions.plan import Plan
+from runner.execution.run import carry_out, prepare
+from runner.proof.again import compare
+from runner.proof.level import LEVELS, Verdict
+from runner.proof.sources import apply_changes, check_out, is_commit
+from runner.proof.whole import check_whole
+from runner.report.run_summary import summary_of
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.execution.observer import Observer
+    from runner.execution.signals import Interrupts
+    from runner.proof.kit import Kit
+    from runner.records.schema import Record
+    from runner.report.run_summary import RunSummary
+
+DATA = "data"
+DIFF = Path("request/code.diff")
+LARGEST_DIFF = 4_000_000
+BY_HAND = ("node", "replay")
+"""Targets that cannot be started again from a record."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command line chooses.
+
+    Args:
+        target: where it is run; None is where it was.
+        words: options of the target, as `name=value`; without any, those of the record.
+        results: the folder of the new records.
+        data: the folder of prepared data that the programs find as their project's; None if there is none.
+        anyway: whether something is run though its hashes do not hold.
+    """
+
+    target: str | None
+    words: list[str]
+    results: Path
+    data: Path | None
+    anyway: bool
+
+
+def require_whole(path: Path, *, anyway: bool) -> Record:
+    """Return the record of a run that may be run again; RunError if its hashes do not hold."""
+    record, faults = check_whole(path)
+    if record is None or (faults and not anyway):
+        msg = f"{one_line(path)}: no level: {faults[0]}; nothing is run from it" + (
+            "" if record is None else "; --anyway runs it all the same"
+        )
+        raise RunError(msg)
+    return record
+
+
+def reproduce(
+    path: Path,
+    record: Record,
+    code: Path | Kit,
+    wish: Wish,
+    earlier: list[RunSummary],
+    observer: Observer,
+    interrupts: Interrupts,
+) -> Verdict:
+    """Run a record again, and say which level it reaches.
+
+    Args:
+        path: the folder of the run.
+        record: its record.
+        code: the project's folder, whose repository has the commit; or an archive.
+        wish: what the command line chooses.
+        earlier: the earlier runs of the same cell.
+        observer: is shown what happens.
+        interrupts: the signals that end the command.
+
+    Raises RequestError if it cannot be run again, and names what is missing.
+    """
+    name = wish.target or record.launch.target
+    if name in BY_HAND:
+        msg = f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
+        raise RequestError(msg)
+    words = wish.words or _words(record, name)
+    with _tree(path, record, code, wish.data) as root:
+        run = run_of(record.launch, root)
+        run = replace(run, repeat=1, repeats=1)
+        target = targets.load(name, words)
+        plan = Plan((run,), (run.cell,), ())
+        jobs = prepare(plan, target, words, wish.results, observer, interrupts)
+        kept = {key: record.launch.code.get(key) for key in ("commit", "dirty", "diff_sha256")}
+        for job in jobs:  # the checkout is no repository: what it was made from is known
+            job.surroundings["code"] |= kept
+        jobs = [replace(job, diff=_diff(path, record)) for job in jobs]
+        (new,) = carry_out(jobs, wish.results, observer, interrupts)
+    after = wish.results / new.launch.experiment / new.launch.id
+    return _verdict(path, record, after, new, earlier)
+
+
+def of_cell(record: Record, others: list[RunSummary]) -> list[RunSummary]:
+    """Choose the runs that did the same work as a record: the cell, its args and the programs."""
+    own = summary_of(record)
+    return [
+        one
+        for one in others
+        if (one.experiment, one.cell, one.args, one.target) == (own.experiment, own.cell, own.args, own.target)
+        and one.same.get("code") == own.same.get("code")
+        and one.status == "completed"
+    ]
+
+
+def _verdict(path: Path, old: Record, after: Path, new: Record, earlier: list[RunSummary]) -> Verdict:
+    """Put the levels together: each one rests on those before it; a later one that holds all the same is a note."""
+    verdict = Verdict(one_line(path), level=1, checks=compare(path, old, after, new, earlier))
+    if faults := check_whole(path)[1]:
+        verdict.level, verdict.stopped = None, faults
+    verdict.notes.append(f"run again as {one_line(after)}")
+    for level, check in enumerate(verdict.checks, 2):
+        if check.same and not verdict.stopped:
+            verdict.level = level
+        elif not verdict.stopped:
+            verdict.stopped = [str(check)]
+        elif check.same:
+            verdict.notes.append(f"level {level} holds by itself: {LEVELS[level]}")
+    return verdict
+
+
+@contextmanager
+def _tree(path: Path, record: Record, code: Path | Kit, data: Path | None) -> Iterator[Path]:
+    """Put the code of a run together in a temporary folder: the commit, and the kept changes on top."""
+    launch = record.launch
+    commit = str(launch.code.get("commit") or "")
+    if not is_commit(commit):
+        msg = f"{one_line(path)}: level 0: the record names no commit to run again"
+        raise RequestError(msg)
+    diff = path / DIFF if launch.code.get("diff_sha256") else None
+    if diff is not None and not files.is_file(diff):
+        msg = f"{one_line(path)}: level 0: the tree was dirty, and {DIFF} is lost"
+        raise RequestError(msg)
+    with tempfile.TemporaryDirectory(prefix="runner-reproduce-", ignore_cleanup_errors=True) as scratch:
+        root, why = _put_together(Path(scratch), code, commit, diff)
+        if root is None:
+            msg = f"{one_line(path)}: level 0: commit {commit[:12]} {why}"
+            raise RequestError(msg)
+        if data is not None:
+            shutil.rmtree(root / DATA, ignore_errors=True)
+            (root / DATA).symlink_to(data.resolve())
+        yield root
+
+
+def _put_together(scratch: Path, code: Path | Kit, commit: str, diff: Path | None) -> tuple[Path | None, str]:
+    if isinstance(code, Path):
+        return check_out(code, commit, scratch, diff)
+    tree = code.tree(commit)
+    if tree is None:
+        return None, "is not in the archive"
+    root = Path(shutil.copytree(tree, scratch / "project", symlinks=True))
+    why = apply_changes(root, diff) if diff else None
+    return (None, why) if why else (root, "")
+
+
+def _diff(path: Path, record: Record) -> str:
+    if not record.launch.code.get("diff_sha256"):
+        return ""
+    return files.read_file(path / DIFF, LARGEST_DIFF, below=path).decode("utf-8", "surrogateescape")
+
+
+def _words(record: Record, target: str) -> list[str]:
+    """Write the options of the record's own target again; of another one they mean nothing."""
+    launch = record.launch
+    options: dict[str, Any] = dict(launch.options) if launch.target == target else {}
+    image = launch.image or {}
+    if launch.target == target and image.get("id") and "image" not in options:
+        options["image"] = image["id"]
+    return [f"{name}={value}" for name, value in options.items() if isinstance(value, str | int | float)]

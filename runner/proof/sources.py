@@ -1,0 +1,135 @@
+"""The programs of a run as a project has them now, or had them at a commit, by the hash that records have."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from runner.core.errors import KitError
+from runner.core.text import one_line
+from runner.definitions import program as programs
+from trainkit import files
+from trainkit.sources import hash_sources
+
+LOCK = "requirements.lock"
+LARGEST_LOCK = 20_000_000
+_GIT_SECONDS = 120
+
+
+class Tree(Protocol):
+    """What knows programs and lock files by commit."""
+
+    def here(self, program: str) -> str | None:
+        """Hash the programs of this checkout; None if it has none."""
+
+    def locks(self, commit: str) -> set[str]:
+        """Hash the lock files that there are, of this checkout and of the commit."""
+
+    def at(self, commit: str, program: str, diff: Path | None) -> tuple[str | None, str]:
+        """Hash the programs as a commit has them, with the kept changes; without a hash the second part says why."""
+
+
+class Sources:
+    """Reads the programs and the lock file of one project."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def here(self, program: str) -> str | None:
+        """Hash the programs of this checkout."""
+        try:
+            return hash_sources(programs.find(self._root, program).sources(self._root))
+        except (KitError, OSError, ValueError):
+            return None
+
+    def locks(self, commit: str) -> set[str]:
+        """Hash the lock file as it is here and as it was at a commit; those that are there."""
+        found = set()
+        with suppress(OSError):
+            found.add(hashlib.sha256(files.read_file(self._root / LOCK, LARGEST_LOCK)).hexdigest())
+        done = git(self._root, "show", f"{commit}:./{LOCK}") if is_commit(commit) else None
+        if done and done.returncode == 0:
+            found.add(hashlib.sha256(done.stdout).hexdigest())
+        return found
+
+    def at(self, commit: str, program: str, diff: Path | None) -> tuple[str | None, str]:
+        """Hash the programs as a commit has them, with the kept changes; without a hash the second part says why."""
+        if not is_commit(commit):
+            return None, "is none"
+        with tempfile.TemporaryDirectory(prefix="runner-verify-", ignore_cleanup_errors=True) as folder:
+            project, why = check_out(self._root, commit, Path(folder), diff)
+            if project is None:
+                return None, why
+            try:
+                return hash_in(project, program), ""
+            except (KitError, OSError, ValueError) as error:
+                return None, f"does not hold them: {one_line(error, 200)}"
+
+
+def check_out(root: Path, commit: str, folder: Path, diff: Path | None) -> tuple[Path | None, str]:
+    """Put the repository's files, as a commit has them, into an empty folder, and the kept changes on top.
+
+    Returns the project's folder in it; None, and why, if that fails.
+    """
+    places = git(root, "rev-parse", "--show-toplevel", "--show-prefix")
+    if places is None or places.returncode:
+        return None, "cannot be looked for: this is no git repository"
+    top, prefix = places.stdout.decode("utf-8", "surrogateescape").split("\n")[:2]
+    made = git(Path(top), "archive", "--format=tar", "-o", str(folder / ".tree.tar"), commit)
+    if made is None or made.returncode:
+        return None, "is not in this repository: git fetch it"
+    unpacked = _run(["tar", "-xf", ".tree.tar"], folder)
+    (folder / ".tree.tar").unlink(missing_ok=True)
+    if unpacked is None or unpacked.returncode:
+        return None, "cannot be unpacked"
+    why = apply_changes(folder, diff) if diff else None
+    return (None, why) if why else (folder / prefix, "")
+
+
+def apply_changes(folder: Path, diff: Path) -> str | None:
+    """Apply kept changes to a tree that is no repository of its own; say why, if that fails."""
+    applied = _run(
+        ["git", "apply", "--whitespace=nowarn", str(diff.resolve())], folder, GIT_CEILING_DIRECTORIES=str(folder.parent)
+    )
+    if applied is not None and applied.returncode == 0:
+        return None
+    why = one_line((applied.stderr if applied else b"git is missing").decode("utf-8", "replace"), 200)
+    return f"does not take the kept changes: {why}"
+
+
+def is_commit(word: str) -> bool:
+    """Whether a word from a record is a full hash of a commit, and so no option of git."""
+    return len(word) in (40, 64) and all(letter in "0123456789abcdef" for letter in word)
+
+
+def git(root: Path, *words: str) -> subprocess.CompletedProcess[bytes] | None:
+    """Run git in a project's folder; None if it is missing or takes too long."""
+    return _run(["git", "-c", "core.hooksPath=/dev/null", *words], root)
+
+
+def _run(command: list[str], cwd: Path, **env: str) -> subprocess.CompletedProcess[bytes] | None:
+    try:
+        return subprocess.run(
+            command, cwd=cwd, env={**os.environ, **env}, capture_output=True, timeout=_GIT_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def hash_in(folder: Path, name: str) -> str:
+    """Hash the programs of another tree than the one that is imported, the library of that tree among them."""
+    found = programs.find(folder, name).sources(folder)
+    library = folder / "trainkit"
+    if library.is_dir() and any(path.startswith("trainkit/") for path in found):
+        found = {path: text for path, text in found.items() if not path.startswith("trainkit/")}
+        found |= {
+            path.relative_to(folder).as_posix(): files.read_file(path, LARGEST_LOCK, below=folder)
+            for path in library.rglob("*.py")
+            if files.is_file(path)
+        }
+    return hash_sources(found)

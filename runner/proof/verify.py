@@ -1,0 +1,44 @@
+"""Runs -> Verdicts, to level 1: what can be said of a record without running anything again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.core.text import one_line
+from runner.proof.inputs import Inputs
+from runner.proof.level import Verdict
+from runner.proof.whole import check_whole, runs_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from runner.proof.kit import Kit
+
+
+def verify(paths: Iterable[Path], inputs: Inputs | None) -> Iterator[Verdict]:
+    """Say of each run which level it reaches; without inputs to compare with, only whether its record is whole."""
+    for path in paths:
+        record, faults = check_whole(path)
+        verdict = Verdict(one_line(path))
+        if faults or record is None:
+            verdict.stopped = faults
+        else:
+            verdict.level = 0
+            if record.status != "completed":
+                verdict.notes.append(f"the run is {record.status}: {one_line(record.reason or '', 200)}")
+            if inputs is not None:
+                verdict.checks = inputs.check(record, path)
+                verdict.stopped = [str(check) for check in verdict.checks if check.same is False]
+                verdict.level = 0 if verdict.stopped else 1
+        yield verdict
+
+
+def verify_kit(kit: Kit, level: int) -> list[Verdict]:
+    """Say of each run of an archive which level it reaches: none, if a byte of the archive is another."""
+    if kit.faults:
+        return [Verdict(one_line(kit.path), stopped=kit.faults)]
+    verdicts = list(verify(runs_at(kit.results, []), Inputs(None, kit) if level else None))
+    for verdict in verdicts:
+        verdict.run = f"{one_line(kit.path)}: {verdict.run.removeprefix(f'{kit.results}/')}"
+    return verdicts

@@ -1,0 +1,174 @@
+"""`SHA256SUMS`: what the folder of a run held when the run ended, file by file. `sha256sum -c SHA256SUMS` reads it too.
+
+It finds damage and careless changes. Whoever alters a record on purpose can write a fitting manifest as well: to rule
+that out, keep the hash of the manifest, or of a bundle, where others see it.
+
+The lines that begin with `#` are comments for `sha256sum`: the size of each file, what was left out, and, last, the
+hash of all lines above.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.core.text import one_line
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+NAME = "SHA256SUMS"
+AT_THE_END = "written at the end of the run"
+MOST_FILES = 500_000
+DEEPEST = 32
+LARGEST = 200_000_000
+_BLOCK = 1 << 20
+_FIRST = b"# manifest of a run, version 1; check it with: runner verify, or sha256sum -c " + NAME.encode()
+_LAST = b"# sha256 of the lines above: "
+_LEFT_OUT = b"# left out: "
+_SIZE = re.compile(rb"# (\d{1,18}) bytes")
+_FILE = re.compile(rb"(\\?)([0-9a-f]{64})  (.+)")
+_ESCAPES = {b"\\\\": b"\\", b"\\n": b"\n", b"\\r": b"\r"}
+
+
+class Entry(NamedTuple):
+    """A file: the SHA-256 of its bytes, and how many they are."""
+
+    sha256: str
+    size: int
+
+
+@dataclass
+class Manifest:
+    """The files of a folder by their paths in it; `left_out` are paths that are no regular files, each with why.
+
+    `said` are the comments about how it was made.
+    """
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+
+
+def hash_file(path: Path, below: Path) -> Entry:
+    """Hash a regular file that no link leads to; OSError says what else it is."""
+    digest, size = hashlib.sha256(), 0
+    with files.open_file(path, below) as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            size += len(block)
+    return Entry(digest.hexdigest(), size)
+
+
+def listing(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """List what a folder holds, by paths in it: regular files, and with why, what is none. Nothing is followed.
+
+    The manifest itself is not listed. OSError if a folder cannot be read.
+    """
+    regular: list[str] = []
+    other: dict[str, str] = {}
+    deep = [("", 0)]
+    while deep:
+        inner, depth = deep.pop()
+        with os.scandir(f"{folder}/{inner}") as found:
+            for entry in found:
+                name = f"{inner}{entry.name}"
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode) and depth < DEEPEST:
+                    deep.append((f"{name}/", depth + 1))
+                elif stat.S_ISREG(mode) and len(regular) < MOST_FILES:
+                    regular.append(name)
+                else:
+                    other[name] = _kind(mode)
+    return sorted(one for one in regular if one != NAME), dict(sorted(other.items()))
+
+
+def make(folder: Path, said: Iterable[str] = (AT_THE_END,)) -> Manifest:
+    """Hash every file of a folder; OSError if one cannot be read."""
+    regular, left_out = listing(folder)
+    return Manifest({name: hash_file(folder / name, folder) for name in regular}, left_out, list(said))
+
+
+def write(manifest: Manifest) -> bytes:
+    """Write a manifest as the text of its file."""
+    lines = [_FIRST, *(f"# {one_line(word)}".encode() for word in manifest.said)]
+    for name, (sha256, size) in sorted(manifest.entries.items()):
+        escaped = _escape(name)
+        mark = b"" if escaped == os.fsencode(name) else b"\\"
+        lines += [f"# {size} bytes".encode(), mark + sha256.encode() + b"  " + escaped]
+    lines += [_LEFT_OUT + _escape(name) + b": " + why.encode() for name, why in sorted(manifest.left_out.items())]
+    text = b"\n".join(lines) + b"\n"
+    return text + _LAST + hashlib.sha256(text).hexdigest().encode() + b"\n"
+
+
+def read(text: bytes) -> Manifest:
+    """Read the text of a manifest; ValueError if a byte of it was changed."""
+    body, last, digest = text.rpartition(_LAST)
+    if not last or digest != hashlib.sha256(body).hexdigest().encode() + b"\n":
+        msg = "altered or cut off: its last line is not the hash of those above"
+        raise ValueError(msg)
+    manifest, size = Manifest(), 0
+    for line in body.split(b"\n"):
+        if found := _FILE.fullmatch(line):
+            manifest.entries[_unescape(found[3]) if found[1] else os.fsdecode(found[3])] = Entry(
+                found[2].decode(), size
+            )
+        elif sized := _SIZE.fullmatch(line):
+            size = int(sized[1])
+        elif line.startswith(_LEFT_OUT):
+            name, _, why = line.removeprefix(_LEFT_OUT).rpartition(b": ")
+            manifest.left_out[_unescape(name)] = one_line(why.decode("utf-8", "replace"), 100)
+        elif line.startswith(b"# ") and line != _FIRST:
+            manifest.said.append(one_line(line[2:].decode("utf-8", "replace"), 200))
+    return manifest
+
+
+def differences(manifest: Manifest, folder: Path) -> list[str]:
+    """Name each file of a folder that is not as its manifest says, one line for each; an empty list if it is whole."""
+    try:
+        regular, other = listing(folder)
+    except OSError as error:
+        return [one_line(f"{error.filename or folder}: {error.strerror}")]
+    faults = {name: "added: the run did not leave it" for name in regular if name not in manifest.entries}
+    faults |= {name: f"it is {why}" for name, why in other.items() if manifest.left_out.get(name) != why}
+    faults |= {name: "removed" for name in manifest.left_out if not os.path.lexists(folder / name)}
+    there = set(regular)
+    for name, entry in manifest.entries.items():
+        if name in there and (wrong := _difference(folder / name, folder, entry)):
+            faults[name] = wrong
+        elif name not in there and name not in other:
+            faults[name] = "removed"
+    return [one_line(f"{name}: {wrong}") for name, wrong in sorted(faults.items())]
+
+
+def _difference(path: Path, below: Path, entry: Entry) -> str | None:
+    try:
+        found = hash_file(path, below)
+    except OSError as error:
+        return error.strerror or str(error)
+    if found.size != entry.size:
+        return f"altered: it has {found.size:,} bytes, and had {entry.size:,}"
+    return "altered: other bytes, as many as before" if found.sha256 != entry.sha256 else None
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "too deep"}
+    return kinds.get(stat.S_IFMT(mode), "no regular file, or one too many")
+
+
+def _escape(name: str) -> bytes:
+    """Write a name in one line, as `sha256sum` does."""
+    data = os.fsencode(name)
+    for escape, plain in _ESCAPES.items():
+        data = data.replace(plain, escape)
+    return data
+
+
+def _unescape(name: bytes) -> str:
+    return os.fsdecode(re.sub(rb"\\[\\nr]", lambda found: _ESCAPES[found[0]], name))

@@ -1,0 +1,144 @@
+"""The manifest of a run's folder: whatever is altered, added or removed is named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.records import manifest
+from runner.records.finalize import reparse
+
+if TYPE_CHECKING:
+    from runner.records.folder import RunFolder
+    from tests.support.records import Make
+
+ODD = ["a b", "q\"'", "é目", "back\\slash", "new\nline", "re\rturn", "-n", "#hash", " lead", os.fsdecode(b"\xff\xfe")]
+
+
+def faults(folder: RunFolder) -> list[str]:
+    return manifest.differences(folder.kept_manifest(), folder.path)
+
+
+def test_a_finished_run_is_whole_and_sha256sum_agrees(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    assert faults(folder) == []
+    done = subprocess.run(
+        ["sha256sum", "--strict", "-c", manifest.NAME], cwd=folder.path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(folder.kept_manifest().entries) >= 4
+
+
+def test_any_flipped_bit_of_any_file_names_that_file(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    names = list(folder.kept_manifest().entries)
+    tried = 0
+    for name in names:
+        data = (folder.path / name).read_bytes()
+        for place in {0, len(data) // 2, len(data) - 1} if data else ():
+            (folder.path / name).write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+            assert faults(folder) == [f"{name}: altered: other bytes, as many as before"]
+            tried += 1
+        (folder.path / name).write_bytes(data + b"\n")
+        assert faults(folder) == [f"{name}: altered: it has {len(data) + 1:,} bytes, and had {len(data):,}"]
+        (folder.path / name).unlink()
+        assert faults(folder) == [f"{name}: removed"]
+        (folder.path / name).write_bytes(data)
+    assert tried > 5
+    assert faults(folder) == []
+
+
+def test_any_flipped_bit_of_the_manifest_itself_is_found(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    data = (folder.path / manifest.NAME).read_bytes()
+    for place in range(len(data)):
+        with pytest.raises(ValueError, match="altered or cut off"):
+            manifest.read(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with pytest.raises(ValueError, match="altered or cut off"):
+            manifest.read(data[:place])
+    assert manifest.read(data).entries
+
+
+def test_what_is_added_is_named_whatever_it_is(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    (folder.path / "raw" / "extra").write_text("x")
+    os.mkfifo(folder.path / "raw" / "pipe")
+    (folder.path / "artifacts" / "link").symlink_to("/etc/passwd")
+    (folder.path / "linked").symlink_to("/etc")
+    assert faults(folder) == [
+        "artifacts/link: it is a link",
+        "linked: it is a link",
+        "raw/extra: added: the run did not leave it",
+        "raw/pipe: it is a FIFO",
+    ]
+
+
+def test_a_file_replaced_by_a_link_or_a_fifo_is_named_and_not_opened(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    copy = tmp_path / "copy"
+    copy.write_bytes((folder.path / "run.json").read_bytes())
+    (folder.path / "run.json").unlink()
+    (folder.path / "run.json").symlink_to(copy)
+    (folder.path / "raw" / "outcome.json").unlink()
+    os.mkfifo(folder.path / "raw" / "outcome.json")
+    assert faults(folder) == ["raw/outcome.json: it is a FIFO", "run.json: it is a link"]
+
+
+def test_a_link_that_a_program_left_is_said_and_is_no_fault_until_it_changes(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    (folder.path / "artifacts" / "latest").symlink_to("trace.json")
+    folder.seal()
+    assert b"# left out: artifacts/latest: a link" in (folder.path / manifest.NAME).read_bytes()
+    assert faults(folder) == []
+    (folder.path / "artifacts" / "latest").unlink()
+    assert faults(folder) == ["artifacts/latest: removed"]
+    (folder.path / "artifacts" / "latest").write_text("now a file")
+    assert faults(folder) == ["artifacts/latest: added: the run did not leave it"]
+
+
+def test_names_of_any_kind_are_kept_as_sha256sum_keeps_them(tmp_path: Path) -> None:
+    for name in ODD:
+        (tmp_path / name).write_text(name, "utf-8", "surrogateescape")
+    (tmp_path / manifest.NAME).write_bytes(manifest.write(manifest.make(tmp_path)))
+    assert set(manifest.read((tmp_path / manifest.NAME).read_bytes()).entries) == set(ODD)
+    assert manifest.differences(manifest.read((tmp_path / manifest.NAME).read_bytes()), tmp_path) == []
+    done = subprocess.run(
+        ["sha256sum", "--strict", "-c", manifest.NAME], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_make_reading_a_manifest_fail_in_another_way(data: bytes) -> None:
+    try:
+        manifest.read(data)
+    except ValueError as error:
+        assert "altered or cut off" in str(error)
+
+
+def test_collecting_again_lets_the_manifest_follow_and_hides_no_alteration(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    record = folder.path / "run.json"
+    record.write_bytes(record.read_bytes().replace(b"completed", b"failed"))
+    (folder.path / "artifacts" / "notes").write_text("added later")
+    assert faults(folder) == [
+        "artifacts/notes: added: the run did not leave it",
+        f"run.json: altered: it has {record.stat().st_size:,} bytes, and had {record.stat().st_size + 3:,}",
+    ]
+    reparse(folder.path)
+    assert faults(folder) == ["artifacts/notes: added: the run did not leave it"]
+    assert "run.json was written again by runner collect, from the raw files" in folder.kept_manifest().said
+
+
+def test_a_run_made_before_manifests_gets_one_when_it_is_collected(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    (folder.path / manifest.NAME).unlink()
+    reparse(folder.path)
+    assert faults(folder) == []
+    assert manifest.AT_THE_END not in folder.kept_manifest().said
