@@ -40,26 +40,25 @@ def try_once(kind: str, keep: Path | None, number: int) -> str | None:
     A run in which something else was found is kept if there is a folder for it.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"kit-{kind}-"))
-    began = time.monotonic()
     try:
         found = found_in(KINDS[kind](folder))
         right = is_right(kind, found)
         instead = "; ".join(f"{one.who}: {one.kind}: {one.figures}" for one in found) or "nothing"
     except RunFailedError as error:
         right, instead = False, str(error)
-    _tell(kind, right=right, seconds=time.monotonic() - began)
+    _report(kind, right=right)
     if keep and not right:
         shutil.copytree(folder, keep / f"{kind}-{number}", symlinks=True)
     shutil.rmtree(folder, ignore_errors=True)
     return None if right else instead
 
 
-def _tell(kind: str, *, right: bool, seconds: float) -> None:
+def _report(kind: str, *, right: bool) -> None:
     """Append the try to the file of the faults, if there is one."""
     if path := os.environ.get("KIT_FAULTS_FILE"):
-        told = {"fault": FAULTS[kind], "target": "local", "passed": right, "lost": None}
+        one = {"fault": FAULTS[kind], "target": "local", "passed": right, "lost": None, "told_seconds": None}
         with Path(path).open("ab", 0) as file:
-            file.write(json.dumps({**told, "told_seconds": round(seconds, 2)}).encode() + b"\n")
+            file.write(json.dumps(one).encode() + b"\n")
 
 
 def main() -> int:

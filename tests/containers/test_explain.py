@@ -11,6 +11,7 @@ from tests.support.containers import containers_of, docker
 from tests.support.launches import ended, starting, until, words_are_printed
 
 if TYPE_CHECKING:
+    from tests.support.faults import Fault
     from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
@@ -19,7 +20,8 @@ CELL = ("--layout", "2x1", "--set", "epochs=3", "--set", "batch_size=64")
 CORES = "0.1"  # half a core could be all that other tests leave to any container
 
 
-def test_the_quota_of_a_container_is_named_with_its_rank(project: Project) -> None:
+@pytest.mark.fault("a container has a CPU quota: named with its rank", target="compose", series=3)
+def test_the_quota_of_a_container_is_named_with_its_rank(project: Project, fault: Fault) -> None:
     with starting(project, "--on", "compose") as start:
         process, run = start("quickstart", *CELL)
         until(words_are_printed(project, "init_stop", 2), 60)  # before, less of a core only makes the start longer
@@ -34,3 +36,4 @@ def test_the_quota_of_a_container_is_named_with_its_rank(project: Project) -> No
     assert re.match(said, second), done.stdout
     assert "; " not in second.partition("the others wait")[2], "nothing else is named"
     assert "a higher CPU limit of that node" in done.stdout.splitlines()[2]
+    fault()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.contract.harness import Harness
+    from tests.support.faults import Fault
 
 PATIENCE = 6
 IN_ALL_REDUCE = r"rank 0 \(node 0\) waits in all_reduce at odd/hangs\.py:\d+ in main"
@@ -41,8 +42,16 @@ def hung(harness: Harness, how: str) -> tuple[str, dict[str, Any]]:
     return done.stderr, record
 
 
+def late(record: dict[str, Any]) -> float:
+    """How long after the agreed patience the hang was seen."""
+    return float(record["outcome"]["stuck"]["quiet_seconds"]) - PATIENCE
+
+
+@pytest.mark.fault("a rank makes no progress", series=5)
 @on("local", "compose", "pytorchjob", "indexed")
-def test_a_rank_that_keeps_the_others_waiting_is_named_with_its_last_event_and_its_stack(harness: Harness) -> None:
+def test_a_rank_that_keeps_the_others_waiting_is_named_with_its_last_event_and_its_stack(
+    harness: Harness, fault: Fault
+) -> None:
     screen, record = hung(harness, "sleeps")
     place = r"odd/hangs\.py:\d+ in load_the_next_batch"
     assert re.search(rf": rank 1 \(node 1\) is at {place}; {IN_ALL_REDUCE} for rank 1$", record["reason"])
@@ -51,22 +60,27 @@ def test_a_rank_that_keeps_the_others_waiting_is_named_with_its_last_event_and_i
     assert re.search(place, failure["last_lines"][0])
     assert failure["last_lines"][0] in screen
     assert re.search(r"event +its last one was train_start, \d+ s before", screen)
+    fault(told_seconds=late(record))
 
 
+@pytest.mark.fault("two ranks wait in different collectives", series=5)
 @on("local", "compose")
-def test_ranks_that_wait_in_different_collectives_are_told_apart(harness: Harness) -> None:
+def test_ranks_that_wait_in_different_collectives_are_told_apart(harness: Harness, fault: Fault) -> None:
     screen, record = hung(harness, "calls another")
     other = r"rank 1 \(node 1\) waits in broadcast at odd/hangs\.py:\d+ in main"
     assert re.search(rf": the ranks wait in different operations: {IN_ALL_REDUCE}; {other};", record["reason"])
     assert record["failure"]["hint"] == "unequal-collectives"
     assert "unequal-collectives" in screen
+    fault(told_seconds=late(record))
 
 
+@pytest.mark.fault("a rank is stopped (SIGSTOP)", series=5)
 @on("local", "compose")
-def test_a_rank_that_somebody_stopped_is_named(harness: Harness) -> None:
+def test_a_rank_that_somebody_stopped_is_named(harness: Harness, fault: Fault) -> None:
     _, record = hung(harness, "is stopped")
     assert re.search(rf": rank 1 \(node 1\) is stopped by a signal .*; {IN_ALL_REDUCE} for rank 1$", record["reason"])
     assert record["failure"]["rank"] == 1
+    fault(told_seconds=late(record))
 
 
 STOP = """
@@ -95,16 +109,29 @@ def stop_the_launcher_of_node_0(names: list[str], project: str) -> None:
 
 
 FAULTS = {
-    "node 1 has not joined: (the name of node 0 does not resolve: node0: |.* cannot be reached: )": cut_off_the_network,
-    "node 1 has not joined: node0:29500 .* does not answer: a firewall drops it": drop_what_goes_to_node_0,
-    "node 0 has not joined: its torchrun is stopped by a signal": stop_the_launcher_of_node_0,
+    "a node loses its network": (
+        cut_off_the_network,
+        "node 1 has not joined: (the name of node 0 does not resolve: node0: |.* cannot be reached: )",
+    ),
+    "a firewall between the nodes": (
+        drop_what_goes_to_node_0,
+        "node 1 has not joined: node0:29500 .* does not answer: a firewall drops it",
+    ),
+    "node 0's launcher is stopped": (
+        stop_the_launcher_of_node_0,
+        "node 0 has not joined: its torchrun is stopped by a signal",
+    ),
 }
 
 
-@pytest.mark.parametrize(("says", "injure"), FAULTS.items(), ids=[fault.__name__ for fault in FAULTS.values()])
+@pytest.mark.parametrize(
+    ("injure", "says"),
+    [pytest.param(*FAULTS[name], marks=pytest.mark.fault(f"rendezvous: {name}", series=3)) for name in FAULTS],
+    ids=list(FAULTS),
+)
 @on("compose")
 def test_a_fault_between_the_nodes_is_explained_while_the_rendezvous_waits(
-    harness: Harness, says: str, injure: Callable[[list[str], str], None]
+    harness: Harness, injure: Callable[[list[str], str], None], says: str, fault: Fault
 ) -> None:
     if injure is drop_what_goes_to_node_0 and (os.geteuid() or not shutil.which("nsenter")):
         pytest.skip("a firewall in a container's network needs root and nsenter")
@@ -125,3 +152,4 @@ def test_a_fault_between_the_nodes_is_explained_while_the_rendezvous_waits(
     assert code == 130
     assert re.search(says, str(harness.project.record(run)["reason"]))
     harness.require_nothing_left(run)
+    fault(told_seconds=int(waits["seconds"]))

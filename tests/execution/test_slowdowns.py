@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.slow_runs import KINDS, found_in, is_right, quota, why_not
+from bench.slowdowns import FAULTS
 from runner.report.explain.text import explain
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.support.faults import Fault
 
 RUNS = {**KINDS, "quota": partial(quota, cores=0.1)}
 SAYS = {
@@ -28,10 +31,13 @@ SAYS = {
 
 
 @pytest.mark.real_processes
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_right_rank_and_cause_are_named(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.fault(FAULTS[kind], series=1)) for kind in KINDS]
+)
+def test_the_right_rank_and_cause_are_named(kind: str, tmp_path: Path, fault: Fault) -> None:
     if why := why_not(kind):
         pytest.skip(why)
     record = RUNS[kind](tmp_path)
     assert is_right(kind, found_in(record)), explain(record)
     assert re.match(SAYS[kind], explain(record)[0][1])
+    fault()
