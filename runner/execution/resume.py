@@ -61,11 +61,11 @@ def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts) -
     words = _words(before.launch)
     target = targets.load(before.launch.target, words)
     (job,) = prepare(Plan((run,), (run.cell,), ()), target, words, path.parent, observer, interrupts)
-    launch = _describe(job, before)
-    _require_same(before.launch, launch)
+    _require_same(before.launch, _describe(job, before))
     try:
         with folder.held_alone():
-            before = _ended(folder)
+            before = _ended(folder)  # another `resume` may have made an attempt meanwhile
+            launch = _describe(job, before)
             folder.start_again(before, launch, job.spec.text(launch.id), job.diff, job.spec.file)
     except BlockingIOError:
         raise RequestError(_still_runs(path)) from None
