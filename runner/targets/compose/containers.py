@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
 LABEL = "com.docker.compose.project"
 _SERVICE = "com.docker.compose.service"
+_GONE_SECONDS = 30.0
+"""How long the engine may take to remove what somebody else has asked for."""
+_AGAIN_SECONDS = 0.3
+_BUSY = (403, 409)
 _FILE = "com.docker.compose.project.config_files"
 
 
@@ -138,15 +144,27 @@ def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:
 
 
 def remove_all(client: DockerClient, project: str) -> None:
-    """Remove the containers and networks of a compose project; OSError if the engine refuses."""
-    from docker.errors import NotFound  # noqa: PLC0415 - imported on use
+    """Remove the containers and networks of a compose project; OSError if the engine refuses.
 
-    for container in of_project(client, project).values():
-        with suppress(NotFound):
-            container.remove(force=True, v=True)
-    for network in client.networks.list(filters={"label": f"{LABEL}={project}"}):
-        with suppress(NotFound):
-            network.remove()
+    A watchdog and `runner recover` may do so at the same time: whoever comes second waits for the first.
+    """
+    from docker.errors import APIError, NotFound  # noqa: PLC0415 - imported on use
+
+    networks = client.networks.list(filters={"label": f"{LABEL}={project}"})
+    removals = [partial(one.remove, force=True, v=True) for one in of_project(client, project).values()]
+    until = time.monotonic() + _GONE_SECONDS
+    for remove in [*removals, *(one.remove for one in networks)]:
+        is_gone = False
+        while not is_gone:
+            try:
+                remove()
+                is_gone = True
+            except NotFound:
+                is_gone = True
+            except APIError as error:  # it is being removed, or a container of a network is
+                if error.status_code not in _BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(_AGAIN_SECONDS)
 
 
 def _stop(container: Container, grace_seconds: float) -> None:
