@@ -21,7 +21,7 @@ def make_launch(**changes: Any) -> Launch:
     number = next(_NUMBERS)
     values: dict[str, Any] = {
         "schema": SCHEMA,
-        "id": f"20261121T0000{number:02}Z-local-{number:08x}",
+        "id": f"20261121T{number // 100:04}{number % 100:02}Z-local-{number:08x}",
         "experiment": "tiny",
         "target": "local",
         "layout": "1x1",
