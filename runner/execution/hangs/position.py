@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Frame = tuple[str, int, str]
 BUSY = 0.3
-"""A process that keeps so much of a core busy computes; one that waits for another keeps none of it, or all."""
+"""A process that uses more of a core than this is said to compute."""
 _STATES = {"T": "stopped", "t": "stopped", "Z": "zombie", "D": "disk"}
 """States of proc(5) in which a process answers nobody."""
 _C10D = "/torch/distributed/distributed_c10d.py"
