@@ -91,8 +91,9 @@ class Reading:
             run = _decode_summary(summary)
             msgspec.structs.force_setattr(run, "path", path)
             if run.status == "running":
-                run, changing = _with_fate(run, self._results), True
-                self.dead += run.status != "running" and not run.by_hand
+                by_hand, changing = run.by_hand, True
+                run = _with_fate(run, self._results)
+                self.dead += run.status != "running" and not by_hand
             self.runs.append(run)
             known[name] = Kept(state, summary)
         if known != kept:

@@ -167,6 +167,15 @@ def test_summarize_writes_nothing_below_results_not_even_for_a_run_that_was_star
     assert all_formats(results)[0][0]["seconds"] == 2.0
 
 
+def test_a_run_by_hand_whose_launch_was_altered_is_no_run_of_a_killed_runner(results: Path, make: Make) -> None:
+    folder = by_hand(results, make)
+    launch = folder.path / "request" / "launch.json"
+    launch.write_bytes(launch.read_bytes().replace(b"by_hand", b"my_hand"))
+    contents = read_results(results)
+    assert [run.by_hand for run in contents.runs] == [False]
+    assert contents.notes == []
+
+
 def test_a_run_by_hand_that_still_runs_has_no_record_yet(results: Path, make: Make) -> None:
     folder = by_hand(results, make)
     with folder.held():
