@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.core.values import spell_non_finite
 from runner.definitions import experiment as definitions
 from runner.definitions.plan import Cell, Run
@@ -39,6 +39,7 @@ def run_of(launch: Launch, root: Path) -> Run:
     if not _NAME.fullmatch(launch.experiment):
         msg = f"the record's experiment {one_line(launch.experiment, 80)!r} is no name"
         raise RequestError(msg)
+    require_values(launch)
     experiment = definitions.load(definitions.find(launch.experiment, root), root)
     if experiment.sha256() != launch.definition_sha256:
         msg = f"{one_line(experiment.path)}: has changed since the run was started: {_changed(experiment, launch)}"
@@ -59,6 +60,14 @@ def run_of(launch: Launch, root: Path) -> Run:
         raise RequestError(one_line(error)) from None
     cell = Cell(layout, program, launch.axes, launch.args)
     return Run(experiment, cell, launch.repeat, launch.repeats, launch.device)
+
+
+def require_values(launch: Launch) -> None:
+    """Raise RequestError if args of a run were masked in its record, and say how it is run with them."""
+    if lost := [one for one in launch.masked if one.startswith("args.")]:
+        named = " ".join(f"--set {one.removeprefix('args.')}=..." for one in lost)
+        msg = f"the record holds no value of {listed(lost)}: masked as a secret; runner run {launch.experiment} {named}"
+        raise RequestError(one_line(msg, 300))
 
 
 def _changed(experiment: Experiment, launch: Launch) -> str:

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import KitError, RequestError
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.definitions import program as programs
 from runner.definitions.data import environment
 from runner.definitions.settings import PACKAGE
@@ -51,6 +51,9 @@ class Inputs:
         if launch.target == "replay":
             return [Check("programs", None, "a recording was replayed: nothing was run")]
         checks = [self._definition(launch), self._changes(launch, folder), self._programs(launch, folder)]
+        if launch.masked:
+            words = f"the record holds no value of {one_line(listed(launch.masked), 200)}: masked as secrets"
+            checks.append(Check("args", None, words))
         checks += [self._lock(launch), self._architecture(launch), self._image(record)]
         return [*checks, *self._data(record)]
 

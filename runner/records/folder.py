@@ -43,10 +43,16 @@ _NAME = re.compile(r"\w[\w.+-]{0,199}")
 
 
 class RunFolder:
-    """The folder of one run."""
+    """The folder of one run.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: where it is.
+        secrets: values that its processes got and that stand nowhere in its record.
+    """
+
+    def __init__(self, path: Path, secrets: tuple[str, ...] = ()) -> None:
         self.path = path
+        self.secrets = secrets
 
     @property
     def raw(self) -> Path:
@@ -214,7 +220,14 @@ def _unwritable(path: Path, why: str | None) -> str:
     return f"{path}: cannot be written: {why}; name another folder with --results"
 
 
-def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
+def begin(
+    results: Path,
+    launch: Launch,
+    request: str,
+    diff: str,
+    file: str = "request.json",
+    secrets: tuple[str, ...] = (),
+) -> RunFolder:
     """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written.
 
     The names of the experiment and of the run have to stay in their folders: an id may come from another machine.
@@ -223,7 +236,7 @@ def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "r
         if not _NAME.fullmatch(name):
             msg = f"{name!r} is no name for a folder in {results}"
             raise RequestError(msg)
-    folder = RunFolder(results / launch.experiment / launch.id)
+    folder = RunFolder(results / launch.experiment / launch.id, secrets)
     made = False
     try:
         folder.path.parent.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,8 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `dialects` are how the stdout of a program is read that knows nothing of the kit: the names of the kit's, and the
     text of others. `options` are the target's, as given. Floats that JSON lacks are words in `axes`, `args` and
-    `definition`.
+    `definition`. `masked` names what held a secret and was masked, for example `args.hf_token`: the processes got the
+    real value, and what they printed of it is in `raw/`.
     """
 
     schema: int
@@ -62,6 +63,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     by_hand: bool = False
     dialects: dict[str, str] = {}
     side: Side | None = None
+    masked: list[str] = []
 
     def __post_init__(self) -> None:
         """Spell the floats that JSON lacks, so that runs with different values stay apart."""
