@@ -186,7 +186,11 @@ def _collect(value: Any, path: str, found: dict[str, list[str]], *, inside: bool
 
 def _is_variable(value: dict[Any, Any]) -> bool:
     """Whether it is a secret of an environment, as a pod has it."""
-    return value.keys() == {"name", "value"} and isinstance(value["name"], str) and is_secret(value["name"], value["value"])
+    return (
+        value.keys() == {"name", "value"}
+        and isinstance(value["name"], str)
+        and is_secret(value["name"], value["value"])
+    )
 
 
 def _emptied(value: Any) -> Any:
@@ -207,7 +211,10 @@ def _spellings(value: str) -> set[str]:
         for form in (one, json.dumps(one)[1:-1], json.dumps(one, ensure_ascii=False)[1:-1], repr(one)[1:-1])
     }
     spelled |= {json.dumps(one)[1:-1] for one in spelled} | {value.replace("'", "''"), value.replace("$", "$$")}
-    spelled |= {shlex.quote(value).removeprefix("'").removesuffix("'"), quote(value.encode("utf-8", "replace"), safe="")}
+    spelled |= {
+        shlex.quote(value).removeprefix("'").removesuffix("'"),
+        quote(value.encode("utf-8", "replace"), safe=""),
+    }
     return {one for one in spelled if len(one) >= SHORTEST}
 
 
@@ -219,7 +226,9 @@ def _bounded(form: str) -> str:
 def _name_of(text: str, match: re.Match[str]) -> str | None:
     """Return the whole name that a value is assigned to, if it is that of a secret."""
     begin = match.start()
-    while begin > 0 and match.start() - begin < _LONGEST_NAME and (text[begin - 1].isalnum() or text[begin - 1] in "_-."):
+    while (
+        begin > 0 and match.start() - begin < _LONGEST_NAME and (text[begin - 1].isalnum() or text[begin - 1] in "_-.")
+    ):
         begin -= 1
     name = text[begin : match.start("end")]
     if match["sign"].isspace() and not name.startswith("--"):

@@ -124,9 +124,7 @@ def _surroundings(
         raise Interrupted from None
 
 
-def _begin(
-    results: Path, launch: Launch, spec: LaunchSpec, diff: str, masked: Masked, *, earlier: bool
-) -> RunFolder:
+def _begin(results: Path, launch: Launch, spec: LaunchSpec, diff: str, masked: Masked, *, earlier: bool) -> RunFolder:
     """Make a run's folder; if runs were carried out before, a failure is not one of the request."""
     try:
         request, diff = masked.apply(launch, spec.text(launch.id), diff)

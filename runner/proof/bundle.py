@@ -154,7 +154,9 @@ class Bundle:
             data = source.read_bytes()
             if (shown := without_secrets(data, assigned=source.suffix in ASSIGNING)) != data:
                 target.write_bytes(shown)
-                self.left_out.append(one_line(f"{name}/{one}: a secret in it is masked: change it, it is in the repository"))
+                self.left_out.append(
+                    one_line(f"{name}/{one}: a secret in it is masked: change it, it is in the repository")
+                )
 
     def _make_tables(self) -> None:
         """Make the tables and the page from the records as they are in the archive."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from runner.core.secret_values import MASK, Masker, secrets_in
+from runner.core.secret_values import Masker, secrets_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -34,9 +34,29 @@ BY_FORM = {
     "a JSON Web Token": ".".join(["e" + "yJ" + chance(20), "e" + "yJ" + chance(40), chance(43)]),
     "a private key": "-----BEGIN RSA " + "PRIVATE KEY-----\n" + chance(64) + "\n-----END RSA " + "PRIVATE KEY-----",
 }
-SECRET_NAMES = ["token", "hf_token", "HF_TOKEN", "hub-token", "password", "db_passwd", "client_secret", "apiKey", "api_key"]
+SECRET_NAMES = [
+    "token",
+    "hf_token",
+    "HF_TOKEN",
+    "hub-token",
+    "password",
+    "db_passwd",
+    "client_secret",
+    "apiKey",
+    "api_key",
+]
 SECRET_NAMES += ["aws_secret_access_key", "credentials", "--password", "wandb_api_key", "private_key", "login.token"]
-OTHER_NAMES = ["tokens", "max_tokens", "tokenizer", "pad_token", "eos_token", "mask_token", "token_count", "key", "seed"]
+OTHER_NAMES = [
+    "tokens",
+    "max_tokens",
+    "tokenizer",
+    "pad_token",
+    "eos_token",
+    "mask_token",
+    "token_count",
+    "key",
+    "seed",
+]
 OTHER_NAMES += ["num_key_value_heads", "secretary", "passes", "password_file", "token_path", "batch_size", "monkey"]
 
 
@@ -81,7 +101,7 @@ def test_what_is_assigned_in_a_text_is_masked() -> None:
         shown = masker.text(text, assigned=True)
         assert "abc123" not in shown
         assert "seed" in shown
-    assert masker.text(r'{\"password\": \"abcdef\"}', assigned=True) == rf'{{\"password\": \"{MASK}\"}}'
+    assert masker.text(r"{\"password\": \"abcdef\"}", assigned=True) == rf"{{\"password\": \"{MASK}\"}}"
     code = "token = read_token(path)\nself.password: Optional[str] = None\ntoken: str, secret: bytes\n"
     assert masker.text(code, assigned=True) == code
 
@@ -89,7 +109,13 @@ def test_what_is_assigned_in_a_text_is_masked() -> None:
 @given(st.text(min_size=8, max_size=60).filter(lambda text: text.strip() == text and len(set(text)) > 3))
 def test_a_known_value_is_masked_however_it_is_written(value: str) -> None:
     masker = Masker([value])
-    for written in (value, json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value), json.dumps(json.dumps(value))):
+    for written in (
+        value,
+        json.dumps(value),
+        json.dumps(value, ensure_ascii=False),
+        repr(value),
+        json.dumps(json.dumps(value)),
+    ):
         assert value not in masker.text(f"before {written} after")
         assert json.dumps(value)[1:-1] not in masker.text(f"before {written} after")
     if "'" not in value:

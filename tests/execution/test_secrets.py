@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import tarfile
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.support.projects import Project
 
-SECRET = "correct-horse-9"
+PLANTED = "correct-horse-9"
 QUOTED = """it's a "p\u00e4ss: wörd" $9 #1"""
 FORM = "h" + "f_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xZ7cF0" + "yLrU"
 TAKES = """
@@ -45,12 +46,10 @@ def holding(folder: Path, value: str) -> list[str]:
 
 
 def sha256(value: str) -> str:
-    import hashlib
-
     return hashlib.sha256(value.encode()).hexdigest()
 
 
-@pytest.mark.parametrize("value", [SECRET, QUOTED, FORM])
+@pytest.mark.parametrize("value", [PLANTED, QUOTED, FORM])
 @pytest.mark.parametrize("ending", [END, FAILS], ids=["completes", "fails"])
 def test_a_secret_arg_stands_nowhere_in_the_record_and_reaches_the_process(
     project: Project, value: str, ending: str
@@ -91,7 +90,7 @@ def test_a_run_without_secrets_says_nothing_of_masking(project: Project) -> None
 
 
 def test_no_bundle_holds_a_secret_and_the_record_is_not_run_again(project: Project, tmp_path: Path) -> None:
-    one_run(project, BEGINNING + TAKES + SAYS_ARGS + END, "1x1", args={"hf_token": SECRET})
+    one_run(project, BEGINNING + TAKES + SAYS_ARGS + END, "1x1", args={"hf_token": PLANTED})
     (project.root / ".gitignore").write_text("results/\n__pycache__/\n*.tar\n")
     (project.root / "note.txt").write_text(f"the key is {FORM}\n")
     git(project, "init", "--quiet")
@@ -106,7 +105,7 @@ def test_no_bundle_holds_a_secret_and_the_record_is_not_run_again(project: Proje
     assert done.code == 0, done.snapshot
     with tarfile.open(project.root / "kit.tar") as tar:
         tar.extractall(tmp_path / "out", filter="data")
-    assert holding(tmp_path / "out", SECRET) == []
+    assert holding(tmp_path / "out", PLANTED) == []
     assert holding(tmp_path / "out", FORM) == []
     assert "raw/node0-rank0.stdout: the run has secret args" in done.stderr
     assert "note.txt: a secret in it is masked" in done.stderr

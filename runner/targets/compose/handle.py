@@ -35,7 +35,7 @@ class ComposeHandle:
         self._text = spec.text(folder.path.name)
         self._project = project_of(folder.path.name)
         self._followed: list[Followed] = []
-        self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(nodes)})
+        self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(spec.nodes)})
         self._up: subprocess.Popen[bytes] | None = None
         self._left: str | None = None
         """What could not be removed, and how to do it."""
