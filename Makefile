@@ -12,7 +12,7 @@ FAST = $(addprefix tests/,core definitions records report targets test_rooms.py 
 export TORCH_CPU ?=
 export RESULTS ?= results
 
-.PHONY: wheel run test check test-real test-cluster lint bench picture page gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: wheel run test check test-real test-cluster lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
@@ -41,6 +41,13 @@ lint: $(VENV)/.develop ## style and types
 
 bench: $(VENV)/.develop ## measure what the kit promises about its own cost, in pairs, on this machine
 	$(BIN)/python -m bench
+
+export KIT_FAULTS ?=
+TRIES = $(VENV)/faults.jsonl
+faults: $(VENV)/.develop ## try each fault many times, and write the table of docs/faults.md; read the diff
+	@rm -f $(TRIES)
+	KIT_FAULTS=$${KIT_FAULTS:-long} KIT_FAULTS_FILE=$(TRIES) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m fault; \
+	  code=$$?; $(BIN)/python -m bench.faults $(TRIES) && exit $$code
 
 picture: $(VENV)/.runtime ## draw docs/quickstart.svg, the picture of the README, of the runs in results/
 	$(BIN)/python -m bench.picture "$$RESULTS" quickstart

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bench import bert, collectives, compose, load, loader, mlflow_search, overhead, parsing, startup, summary
+from bench import bert, collectives, compose, load, loader, marks, mlflow_search, overhead, parsing, startup, summary
 
 PARTS = {
     "startup": startup,
@@ -13,6 +13,7 @@ PARTS = {
     "mlflow": mlflow_search,
     "loader": loader,
     "load": load,
+    "marks": marks,
     "collectives": collectives,
     "bert": bert,
     "overhead": overhead,

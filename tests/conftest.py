@@ -17,7 +17,7 @@ from runner.targets.kubernetes.client import PATHS, Cluster, ClusterError
 from tests.support import browser
 from tests.support.fork_server import ForkServer
 
-pytest_plugins = ["tests.support.fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.faults"]
 
 settings.register_profile("kit", deadline=None)  # a machine that others use too has no fixed speed
 settings.load_profile("kit")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainkit.figures import count, loss_sum, number_right, scalar
+from trainkit.time_use import COMPUTE, DATA, OTHER, TimeUse
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +33,9 @@ class Epoch:
         train_seconds: of this rank, without what was left out; 0 until the end.
     """
 
-    def __init__(self, number: int, stop_clock: Callable[[], float], on_progress: Callable[[int], None]) -> None:
+    def __init__(
+        self, number: int, stop_clock: Callable[[], float], on_progress: Callable[[int], None], time_use: TimeUse
+    ) -> None:
         self.number = number
         self.stop_clock = stop_clock
         self.samples = self.steps = self.largest = self.all_samples = 0
@@ -42,19 +45,31 @@ class Epoch:
         self.loss_sum: Tensor | float = 0.0
         self.loss_samples = 0
         self._on_progress = on_progress
+        self._time_use = time_use
 
     def timed(self, batches: Iterable[Any_Batch]) -> Iterator[Any_Batch]:
         """Yield the batches, and add up how long each took to come."""
         source = iter(batches)
         while True:
+            self._time_use.begin(DATA)
             began = time.perf_counter()
             try:
                 batch = next(source)
             except StopIteration:
+                self._time_use.begin(OTHER)
                 return
             finally:
                 self.input_seconds += time.perf_counter() - began
+            self._time_use.begin(COMPUTE)
             yield batch
+
+    def fetching(self) -> None:
+        """Count the time from here on as waiting for a batch, for a framework that has the loop in it."""
+        self._time_use.begin(DATA)
+
+    def fetched(self) -> None:
+        """Count the time from here on as computing."""
+        self._time_use.begin(COMPUTE)
 
     def add(self, samples: int, loss: Any = None) -> None:
         """Count a step of this rank.

@@ -136,6 +136,17 @@ def total(*amounts: float | Tensor) -> list[float]:
     return [float(value) for value in values]
 
 
+def largest(amounts: Sequence[float]) -> list[float]:
+    """Return the largest of each amount over all ranks, in float64; all ranks give as many."""
+    values = torch.tensor(amounts, dtype=torch.float64)
+    if dist.is_initialized():
+        values = values.to(device_of_messages())
+        SENT.append(values)
+        dist.all_reduce(values, op=dist.ReduceOp.MAX)
+    found: list[float] = values.tolist()
+    return found
+
+
 def require_equal(what: str, sha256: str) -> None:
     """Raise if the ranks do not all have the same `what`, by its SHA-256."""
     if not dist.is_initialized():

@@ -19,6 +19,7 @@ from trainkit import process_facts as facts
 from trainkit.errors import Refusal
 from trainkit.flops import Work
 from trainkit.run import Run
+from trainkit.time_use import COMPUTE, DATA, OTHER, TimeUse
 
 Any_Batch = TypeVar("Any_Batch")
 
@@ -64,16 +65,20 @@ class Totals:
     steps: int = 0
     places: int = 0
     """Positions in the batches, padding included, if a family counts them."""
+    time_use: TimeUse | None = None
     input_seconds: float = 0.0
     """How long this process was busy with getting batches; a GPU may have worked meanwhile."""
 
     def timed(self, batches: Iterable[Any_Batch]) -> Iterator[Any_Batch]:
         """Yield the batches, and add up how long each took to come."""
+        mark = self.time_use.begin if self.time_use else lambda _: None
         source = iter(batches)
         while True:
+            mark(DATA)
             began = time.perf_counter()
             batch = next(source, None)
             self.input_seconds += time.perf_counter() - began
+            mark(OTHER if batch is None else COMPUTE)
             if batch is None:
                 return
             yield batch
@@ -151,7 +156,7 @@ class Report:
                 run.log.point("progress", samples, epoch_num=epoch, train_samples=count)
 
         zero = torch.zeros((), dtype=torch.float64, device=run.device)
-        totals = Totals(zero, on_progress)
+        totals = Totals(zero, on_progress, time_use=run.time_use)
         with run.phase("epoch", epoch_num=epoch, epochs=self.args.epochs) as phase:
             yield totals
             seconds = phase.stop_clock()

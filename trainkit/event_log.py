@@ -30,7 +30,7 @@ LINE_BYTES = 4096
 
 
 class Phase:
-    """The running clock of one phase; `metadata` is what its stop event will carry.
+    """The running clock of one phase; `metadata` is what its stop event will carry, `at_stop` is called at its stop.
 
     Args:
         synchronise: waits until the device and the other ranks are done.
@@ -38,6 +38,7 @@ class Phase:
 
     def __init__(self, synchronise: Callable[[], None]) -> None:
         self.metadata: dict[str, Any] = {}
+        self.at_stop: Callable[[], None] = lambda: None
         self._synchronise = synchronise
         self._seconds: float | None = None
         synchronise()
@@ -48,6 +49,7 @@ class Phase:
         if self._seconds is None:
             self._synchronise()
             self._seconds = time.monotonic() - self._began
+            self.at_stop()
         return self._seconds
 
 

@@ -62,6 +62,16 @@ class EventLines(TrainerCallback):
         self._epoch = self._open.enter_context(self._run.epoch(int(state.epoch or 0) + 1, epochs=epochs))
         self._begun_at, self._training = state.global_step, True
 
+    def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002
+        """Count the time from here on as computing."""
+        if self._epoch is not None:
+            self._epoch.fetched()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002
+        """Count the time from here on as waiting for the next batches."""
+        if self._epoch is not None:
+            self._epoch.fetching()
+
     def on_epoch_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002
         """Stop the clock; the epoch is reported when its loss is known, which the Trainer logs after this."""
         if self._epoch is None:

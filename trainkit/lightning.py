@@ -72,6 +72,11 @@ class EventLines(_callback()):  # type: ignore[misc] # which of two packages is 
         self._epoch = self._epochs.enter_context(self._run.epoch(trainer.current_epoch + 1, epochs=epochs))
         self._steps = trainer.global_step
 
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+        """Count the time from here on as computing."""
+        if self._epoch is not None:
+            self._epoch.fetched()
+
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
         """Count a batch and its loss, which Lightning has divided by the number of batches of a step."""
         if self._epoch is None:
@@ -79,6 +84,7 @@ class EventLines(_callback()):  # type: ignore[misc] # which of two packages is 
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
         divided = trainer.accumulate_grad_batches if pl_module.automatic_optimization else 1
         self._epoch.add(self._samples(batch), None if loss is None else loss * divided)
+        self._epoch.fetching()
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
         """Stop the clock and report the epoch."""

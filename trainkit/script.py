@@ -118,7 +118,7 @@ class ScriptRun(Session):
         self._require_open()
         self._begin_epoch(count("the number of an epoch", number))
         with self.phase("epoch", epoch_num=number, **({} if epochs is None else {"epochs": epochs})) as phase:
-            self._epoch = epoch = Epoch(number, phase.stop_clock, self._progress(number))
+            self._epoch = epoch = Epoch(number, phase.stop_clock, self._progress(number), self.time_use)
             try:
                 yield epoch
             finally:

@@ -15,9 +15,13 @@ from torch import nn
 
 from trainkit import distributed
 from trainkit import process_facts as facts
+from trainkit.ddp_time import find_ddp
 from trainkit.distributed import Place
 from trainkit.errors import REFUSED, Refusal
 from trainkit.event_log import EventLog, Phase
+from trainkit.link_probe import probe, worth_a_probe
+from trainkit.stacks import answer_where
+from trainkit.time_use import EXCHANGE, LEFT_OUT, TimeUse
 from trainkit.utilization import Utilization
 
 
@@ -50,8 +54,9 @@ class Session:
         self.backend = backend
         self.is_of_a_family = is_of_a_family
         self.log = EventLog(self.place.rank, synchronise=self.synchronise)
+        self.time_use = TimeUse(device)
         self.began = time.monotonic()
-        self._joined = False
+        self._joined = self._probed = False
 
     @property
     def rank(self) -> int:
@@ -80,14 +85,41 @@ class Session:
             return []
         return [self.device.index + number for number in range(self.devices)]
 
-    def phase(self, name: str, **metadata: object) -> AbstractContextManager[Phase]:
-        """Time a block: all ranks and devices are synchronised at both ends of it."""
-        return self.log.phase(name, **metadata)
+    @contextmanager
+    def phase(self, name: str, **metadata: object) -> Iterator[Phase]:
+        """Time a block: all ranks and devices are synchronised at both ends of it.
+
+        That of an `epoch` reports where its seconds went, those of an `eval` within it left out.
+        """
+        with self.log.phase(name, **metadata) as phase:
+            if name != "epoch":
+                with self.time_use.within(LEFT_OUT):
+                    yield phase
+                    phase.stop_clock()
+                return
+            self.time_use.open()
+            phase.at_stop = self.time_use.close
+            yield phase
+            seconds = phase.metadata.get("train_seconds", phase.stop_clock())
+            spent = self.time_use.result(seconds)
+            phase.metadata |= spent
+            self._probe_links(spent["communication_seconds"], seconds)
+
+    def _probe_links(self, communication_seconds: float, train_seconds: float) -> None:
+        """Report once how fast the links are, if exchanges take much of the time."""
+        if not self._probed and worth_a_probe(communication_seconds, train_seconds):
+            self._probed = True
+            self.log.point("link", **probe())
+
+    def exchanging(self) -> AbstractContextManager[None]:
+        """Mark a block of an epoch in which the ranks exchange what DDP does not; they leave it together."""
+        return self.time_use.within(EXCHANGE, ends_step=True)
 
     def synchronise(self) -> None:
         """Wait for this process's devices, then for the other ranks."""
-        self.wait_for_devices()
-        distributed.barrier()
+        with self.exchanging():
+            self.wait_for_devices()
+            distributed.barrier()
 
     def wait_for_devices(self) -> None:
         """Wait until this process's GPUs have finished their work."""
@@ -153,7 +185,9 @@ class Session:
 @contextmanager
 def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
     """Put `run_start` and `run_stop` around a block; whatever happens in it, the latter is the last event."""
+    answer_where()
     session.report_start(args)
+    stop_looking = find_ddp(session.time_use) if session.world_size > 1 else lambda: None
     leaving: SystemExit | None = None
     try:
         session.check()
@@ -174,6 +208,7 @@ def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
     except BaseException as error:
         session.report_stop("aborted", error)
         raise
+    stop_looking()
     session.report_stop("success")
     session.leave()
     if leaving:

@@ -2,14 +2,16 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from trainkit.own_processes import OwnProcesses
 
 _CPUS = Path("/sys/devices/system/cpu")
+_CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_THROTTLED = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
 _CPU = re.compile(r"cpu\d+")
 # Bits of nvml.h, nvmlClocksThrottleReason...: HwSlowdown, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown.
 # A power cap is no such reason: large GPUs meet it whenever they are busy.
@@ -40,6 +42,41 @@ def cpu_throttling(cpus: Path = _CPUS) -> Callable[[float], float] | None:
         return round(min(100.0, milliseconds / 10 / seconds), 1)
 
     return throttled
+
+
+def quota_throttling(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> Callable[[], float] | None:
+    """Return what gives the seconds for which a CPU quota has held this process back, of its group or one above it.
+
+    They are summed up over processors, so they can exceed the time that has passed. None where the kernel counts no
+    quota. A container sees its own group at the root, and may read the path that it has on the host. Source:
+    Documentation/admin-guide/cgroup-v2.rst, `cpu.stat` (microseconds); of version 1, in nanoseconds,
+    Documentation/scheduler/sched-bwc.rst.
+    """
+    stats = {(group / "cpu.stat").resolve() for group in _own_groups(cgroups, own)}
+    counted = [stat for stat in stats if _held_back(stat) is not None]
+    return (lambda: sum(_held_back(stat) or 0.0 for stat in counted)) if counted else None
+
+
+def _own_groups(cgroups: Path, own: Path) -> Iterator[Path]:
+    """Yield where the groups of this process that have a processor's time to share can be, up to the root."""
+    with suppress(OSError, ValueError):
+        for line in own.read_text("ascii", "replace").splitlines():
+            _, controllers, path = line.split(":", 2)
+            group = PurePosixPath(path.lstrip("/"))
+            if not controllers:
+                yield from (cgroups / one for one in (group, *group.parents))
+            elif "cpu" in controllers.split(","):
+                for top in (cgroups / controllers, cgroups / "cpu"):
+                    yield from (top / one for one in (group, *group.parents))
+
+
+def _held_back(stat: Path) -> float | None:
+    """Return the seconds for which the quota of a group has held it back; None if it counts none."""
+    try:
+        fields = dict(line.split(None, 1) for line in stat.read_text("ascii").splitlines())
+        return next((int(fields[name]) * unit for name, unit in _THROTTLED.items() if name in fields), None)
+    except (OSError, ValueError):
+        return None
 
 
 def gpus_hindered(pynvml: Any, handles: list[Any], own: OwnProcesses) -> dict[str, float]:

@@ -55,7 +55,8 @@ def train(run: Run, args: Namespace) -> None:
         loss = losses[: batch.samples].sum() / batch.global_samples
         optimizer.zero_grad()
         loss.backward()
-        add_gradients(model)  # after backward, one by one: DDP does it in buckets, meanwhile
+        with run.exchanging():
+            add_gradients(model)  # after backward, one by one: DDP does it in buckets, meanwhile
         optimizer.step()
         return losses.detach()
 

@@ -15,16 +15,20 @@ from runner.cli.bundle import bundle
 from runner.cli.collect import collect
 from runner.cli.compare import compare
 from runner.cli.doctor import doctor
-from runner.cli.exit import explain, leave
+from runner.cli.exit import explain as explain_error
+from runner.cli.exit import leave
+from runner.cli.explain import explain
 from runner.cli.init import init
 from runner.cli.lines import show, show_document
 from runner.cli.list import list_
 from runner.cli.node import node
 from runner.cli.plan import plan
 from runner.cli.prepare import PASS_ON, prepare
+from runner.cli.recover import recover
 from runner.cli.render import render
 from runner.cli.report import report
 from runner.cli.reproduce import reproduce
+from runner.cli.resume import resume
 from runner.cli.run import run
 from runner.cli.schema import schema
 from runner.cli.summarize import summarize
@@ -43,6 +47,7 @@ app.command()(plan)
 app.command()(run)
 app.command()(summarize)
 app.command()(report)
+app.command()(explain)
 app.command()(compare)
 app.command()(audit)
 app.command()(verify)
@@ -50,6 +55,8 @@ app.command()(bundle)
 app.command()(reproduce)
 app.command(context_settings=PASS_ON)(prepare)
 app.command()(collect)
+app.command()(recover)
+app.command()(resume)
 app.command()(targets)
 app.command()(node)
 app.command()(doctor)
@@ -79,7 +86,7 @@ def run_command() -> NoReturn:
     try:
         code = app(standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where everything ends
-        code = explain(error)
+        code = explain_error(error)
     except SystemExit:  # click's way to end when the reader of a pipe has gone, for example `| head`
         code = 0
     leave(code if isinstance(code, int) else 0)

@@ -9,7 +9,7 @@ from runner.core.text import escaped, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.records.schema import Failure, Record
+    from runner.records.schema import Failure, Record, StuckRank
 
 _LONGEST = 500
 _TITLE = "  {:<7} {}"
@@ -21,14 +21,19 @@ def failure_card(record: Record) -> Iterator[str]:
     What a launcher prints of being stopped by the runner explains nothing.
     """
     failure = record.failure
-    if failure is None or record.status not in ("failed", "killed"):
+    stuck = record.outcome.stuck if record.outcome else None
+    if failure is None or not (record.status in ("failed", "killed") or (stuck and record.status == "timed_out")):
         return
-    yield _TITLE.format("first", _who(record, failure))
+    if not stuck or failure.rank is not None:
+        yield _TITLE.format("first", _who(record, failure))
     if failure.cause:
         yield _TITLE.format("cause", one_line(failure.cause, _LONGEST))
+    if held := next((one for one in stuck.ranks if one.rank == failure.rank), None) if stuck else None:
+        yield _TITLE.format("event", _last_event(held))
     yield from _hint(failure.hint)
     if failure.last_lines:
-        yield _TITLE.format("last", f"{len(failure.last_lines)} lines:")
+        what = "the innermost line first" if stuck else f"{len(failure.last_lines)} lines"
+        yield _TITLE.format("stack" if stuck else "last", f"{what}:")
     yield from (f"    {escaped(printed, _LONGEST)}" for printed in failure.last_lines)
 
 
@@ -40,6 +45,13 @@ def _who(record: Record, failure: Failure) -> str:
     found = [one_line(word, 100) for word in (place.get("pod"), place.get("machine") or facts.get("host")) if word]
     who = f"rank {failure.rank} on node {failure.node}" if failure.rank is not None else f"node {failure.node}"
     return f"{who} ({', '.join(found)})" if found else who
+
+
+def _last_event(held: StuckRank) -> str:
+    if held.quiet_seconds is None:
+        return "it has reported nothing"
+    what = one_line(held.event, _LONGEST) if held.event else "a line that is no event"
+    return f"its last one was {what}, {held.quiet_seconds:.0f} s before"
 
 
 def _hint(name: str | None) -> Iterator[str]:

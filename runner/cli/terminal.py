@@ -90,7 +90,9 @@ class Screen:
 
     def stopping(self, why: str) -> None:
         """Say that a run is being ended, which may take some seconds."""
-        what = {"interrupted": "interrupted", "timed_out": "time is up"}.get(why, "that did not work")
+        what = {"interrupted": "interrupted", "timed_out": "time is up", "hung": "no progress"}.get(
+            why, "that did not work"
+        )
         self._say(f"{what}: ending the processes and collecting what was printed ...", "yellow")
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
@@ -204,3 +206,18 @@ def _result(record: Record) -> str:
     if (rate := figures.get("samples_per_second")) is not None:
         words.append(f"{rate:,.0f} samples/s")
     return "  ".join(words)
+
+
+_COLOURS = {"d": "blue", "#": "green", "x": "yellow", ".": "red", "o": "white"}
+
+
+def print_explanation(lines: list[str], rows: list[tuple[str, str, str]]) -> None:
+    """Print lines, folded between words, and rows of a name, a bar of letters in their colours, and figures."""
+    console = Console(highlight=False, markup=False)
+    for text in lines:
+        console.print(line(text))
+    for name, bar, figures in rows:
+        row = Text(f"{line(name)}  ")
+        for letter in bar:
+            row.append(letter, _COLOURS.get(letter, ""))
+        console.print(row.append(f"  {line(figures)}"))

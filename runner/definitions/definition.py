@@ -39,6 +39,7 @@ class Experiment:
     measure: str
     repeat: int
     timeout_seconds: float
+    patience_seconds: float | None
     published: dict[str, Any] | None
     path: Path
     root: Path
@@ -65,6 +66,7 @@ class Experiment:
             "measure": self.measure,
             "repeat": self.repeat,
             "timeout_seconds": self.timeout_seconds,
+            **({"patience_seconds": self.patience_seconds} if self.patience_seconds else {}),
             "published": self.published,
         }
         return {key: _plain(value) for key, value in resolved.items()}

@@ -99,14 +99,16 @@ class Whole:
 
 @dataclass(frozen=True)
 class Seconds:
-    """A time above zero."""
+    """A time above zero; without a default it may be left out."""
 
     about: str
-    default: float
+    default: float | None
     most: float
 
     def read(self, document: Document, key: str) -> Any:
-        """Return the value as a float, or complain at its place."""
+        """Return the value as a float, None if it is left out without a default, or complain at its place."""
+        if key not in document.values and self.default is None:
+            return None
         value = document.values.get(key, self.default)
         if not is_number(value) or not 0 < value <= self.most:
             meant = f"a number of seconds above 0, {self.most:,} at most"
@@ -115,8 +117,8 @@ class Seconds:
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the value."""
-        bounds = {"exclusiveMinimum": 0, "maximum": self.most, "default": self.default}
-        return {"description": self.about, "type": "number", **bounds}
+        default = {} if self.default is None else {"default": self.default}
+        return {"description": self.about, "type": "number", "exclusiveMinimum": 0, "maximum": self.most, **default}
 
 
 Field = Text | Choice | Whole | Seconds
@@ -153,4 +155,9 @@ FIELDS: dict[str, Field] = {
     ),
     "repeat": Whole("How many times each cell is run.", 3, MOST_REPEATS),
     "timeout_seconds": Seconds("When a run is ended.", 1800, MOST_SECONDS),
+    "patience_seconds": Seconds(
+        "When a run is ended of which no rank has reported anything for so long; by default it goes on.",
+        None,
+        MOST_SECONDS,
+    ),
 }

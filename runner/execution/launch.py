@@ -49,6 +49,7 @@ def describe_launch(
         measure=experiment.measure,
         device=run.device,
         timeout_seconds=experiment.timeout_seconds,
+        patience_seconds=experiment.patience_seconds,
         definition=experiment.resolved(),
         definition_sha256=experiment.sha256(),
         argv=[node.argv for node in nodes],

@@ -137,6 +137,7 @@ def _life(spec: LaunchSpec, node: int, folder: RunFolder, launch: Launch) -> Lif
         stop=lambda handle: handle.stop() if handle else None,
         keep=keep,
         timeout_seconds=launch.timeout_seconds,
+        nodes=(node,),
         watched_as=("local", []),
     )
 

@@ -94,7 +94,7 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
         observer.begin(number, len(jobs), run, folder.path)
         if launch.masked:
             observer.note(f"masked in the record: {listed(launch.masked)}")
-        record = supervise(_life(job, folder, launch), folder, launch, observer, interrupts)
+        record = supervise(life_of(job, folder, launch), folder, launch, observer, interrupts)
         observer.end(run, record, folder.path)
         records.append(record)
         if record.status == INTERRUPTED or interrupts.asked:
@@ -136,7 +136,8 @@ def _begin(results: Path, launch: Launch, spec: LaunchSpec, diff: str, masked: M
         raise RunError(msg) from None
 
 
-def _life(job: Job, folder: RunFolder, launch: Launch) -> Life:
+def life_of(job: Job, folder: RunFolder, launch: Launch) -> Life:
+    """Describe the life of a prepared run."""
     return Life(
         start=lambda: job.target.start(job.spec, folder),
         stop=lambda handle: handle.stop() if handle else job.target.cleanup(folder),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.core.errors import KitError
+from runner.core.layout import Layout
+from runner.execution.hangs.watch import Watch
 from runner.execution.launch import utc_now
 from runner.execution.room import Reserve, describe_error, what_is_lost
 from runner.records.events import parse_checked
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted"
 TIMED_OUT = "timed_out"
+HUNG = "hung"
 LOOK_SECONDS = 2.0
 """How often the folder is looked at: whether it is still there and can be written."""
 MOST_LOST = 3
@@ -41,6 +45,7 @@ class Life:
         stop: ends what was started; without a handle the start itself was interrupted or failed.
         keep: writes the record; OSError, ValueError or KitError if that fails.
         timeout_seconds: after this time the run is stopped.
+        nodes: the nodes that are followed; None if it is all of them.
         watched_as: the target and the words of its options, by which a watchdog cleans up if the runner is killed;
             None if nothing is started.
     """
@@ -49,25 +54,36 @@ class Life:
     stop: Callable[[Handle | None], None]
     keep: Callable[[Outcome], Record]
     timeout_seconds: float
+    nodes: tuple[int, ...] | None = None
     watched_as: tuple[str, list[str]] | None = None
 
 
 def supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer, interrupts: Interrupts) -> Record:
     """Carry out one run and return its record, however it ends: done, failed, out of time, or interrupted."""
+    with ExitStack() as stack:
+        with suppress(OSError):  # it has gone already, which is reported below
+            stack.enter_context(folder.held())  # so that no `recover` takes it for one whose runner is dead
+        return _supervise(life, folder, launch, observer, interrupts)
+
+
+def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer, interrupts: Interrupts) -> Record:
     began = time.monotonic()
     guard = watchdog.watch(life.watched_as[0], folder.path, life.watched_as[1]) if life.watched_as else None
-    reserve, handle, because = None, None, None
+    reserve, handle, because, watch, stuck = None, None, None, None, None
     try:
         with interrupts.raising():
             reserve = Reserve(folder.path)
             handle = life.start()
-            because = follow(handle, folder, began + life.timeout_seconds, observer)
+            watch = Watch(handle, Layout.parse(launch.layout), launch.patience_seconds, life.nodes)
+            because = follow(handle, folder, began + life.timeout_seconds, observer, watch)
     except KeyboardInterrupt:
         because = INTERRUPTED
     except OSError as error:
         because = f"could not be started or followed: {describe_error(error, folder.path)}"
     if because:
         observer.stopping(because)
+        if watch and because in (INTERRUPTED, TIMED_OUT, HUNG):
+            stuck = watch.last_look(folder, abort=because != INTERRUPTED)
         life.stop(handle)
     if guard:
         watchdog.release(guard)
@@ -76,13 +92,16 @@ def supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer,
         because = what_is_lost(folder.path)
     if reserve:
         reserve.free()
-    outcome = Outcome(ended=utc_now(), wall_seconds=time.monotonic() - began, exits=exits, stopped_because=because)
+    seconds = time.monotonic() - began
+    if watch:
+        watch.close()
+    outcome = Outcome(ended=utc_now(), wall_seconds=seconds, exits=exits, stopped_because=because, stuck=stuck)
     return _record(life, folder, launch, outcome)
 
 
-def follow(handle: Handle, folder: RunFolder, deadline: float, observer: Observer) -> str | None:
+def follow(handle: Handle, folder: RunFolder, deadline: float, observer: Observer, watch: Watch) -> str | None:
     """Show what comes until all has ended; return why the run has to be stopped before that, if it has to."""
-    look, times_lost, printed = time.monotonic() + LOOK_SECONDS, 0, b""
+    loss, printed = _Loss(folder), b""
     for line in handle.lines():
         if isinstance(line, Note):
             observer.note(line.text)
@@ -90,20 +109,38 @@ def follow(handle: Handle, folder: RunFolder, deadline: float, observer: Observe
             if printed:
                 observer.printed(printed)
             printed = b""
-        elif (event := parse_checked(line.text)) is not None:
-            observer.event(event)
-        elif line.node == line.local_rank == 0:
-            printed = line.text
+            for said in watch.notes():
+                observer.note(said)
+        else:
+            event = parse_checked(line.text)
+            watch.take(line, event)
+            if event is not None:
+                observer.event(event)
+            elif line.node == line.local_rank == 0:
+                printed = line.text
         now = time.monotonic()
-        if now > deadline:
-            return TIMED_OUT
-        if now > look:
-            lost = what_is_lost(folder.path)
-            times_lost = times_lost + 1 if lost else 0
-            if times_lost == MOST_LOST:
-                return lost
-            look = now + LOOK_SECONDS
+        because = TIMED_OUT if now > deadline else HUNG if watch.is_hung(now) else loss.found(now)
+        if because:
+            return because
     return None
+
+
+class _Loss:
+    """Looks now and then whether a run's folder is still there and can be written."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._next = time.monotonic() + LOOK_SECONDS
+        self._times = 0
+
+    def found(self, now: float) -> str | None:
+        """Say what is lost, if that was so in several looks in a row."""
+        if now <= self._next:
+            return None
+        lost = what_is_lost(self._folder.path)
+        self._times = self._times + 1 if lost else 0
+        self._next = now + LOOK_SECONDS
+        return lost if self._times == MOST_LOST else None
 
 
 def keep_whole(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:

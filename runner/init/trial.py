@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from runner.records.folder import RunFolder
     from runner.records.schema import Record
     from runner.targets.base import Handle, LaunchSpec, Line, Note
+    from runner.targets.node_view import NodeView
 
 LAYOUT = "1x1"
 MOST_BYTES = 50_000_000
@@ -104,6 +105,12 @@ class _BoundedHandle:
     @property
     def exits(self) -> Any:
         return self._handle.exits
+
+    def idle(self) -> list[NodeView]:
+        return self._handle.idle()
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        return self._handle.look(abort=abort)
 
     def stop(self) -> None:
         self._handle.stop()

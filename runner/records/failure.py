@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from runner.core.text import one_line
 from runner.records import cause, hints
 from runner.records.last_lines import Child, Logs, speaks_of_a_peer
-from runner.records.schema import Failure, NodeExit, Outcome, RankFacts
+from runner.records.schema import Failure, NodeExit, Outcome, RankFacts, Stuck
 
 if TYPE_CHECKING:
     from runner.records.folder import RunFolder
     from runner.records.raw_files import RawFiles
 
 MOST_CHILDREN = 1_000
+MOST_STUCK_LINES = 20
 _LONGEST_CAUSE = 500
 _FROM_OUTSIDE = ("interrupted", "timed_out")
 # What ends a process before it can say why: the last lines that it printed are about something else.
@@ -30,11 +31,23 @@ _NO_MEMORY = "the container ran out of memory"
 
 def first_failure(folder: RunFolder, raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
     """Return the first failing rank, or the node whose launcher failed, and why; None where all ended well."""
+    if outcome and outcome.stuck and outcome.stopped_because in ("hung", "timed_out"):
+        return _of_stuck(outcome.stuck, raw)
     logs = Logs(folder, raw)
     found = _first(logs, raw, outcome, ranks)
     if found and outcome and outcome.stopped_because not in _FROM_OUTSIDE:
         _explain(found, logs, outcome, ranks)
     return found
+
+
+def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
+    """Return the rank that the others waited for, and its stack; if it is not one rank, where each of them was."""
+    held = next((one for one in stuck.ranks if one.rank == stuck.rank), None)
+    lines = held.stack if held else [f"rank {one.rank} {one.words}" for one in stuck.ranks]
+    cause = one_line(stuck.says[0], _LONGEST_CAUSE) if stuck.says else None
+    node = raw.places.node_of(held.rank) if held else 0
+    hint = hints.find(stuck.says, [], [])
+    return Failure(held.rank if held else None, node, last_lines=lines[:MOST_STUCK_LINES], cause=cause, hint=hint)
 
 
 def _first(logs: Logs, raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:

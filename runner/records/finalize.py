@@ -29,8 +29,7 @@ def derive(folder: RunFolder, most_bytes: int | None = None) -> Record | None:
 
     Nothing is written. ValueError or OSError for a folder that is broken, and for one of more than `most_bytes`.
     """
-    found = _derive(folder, most_bytes)
-    return found[1] if found else None
+    return None if folder.is_held() else _make(folder, most_bytes)[1]
 
 
 def finalize(folder: RunFolder) -> Record | None:
@@ -38,10 +37,12 @@ def finalize(folder: RunFolder) -> Record | None:
 
     ValueError or OSError for a folder that is broken or cannot be written.
     """
-    found = _derive(folder, None)
-    if found is None:
-        return None
-    outcome, record = found
+    return None if folder.is_held() else finalize_ended(folder)
+
+
+def finalize_ended(folder: RunFolder) -> Record:
+    """Make the record of a run that was started by hand and is known to have ended, and keep it."""
+    outcome, record = _make(folder, None)
     folder.keep_outcome(outcome)
     folder.finish(record)
     return record
@@ -83,9 +84,7 @@ def _reparse(folder: RunFolder) -> Record:
     return record
 
 
-def _derive(folder: RunFolder, most_bytes: int | None) -> tuple[Outcome, Record] | None:
-    if folder.is_held():
-        return None
+def _make(folder: RunFolder, most_bytes: int | None) -> tuple[Outcome, Record]:
     launch = folder.launch()
     layout = Layout.parse(launch.layout)
     raw = folder.raw_files(layout)

@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, BinaryIO
@@ -31,13 +32,15 @@ from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
 from trainkit import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 LARGEST_RECORD = 64_000_000
 _LARGEST_EXIT = 1_000_000
 _COPIED_BYTES = 1_000_000
 _LARGEST_RECORDING = 8_000_000_000
+_UNFINISHED = re.compile(r"\.(run|outcome|launch|node\d+-exit)\.json\.\d+\.tmp")
+_AGAIN_SECONDS = 0.05
 # A name that stays in its folder, whoever it came from.
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
 
@@ -75,25 +78,59 @@ class RunFolder:
         _require_folder(self.node(node))
         return files.create_file(self.agent(node), below=self.path)
 
+    def keep_longer_agent(self, node: int, chunks: Iterable[bytes]) -> None:
+        """Keep what a node's launcher printed, read again, if that is more than was kept."""
+        kept = self.agent(node)
+        again = kept.with_suffix(".again")
+        with files.create_file(again, below=self.path) as output:
+            try:
+                for chunk in chunks:
+                    output.write(chunk)
+            finally:
+                output.flush()
+                if not files.is_file(kept) or output.tell() > kept.stat().st_size:
+                    files.move_file(again, kept, below=self.path)
+                else:
+                    again.unlink()
+
     def raw_files(self, layout: Layout) -> RawFiles:
         """Look for what lies in `raw/`, once."""
         return RawFiles(self.raw, layout)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the run while one of its nodes lives; the kernel lets go of it however this process ends."""
-        with self._open_launch() as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
+        """Hold the run while its runner or one of its nodes lives; the kernel lets go of it however this process ends.
+
+        A disk that knows no locks (`flock`) holds nothing; OSError if there is no such folder.
+        """
+        with self._open() as descriptor:
+            with _where_locks_are_known():
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+            yield
+
+    @contextmanager
+    def held_alone(self, seconds: float = 1.0) -> Iterator[None]:
+        """Hold the run against everybody else; BlockingIOError if somebody holds it for so long."""
+        until = time.monotonic() + seconds
+        with self._open() as descriptor:
+            with _where_locks_are_known():
+                while True:
+                    try:
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    except BlockingIOError:  # `is_held` of another process holds it for a moment
+                        if time.monotonic() > until:
+                            raise
+                        time.sleep(_AGAIN_SECONDS)
             yield
 
     def is_held(self) -> bool:
-        """Whether a node of the run still lives, also in a container of this machine."""
-        with self._open_launch() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+        """Whether the runner or a node of the run still lives, also in a container of this machine."""
+        try:
+            with self.held_alone(0):
+                return False
+        except BlockingIOError:
+            return True
 
     def keep_exit(self, ended: NodeExit) -> None:
         """Keep how one node ended, as its own launcher reports."""
@@ -175,10 +212,15 @@ class RunFolder:
 
     def replace(self, record: Record) -> None:
         """Put a record that was parsed again in place of the one that is there."""
-        self._write(self.path / "run.json", msgspec.json.format(msgspec.json.encode(record), indent=1))
+        self._write(self.path / "run.json", _text(record))
 
     def keep_outcome(self, outcome: Outcome) -> None:
         """Keep what was seen from outside, and give each process's file its lasting name."""
+        self.name_outputs()
+        self._write(self.raw / "outcome.json", _text(outcome))
+
+    def name_outputs(self) -> None:
+        """Give each process's file its lasting name, all of them having ended."""
         raw = self.raw_files(Layout.parse(self.launch().layout))
         for (rank, stream), path in raw.workers.items():
             lasting = self.raw / f"node{raw.places.node_of(rank)}-rank{rank}.{stream}"
@@ -187,7 +229,51 @@ class RunFolder:
         for node in range(len(raw.places.processes)):
             if files.is_folder(self.node(node)):
                 files.remove_empty_folders(self.node(node), below=self.path)
-        self._write(self.raw / "outcome.json", msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+
+    def remove_unfinished(self) -> None:
+        """Remove files that a killed runner was about to write; each would have been renamed."""
+        for folder in (self.path, self.raw, self.path / "request"):
+            if files.is_folder(folder):
+                for path in folder.iterdir():
+                    if _UNFINISHED.fullmatch(path.name) and files.is_file(path):
+                        path.unlink(missing_ok=True)
+
+    def start_again(self, record: Record, launch: Launch, request: str, diff: str, file: str) -> None:
+        """Keep all of an attempt that has ended in `attempts/<number>/`, and begin the next one in its place.
+
+        Until the last step `run.json` is the record of the earlier attempt, so that a kill leaves either of the two;
+        whoever starts the run again goes on from there.
+
+        Args:
+            record: that of the attempt that has ended.
+            launch: of the next one, which lists the earlier ones.
+            request: what will be started.
+            diff: uncommitted changes of the code.
+            file: the name of the request.
+        """
+        kept = self.path / "attempts" / str(len(launch.attempts))
+        for folder in (kept.parent, kept):
+            with suppress(FileExistsError):
+                folder.mkdir()
+            _require_folder(folder)
+        if not files.is_file(kept / "run.json"):
+            self._write(kept / "run.json", _text(record))
+        for name in ("raw", "artifacts", "request"):
+            own = self.path / name
+            if files.is_folder(own) and not os.path.lexists(kept / name):
+                own.rename(kept / name)
+            with suppress(FileExistsError):
+                own.mkdir()
+            _require_folder(own)
+        self.write_request(launch, request, diff, file)
+        self.replace(Record(launch=launch, status="running"))
+
+    def write_request(self, launch: Launch, request: str, diff: str, file: str) -> None:
+        """Write what is started, as it is known before."""
+        self._write(self.path / "request" / "launch.json", _text(launch))
+        self._write(self.path / "request" / file, request.encode())
+        if diff:
+            self._write(self.path / "request" / "code.diff", diff.encode("utf-8", "surrogateescape"))
 
     def discard(self) -> None:
         """Remove the run, of which there will be another record."""
@@ -199,8 +285,24 @@ class RunFolder:
     def _write(self, path: Path, data: bytes) -> None:
         files.write_file(path, data, below=self.path)
 
-    def _open_launch(self) -> BinaryIO:
-        return files.open_file(self.path / "request" / "launch.json", below=self.path)
+    @contextmanager
+    def _open(self) -> Iterator[int]:
+        """Open the folder itself, for its lock."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _where_locks_are_known() -> Iterator[None]:
+    """Go on where the disk knows no locks."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            raise
 
 
 def new_id(target: str) -> str:
@@ -245,18 +347,17 @@ def begin(
         made = True
         for inner in ("raw", "request", "artifacts"):
             (folder.path / inner).mkdir()
-        encoded = msgspec.json.format(msgspec.json.encode(launch), indent=1)
-        files.write_file(folder.path / "request" / "launch.json", encoded, below=folder.path)
-        files.write_file(folder.path / "request" / file, request.encode(), below=folder.path)
-        if diff:
-            text = diff.encode("utf-8", "surrogateescape")
-            files.write_file(folder.path / "request" / "code.diff", text, below=folder.path)
+        folder.write_request(launch, request, diff, file)
         folder.replace(Record(launch=launch, status="running"))
     except OSError as error:
         if made:
             folder.discard()
         raise RequestError(_unwritable(folder.path, error.strerror)) from None
     return folder
+
+
+def _text(value: Record | Launch | Outcome) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1)
 
 
 def _require_folder(path: Path) -> None:

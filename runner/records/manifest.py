@@ -9,6 +9,7 @@ hash of all lines above.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -28,6 +29,11 @@ AT_THE_END = "written at the end of the run"
 MOST_FILES = 500_000
 DEEPEST = 32
 LARGEST = 200_000_000
+LARGEST_FILE = 8_000_000_000
+"""Bytes of a file that is hashed; of a raw file as large nothing is read either."""
+MOST_BYTES = 32_000_000_000
+"""Bytes of all files that are hashed, the smallest first; a run may leave checkpoints, and its end should not wait."""
+TOO_LARGE = "too large to be hashed"
 _BLOCK = 1 << 20
 _FIRST = b"# manifest of a run, version 1; check it with: runner verify, or sha256sum -c " + NAME.encode()
 _LAST = b"# sha256 of the lines above: "
@@ -63,6 +69,8 @@ def hash_file(path: Path, below: Path) -> Entry:
         while block := file.read(_BLOCK):
             digest.update(block)
             size += len(block)
+            if size > LARGEST_FILE:
+                raise OSError(errno.EFBIG, f"it has more than {LARGEST_FILE:,} bytes", str(path))
     return Entry(digest.hexdigest(), size)
 
 
@@ -92,7 +100,14 @@ def listing(folder: Path) -> tuple[list[str], dict[str, str]]:
 def make(folder: Path, said: Iterable[str] = (AT_THE_END,)) -> Manifest:
     """Hash every file of a folder; OSError if one cannot be read."""
     regular, left_out = listing(folder)
-    return Manifest({name: hash_file(folder / name, folder) for name in regular}, left_out, list(said))
+    entries, total = {}, 0
+    for size, name in sorted((os.lstat(folder / name).st_size, name) for name in regular):
+        total += size
+        if size > LARGEST_FILE or total > MOST_BYTES:
+            left_out[name] = TOO_LARGE
+        else:
+            entries[name] = hash_file(folder / name, folder)
+    return Manifest(entries, left_out, list(said))
 
 
 def write(manifest: Manifest) -> bytes:
@@ -135,7 +150,9 @@ def differences(manifest: Manifest, folder: Path) -> list[str]:
         regular, other = listing(folder)
     except OSError as error:
         return [one_line(f"{error.filename or folder}: {error.strerror}")]
-    faults = {name: "added: the run did not leave it" for name in regular if name not in manifest.entries}
+    large = {name for name, why in manifest.left_out.items() if why == TOO_LARGE}
+    known = manifest.entries.keys() | large
+    faults = {name: "added: the run did not leave it" for name in regular if name not in known}
     faults |= {name: f"it is {why}" for name, why in other.items() if manifest.left_out.get(name) != why}
     faults |= {name: "removed" for name in manifest.left_out if not os.path.lexists(folder / name)}
     there = set(regular)
@@ -149,7 +166,8 @@ def differences(manifest: Manifest, folder: Path) -> list[str]:
 
 def _difference(path: Path, below: Path, entry: Entry) -> str | None:
     try:
-        found = hash_file(path, below)
+        size = os.lstat(path).st_size
+        found = hash_file(path, below) if size == entry.size else Entry("", size)
     except OSError as error:
         return error.strerror or str(error)
     if found.size != entry.size:

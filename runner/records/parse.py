@@ -35,6 +35,8 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     """
     doubts = Doubts()
     raw = folder.raw_files(Layout.parse(launch.layout))
+    if launch.attempts:
+        doubts.add(f"started again: {len(launch.attempts) + 1} attempts")
     for left_out in raw.left_out:
         doubts.add(left_out)
     reading = _Reading(folder.path, Tally(raw.places, doubts), doubts)

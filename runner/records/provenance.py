@@ -70,7 +70,9 @@ def is_alive(description: dict[str, Any]) -> bool | None:
     if pid is None or started is None:
         return False
     try:
-        return abs(psutil.Process(pid).create_time() - started) < 1
+        found = psutil.Process(pid)
+        # Whoever started it may never ask how it ended, for example as process 1 of a container.
+        return abs(found.create_time() - started) < 1 and found.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 

@@ -35,6 +35,7 @@ class RankTally:
         self.total_seconds: float | None = None
         self._doubts = doubts
         self._facts: dict[str, Any] = {}
+        self._link: dict[str, Any] = {}
         self._status: str | None = None
         self._error: str | None = None
         self._events = 0
@@ -87,13 +88,18 @@ class RankTally:
         self._error = one_line(error, _LONGEST_ERROR) if (error := text(event.metadata.get("error"))) else None
         self.total_seconds = max(self.total_seconds or 0.0, seconds) if seconds is not None else self.total_seconds
 
+    def link(self, to: int | None, bytes_per_second: float | None) -> None:
+        """Take in how fast this rank's link to another one was."""
+        if to is not None and bytes_per_second is not None and bytes_per_second > 0:
+            self._link = {"link": {"to": to, "bytes_per_second": bytes_per_second}}
+
     def facts_kept(self) -> RankFacts:
         """Return what the record keeps of this rank."""
         numbered = self._highest >= 0
         return RankFacts(
             rank=self.rank,
             node=self.node,
-            facts=self._facts,
+            facts={**self._facts, **self._link},
             status=self._status,
             events_seen=self._next + len(self._early) if numbered else self._events,
             events_expected=self._highest + 1 if numbered else None,

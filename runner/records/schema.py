@@ -28,13 +28,22 @@ class Side(msgspec.Struct):
     label: str
 
 
+class Attempt(msgspec.Struct, omit_defaults=True):
+    """An earlier attempt of a run that was started again: when it began and ended, and how; `attempts/<number>/`."""
+
+    started: str
+    ended: str | None
+    status: str
+    reason: str | None = None
+
+
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was known before the run was started; it is written once, before the launch, and never changes.
 
     `dialects` are how the stdout of a program is read that knows nothing of the kit: the names of the kit's, and the
     text of others. `options` are the target's, as given. Floats that JSON lacks are words in `axes`, `args` and
-    `definition`. `masked` names what held a secret and was masked, for example `args.hf_token`: the processes got the
-    real value, and what they printed of it is in `raw/`.
+    `definition`. `attempts` are the earlier ones of a run that was started again. `masked` names what held a secret and
+    was masked, for example `args.hf_token`: the processes got the real value, and what they printed of it is in `raw/`.
     """
 
     schema: int
@@ -61,8 +70,10 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     options: dict[str, Any] = {}
     image: dict[str, Any] | None = None
     by_hand: bool = False
+    patience_seconds: float | None = None
     dialects: dict[str, str] = {}
     side: Side | None = None
+    attempts: list[Attempt] = []
     masked: list[str] = []
 
     def __post_init__(self) -> None:
@@ -90,16 +101,44 @@ class NodeExit(msgspec.Struct, omit_defaults=True):
     place: dict[str, Any] = {}
 
 
+class StuckRank(msgspec.Struct, omit_defaults=True):
+    """One rank of a run that made no progress: its last event, where it was, and its stack, the innermost line first.
+
+    `quiet_seconds` is for how long nothing had been heard of it; null if nothing ever was.
+    """
+
+    rank: Count
+    node: Count
+    words: str
+    event: str = ""
+    quiet_seconds: float | None = None
+    stack: list[str] = []
+
+
+class Stuck(msgspec.Struct, omit_defaults=True):
+    """Why a run made no progress when it was ended: sentences, the cause first, and the rank that the others wait for.
+
+    `quiet_seconds` is for how long nothing had been heard of any rank.
+    """
+
+    quiet_seconds: float
+    says: list[str] = []
+    rank: Count | None = None
+    ranks: list[StuckRank] = []
+
+
 class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was seen from outside while the run lasted: it is kept in `raw/outcome.json`.
 
-    `stopped_because` is `interrupted`, `timed_out`, or in words why the run could not be started or followed.
+    `stopped_because` is `interrupted`, `timed_out`, `hung`, or in words why the run could not be started or followed.
+    `stuck` says where the ranks were, if nothing had been heard of them for some time when the run was ended.
     """
 
     ended: str
     wall_seconds: float
     exits: list[NodeExit]
     stopped_because: str | None = None
+    stuck: Stuck | None = None
 
 
 class Failure(msgspec.Struct, omit_defaults=True):

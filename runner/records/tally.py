@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core.layout import LARGEST_WORLD
 from runner.core.text import one_line
-from runner.core.values import plain, weight, whole
+from runner.core.values import number, plain, weight, whole
 from runner.records.doubts import check_figure
 from runner.records.rank_tally import RankTally
 from runner.records.schema import RankFacts
@@ -31,7 +31,11 @@ _LARGEST_EPOCH = 10**9
 _SAMPLES = 150
 _PLACE = ("rank", "seq", "node_rank")
 _FACTS = ("seed", "global_batch_size", "train_samples", "eval_samples", "dataset")
-_EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds")
+TIME_USE = ("data_seconds", "compute_seconds", "communication_seconds", "straggler_seconds", "other_seconds")
+TIME_SHARES = ("slowest_share", "cpu_share", "throttled_share")
+MOST_TIMES = 100_000
+"""Of so many ranks and epochs, multiplied, it is kept where the time went."""
+_EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_rank", *TIME_USE, *TIME_SHARES)
 _FACT = re.compile(r"\w{1,100}")
 
 
@@ -48,6 +52,7 @@ class Tally:
         self._epochs: dict[int, dict[str, Any]] = {}
         self._load: dict[int, NodeLoad] = {}
         self._room = MOST_BYTES
+        self._times = 0
         self._takers: dict[str, Callable[[RankTally, Event], None]] = {
             "run_start": self._start,
             "run_stop": self._stop,
@@ -57,6 +62,7 @@ class Tally:
             "eval_accuracy": self._evaluation,
             "parameters": self._fact,
             "load": self._look,
+            "link": self._link,
             **dict.fromkeys((f"{phase}_stop" for phase in PHASES), self._phase),
             **dict.fromkeys(_FACTS, self._fact),
         }
@@ -183,6 +189,9 @@ class Tally:
         row["train_seconds"] = slowest
         if self._has_room(_SAMPLES):
             row["samples_by_rank"][str(rank.rank)] = whole(event.metadata.get("samples"))
+        if (times := _times(event)) and self._times < MOST_TIMES:
+            self._times += 1
+            row.setdefault("time_by_rank", {})[str(rank.rank)] = times
 
     def _evaluation(self, rank: RankTally, event: Event) -> None:
         accuracy = check_figure("accuracy", event.value, self._doubts, f"rank {rank.rank}: ")
@@ -199,8 +208,19 @@ class Tally:
         if event.key == "dataset":
             self.facts.update({key: value for key, value in self._fields(event).items() if _FACT.fullmatch(key)})
 
+    def _link(self, rank: RankTally, event: Event) -> None:
+        rank.link(whole(event.metadata.get("to"), 0, LARGEST_WORLD - 1), number(event.metadata.get("bytes_per_second")))
+
     def _look(self, rank: RankTally, event: Event) -> None:
         self._node_load(rank.node).take(event)
+
+
+def _times(event: Event) -> dict[str, float]:
+    """Return where a rank's seconds of an epoch went; nothing if a part that all ranks report is missing or none."""
+    found = {name: number(event.metadata.get(name), 0.0) for name in (*TIME_USE, *TIME_SHARES)}
+    if any(found[name] is None for name in TIME_USE[1:]):
+        return {}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _short(value: object) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
 
+_MOST_SAID = 3
 _NO_EVENTS = "a program that knows nothing of the kit is read by a dialect: name one in its definition"
 
 
@@ -28,9 +29,15 @@ def _stopped(record: Record, launch: Launch) -> tuple[str, str] | None:
     if outcome is None:
         return NO_OUTCOME
     if outcome.stopped_because == "interrupted":
-        return "interrupted", f"stopped by Ctrl-C or a signal to the runner{_whys(outcome)}"
+        return "interrupted", f"stopped by Ctrl-C or a signal to the runner{_stuck(outcome) or _whys(outcome)}"
     if outcome.stopped_because == "timed_out":
-        return "timed_out", f"not done after timeout_seconds: {launch.timeout_seconds:g}{_whys(outcome)}"
+        return (
+            "timed_out",
+            f"not done after timeout_seconds: {launch.timeout_seconds:g}{_stuck(outcome) or _whys(outcome)}",
+        )
+    if outcome.stopped_because == "hung":
+        patience = "" if launch.patience_seconds is None else f" (patience_seconds: {launch.patience_seconds:g})"
+        return "failed", f"no progress{patience}{_stuck(outcome) or _whys(outcome)}"
     return ("failed", outcome.stopped_because) if outcome.stopped_because else None
 
 
@@ -72,6 +79,14 @@ def _printed(record: Record) -> tuple[str, str | None]:
             f"exit code 0, yet its output ends at {place_of(told)}, before the training was done",
         )
     return "completed", None
+
+
+def _stuck(outcome: Outcome) -> str:
+    """Say where the ranks were when the run was ended, if nothing was heard of them any more."""
+    if outcome.stuck is None:
+        return ""
+    why = f": {'; '.join(outcome.stuck.says[:_MOST_SAID])}" if outcome.stuck.says else ""
+    return f"; nothing was heard for {outcome.stuck.quiet_seconds:.0f} s{why}"
 
 
 def _whys(outcome: Outcome) -> str:

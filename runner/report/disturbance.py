@@ -25,6 +25,15 @@ _LARGEST_MACHINE = 1_000_000
 
 def disturbances(record: Record) -> list[str]:
     """Return what disturbed a run, each with its figure; nodes that do not report it are taken to be quiet."""
+    return [one for _, found in _by_machine(record) for one in found]
+
+
+def disturbances_of_nodes(record: Record) -> dict[int, list[str]]:
+    """Return for each node what disturbed the machine that it is on."""
+    return {node.number: found for nodes, found in _by_machine(record) for node in nodes}
+
+
+def _by_machine(record: Record) -> list[tuple[list[_Node], list[str]]]:
     facts: dict[int, dict[str, Any]] = {}
     for rank in record.ranks:
         facts.setdefault(rank.node, rank.facts)
@@ -32,7 +41,7 @@ def disturbances(record: Record) -> list[str]:
     for entry in record.load:
         node = _Node(entry, facts)
         machines[node.machine].append(node)
-    return [one for nodes in machines.values() for one in (*_others(nodes), *_hindered(nodes))]
+    return [(nodes, [*_others(nodes), *_hindered(nodes)]) for nodes in machines.values()]
 
 
 class _Node:

@@ -45,6 +45,10 @@ def _of_row(row: Row) -> list[str]:
             found.append(f"{name}: doubtful: {'; '.join(run.doubts)} ({run.path})")
         if run.disturbed:
             found.append(f"{name}: disturbed: {'; '.join(run.disturbed)} ({run.path})")
+    if slowed := [run for run in row.runs if run.slowed]:
+        last = slowed[-1]
+        of_runs = f" in {len(slowed)} of {len(row.runs)} runs" if len(row.runs) > 1 else ""
+        found.append(f"{name}: slowed{of_runs} by {'; '.join(last.slowed)} (runner explain {last.path})")
     if by_hand := sum(run.by_hand for run in row.runs):
         found.append(f"{name}: started by hand, so no runner supervised it: {by_hand} of {len(row.runs)} runs")
     if row.first.device == "cpu" and 0 < row.first.cores < row.first.processes:

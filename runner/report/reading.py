@@ -5,6 +5,7 @@ Nothing is ever written below `results/`.
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -47,6 +48,7 @@ class Reading:
     Attributes:
         runs: every run whose record can be read, with what became of it if the record still says `running`.
         notes: one for each record that cannot be read.
+        dead: how many runs still say `running` and have no living runner.
         fresh: all runs of the folders in which anything has changed, for the cache.
         settled: the folders of which the next reading says the same, unless a record changes.
     """
@@ -54,6 +56,7 @@ class Reading:
     def __init__(self, results: Path, shelves: list[Shelf], cache: Cache) -> None:
         self.runs: list[RunSummary] = []
         self.notes: list[str] = []
+        self.dead = 0
         self.fresh: dict[str, dict[str, Kept]] = {}
         self.settled: set[str] = set()
         self._results, self._cache = results, cache
@@ -66,6 +69,14 @@ class Reading:
         parsed = _parse_all(self._results, unknown)
         for shelf in shelves:
             self._take(shelf, kept.get(shelf.name, {}), parsed)
+
+    def all_notes(self) -> list[str]:
+        """Return the notes, and how the records of dead runners are finished."""
+        if not self.dead:
+            return self.notes
+        ended = "the runner of 1 run was" if self.dead == 1 else f"the runners of {self.dead} runs were"
+        command = f"runner recover {shlex.quote(one_line(self._results))}"
+        return [*self.notes, f"{ended} killed; {command} ends what is left of it and makes the record"]
 
     def _take(self, shelf: Shelf, kept: dict[str, Kept], parsed: dict[str, tuple[bytes, str]]) -> None:
         known: dict[str, Kept] = {}
@@ -81,6 +92,7 @@ class Reading:
             msgspec.structs.force_setattr(run, "path", path)
             if run.status == "running":
                 run, changing = _with_fate(run, self._results), True
+                self.dead += run.status != "running" and not run.by_hand
             self.runs.append(run)
             known[name] = Kept(state, summary)
         if known != kept:
@@ -96,7 +108,7 @@ def read_results(results: Path) -> Contents:
     cache = Cache(results)
     reading = Reading(results, shelves, cache)
     cache.keep(shelves, reading.fresh)
-    return Contents(reading.runs, [one_line(note) for note in (*notes, *reading.notes)])
+    return Contents(reading.runs, [one_line(note) for note in (*notes, *reading.all_notes())])
 
 
 def _unknown(shelf: Shelf, kept: dict[str, Kept]) -> list[tuple[str, int]]:
@@ -136,7 +148,7 @@ def _with_fate(run: RunSummary, results: Path) -> RunSummary:
     status, reason = NO_OUTCOME
     if is_file(results / run.path / "raw" / "outcome.json"):
         reason = "the run ended and its record was not written"
-    return msgspec.structs.replace(run, status=status, reason=f"{reason}; runner collect reads what it left")
+    return msgspec.structs.replace(run, status=status, reason=reason)
 
 
 def _derived(run: RunSummary, results: Path) -> RunSummary:

@@ -13,6 +13,7 @@ from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
 from runner.report.disturbance import disturbances
+from runner.report.explain.text import note_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,6 +72,7 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     disturbed: list[str] = []
     side: tuple[str, str, str] | None = None
     sources: dict[str, str] = {}
+    slowed: list[str] = []
 
     @property
     def cell(self) -> str:
@@ -126,6 +128,7 @@ def summary_of(record: Record) -> RunSummary:
         input_share=_share(metrics, "input_seconds", "train_seconds"),
         load=_load(record),
         disturbed=disturbances(record),
+        slowed=note_of(record) if record.status == "completed" else [],
         side=(_name(launch.side.comparison), _name(launch.side.name), _name(launch.side.label))
         if launch.side
         else None,

@@ -72,5 +72,5 @@ def _brought_up_to_date(
         if fresh.keys() >= folders[page.key]:
             fresh[next(iter(folders[page.key]))].append(page)
     cache.keep(shelves, reading.fresh, form, [(shelf, fresh[shelf.name]) for shelf in shelves if shelf.name in fresh])
-    notes += reading.notes
+    notes += reading.all_notes()
     return [*made, *(page for name, of_folder in kept.items() if name not in shared for page in of_folder)]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from runner.definitions.plan import Run
     from runner.records.folder import RunFolder
     from runner.records.schema import NodeExit
+    from runner.targets.node_view import NodeView
 
 _SIGNALLED = 128
 
@@ -87,6 +88,18 @@ class Handle(Protocol):
         """Yield what the processes print until all have ended, and None now and then, so that a deadline is seen.
 
         Raises OSError if the run cannot be started, or can no longer be followed.
+        """
+
+    def idle(self) -> list[NodeView]:
+        """Name the nodes on which nothing runs, and why; it is as fast as a question to the engine or the cluster.
+
+        As `look`, it is called from another thread, and does not raise.
+        """
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        """Look at what the nodes' processes do, called from another thread while `lines` is read; it does not raise.
+
+        With `abort`, ranks that cannot be asked for their stack are ended so that they print it.
         """
 
     def stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 from contextlib import suppress
@@ -17,6 +18,8 @@ MARK = "KIT_RUN_ID"
 """The run that a process belongs to: its id, and behind a slash the node if that was started by hand."""
 RUNNER = "KIT_RUNNER_PID"
 """The runner that started it."""
+_KILLED_SECONDS = 5.0
+"""How long the kernel may take to end a process that is killed."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -46,9 +49,14 @@ def end_marked(mark: str, grace_seconds: float) -> None:
 
 
 def end_orphans(run: str, grace_seconds: float) -> None:
-    """End every process of a run whose runner is dead: SIGTERM, then SIGKILL after the grace."""
+    """End every process of a run whose runner is dead: SIGTERM, then SIGKILL after the grace.
+
+    Raises OSError if one of them does not end, for example because its disk does not answer.
+    """
     _end(_orphans(run), grace_seconds)
     _end(_orphans(run), 0)  # what was started meanwhile
+    if left := [process.pid for process in _orphans(run)]:
+        raise OSError(errno.EBUSY, f"its processes {', '.join(map(str, left))} do not end")
 
 
 def _end(processes: list[psutil.Process], grace_seconds: float) -> None:
@@ -59,6 +67,7 @@ def _end(processes: list[psutil.Process], grace_seconds: float) -> None:
     for process in alive:
         with suppress(psutil.Error):
             process.kill()
+    psutil.wait_procs(alive, _KILLED_SECONDS)
 
 
 def _orphans(run: str) -> list[psutil.Process]:

@@ -14,10 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.core.errors import RequestError
+from runner.core.text import one_line
 from runner.records.provenance import gpus
 from runner.records.schema import NodeExit
+from runner.targets import node_view
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.children import die_with_parent, end_orphans, kill_marked, marks
+from runner.targets.node_view import NodeView, Seen
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS, WorkerLogs
 
@@ -96,6 +99,26 @@ class LocalHandle:
             self._agents[number].exit(number) if number in self._agents else NodeExit(number, stopped=True)
             for number in self._nodes
         ]
+
+    def idle(self) -> list[NodeView]:
+        """Return nothing: an agent that has ended ends the run."""
+        return []
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        """Look at the processes with the run's mark; each belongs to the node of its environment."""
+        words = node_view.command_here(self._mark, abort=abort)
+        try:
+            done = subprocess.run(words, capture_output=True, timeout=node_view.SECONDS, check=False)
+            seen = node_view.read(done.stdout or done.stderr)
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            return [NodeView(node, trouble=one_line(error)) for node in self._nodes]
+        return [self._view(node, seen) for node in self._nodes]
+
+    def _view(self, node: int, seen: Seen) -> NodeView:
+        agents = [one for one in seen.agents if one.told.node == str(node)]
+        ranks = [one for one in seen.ranks if one.node == str(node)]
+        idle = None if agents or ranks else "its torchrun has ended"
+        return NodeView(node, Seen(seen.host, agents, ranks), idle)
 
     def stop(self) -> None:
         """Ask the agents to end, which end their workers; kill whatever is still there after the grace."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from runner.definitions.plan import Run
     from runner.records.folder import RunFolder
+    from runner.targets.node_view import NodeView
 
 BLOCK_BYTES = 262_144
 
@@ -80,6 +81,14 @@ class ReplayHandle:
         yield from (Line(0, 0, text.rstrip(b"\r")) for text in lines.finish())
         if lines.cut:
             yield Note(cut_note("the recording", lines.cut))
+
+    def idle(self) -> list[NodeView]:
+        """Return nothing: nothing runs that could be missing."""
+        return []
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:  # noqa: ARG002 - the protocol's
+        """Return nothing: nothing runs."""
+        return []
 
     def stop(self) -> None:
         """Do nothing: nothing runs."""

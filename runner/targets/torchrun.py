@@ -50,7 +50,8 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
 
     Rendezvous is static, which keeps the order of the nodes, and the per-rank files are the only ones that several
     processes cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr). From a program that cannot be given a device the
-    GPUs are hidden if it shall train without. `PYTHONPATH` is from the folder that the program is started in.
+    GPUs are hidden if it shall train without. A process that crashes, or is ended because it hangs, prints its stack
+    (`PYTHONFAULTHANDLER`). `PYTHONPATH` is from the folder that the program is started in.
     """
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" and DEVICE not in cell.args else {}
     search = {"PYTHONPATH": ":".join(cell.program.search)} if cell.program.search else {}
@@ -63,6 +64,7 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
         "PET_REDIRECTS": "3",
         "OMP_NUM_THREADS": str(cell.threads_per_process),
         "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",
     }
 
 

@@ -14,6 +14,7 @@ from tests.support.cluster import kubectl, things
 
 if TYPE_CHECKING:
     from tests.support.containers import Images
+    from tests.support.faults import Fault
     from tests.support.projects import Ended, Project
 
 pytestmark = pytest.mark.cluster
@@ -34,7 +35,8 @@ def test_a_healthy_cluster_has_no_finding(project: Project, namespace: str, load
     assert things(namespace) == []
 
 
-def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp_path: Path) -> None:
+@pytest.mark.fault("doctor: a right is denied", target="kubernetes", series=5)
+def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp_path: Path, fault: Fault) -> None:
     kubectl("create", "serviceaccount", "visitor", "-n", namespace)
     token = kubectl("create", "token", "visitor", "-n", namespace).strip()
     cluster = yaml.safe_load(kubectl("config", "view", "--minify", "--raw"))["clusters"][0]["cluster"]
@@ -49,14 +51,17 @@ def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp
     }
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     env = {"KUBECONFIG": str(tmp_path / "config")}
-    done, found = examined(project, "--with", f"namespace={namespace}", env=env)
+    with fault.told():
+        done, found = examined(project, "--with", f"namespace={namespace}", env=env)
     assert (done.code, [one["check"] for one in found]) == (1, ["rights"])
     assert "create pytorchjobs, delete pytorchjobs" in found[0]["seen"]
     assert "kubectl auth can-i --list" in found[0]["mend"]
 
 
-def test_a_namespace_that_is_not_there(project: Project) -> None:
-    done, (found,) = examined(project, "--with", "namespace=nowhere")
+@pytest.mark.fault("doctor: the namespace is not there", target="kubernetes", series=5)
+def test_a_namespace_that_is_not_there(project: Project, fault: Fault) -> None:
+    with fault.told():
+        done, (found,) = examined(project, "--with", "namespace=nowhere")
     assert (done.code, found["check"]) == (1, "namespace")
     assert found["mend"] == "kubectl create namespace nowhere"
 
@@ -66,10 +71,12 @@ def test_an_image_that_no_node_holds_is_a_warning(project: Project, namespace: s
     assert (done.code, found["check"], found["state"]) == (0, "image", "warning")
 
 
-def test_without_the_operator_its_installation_is_named(project: Project) -> None:
+@pytest.mark.fault("doctor: the kind PyTorchJob is missing", target="kubernetes", series=5)
+def test_without_the_operator_its_installation_is_named(project: Project, fault: Fault) -> None:
     if "KIT_BARE_KUBECONFIG" not in os.environ:
         pytest.skip("KIT_BARE_KUBECONFIG names no cluster without the operator")
-    done, found = examined(project, env={"KUBECONFIG": os.environ["KIT_BARE_KUBECONFIG"]})
+    with fault.told():
+        done, found = examined(project, env={"KUBECONFIG": os.environ["KIT_BARE_KUBECONFIG"]})
     (missing,) = [one for one in found if one["check"] == "crd"]
     assert (done.code, missing["seen"]) == (1, "the cluster knows no PyTorchJob")
     assert "kubectl apply" in missing["mend"]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tests.support.projects import Ended
 
+SINCE = r"waiting for the rendezvous since (?P<seconds>\d+) s: "
+
 
 class Harness:
     """Target local, and what the others have in common with it.
@@ -34,14 +36,19 @@ class Harness:
 
     start_seconds = 8.0
     """What a run needs at most until its processes print, also beside other tests."""
-    says_of_node_1: tuple[str, ...] = ("not done after timeout_seconds: ",)
+    says_of_node_1: tuple[str, ...] = ("not done after timeout_seconds: ", "node 1 has not joined: ")
     """Words of the record of a run whose node 1 never starts."""
+    says_of_rendezvous = re.compile(
+        SINCE + r"node 1 has not joined: its torchrun is stopped by a signal "
+        r"\(process (?P<pid>\d+): kill -CONT (?P=pid) lets it go on\)\n  node 0 has joined"
+    )
+    """What is said meanwhile, in time."""
     memory: tuple[str, ...] = ()
     """The options that limit the memory of a node to a gigabyte, if the target can limit it."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project = project
-        self._words = words
+        self.words = words
         self._starting = starting(project, *words)
         self._start = self._starting.__enter__()
 
@@ -51,13 +58,13 @@ class Harness:
 
     def run(self, experiment: str, *words: str) -> tuple[Ended, dict[str, Any]]:
         """Run one cell to its end, which leaves nothing; what the command said, and the record."""
-        done, record = run_once(self.project, experiment, *words, *self._words, "--device", "cpu")
+        done, record = run_once(self.project, experiment, *words, *self.words, "--device", "cpu")
         self.require_nothing_left(self.project.results / experiment / record["launch"]["id"])
         return done, record
 
     def run_all(self, experiment: str, *words: str) -> tuple[Ended, list[dict[str, Any]]]:
         """Run several cells once each; what the command said, and the records."""
-        words = (*words, *self._words, "--device", "cpu", "--repeat", "1")
+        words = (*words, *self.words, "--device", "cpu", "--repeat", "1")
         done = self.project.runner("run", experiment, *words, within=400)
         return done, [self.project.record(run) for run in self.project.runs(experiment)]
 
@@ -117,6 +124,7 @@ class Containers(Harness):
     """Target compose."""
 
     start_seconds = 25.0
+    says_of_rendezvous = re.compile(SINCE + "node 1 has not joined: its container is paused")
     memory = ("--with", "memory=1gb")
 
     def is_starting(self, run: Path) -> None:
@@ -136,7 +144,8 @@ class Pods(Harness):
     """Target kubernetes, as a PyTorchJob."""
 
     start_seconds = 30.0
-    says_of_node_1 = ("node 1: ", "exceeded quota")
+    says_of_node_1 = ("node 1 has not joined: ", "exceeded quota")
+    says_of_rendezvous = re.compile(SINCE + "node [01] has not joined: its pod has not started: .*exceeded quota")
     memory = ("--with", "memory=1Gi")
 
     def __init__(self, project: Project, namespace: str, job: str) -> None:

@@ -15,6 +15,7 @@ from tests.support.projects import patient
 
 if TYPE_CHECKING:
     from tests.contract.harness import Harness
+    from tests.support.faults import Fault
 
 LONG = ("--set", "seconds=100")
 KILLED = "the runner did not record how the run ended: it was killed, or it could not write"
@@ -112,8 +113,9 @@ def test_a_program_that_never_stops_printing_is_ended_with_the_time(harness: Har
     assert "time is up" in done.stderr
 
 
+@pytest.mark.fault("a node never joins the rendezvous", series=3)
 @on(*TARGETS)
-def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness) -> None:
+def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness, fault: Fault) -> None:
     name = harness.define("slow")
     harness.forbid_node_1()
     process, run = harness.start(name, "--layout", "2x1", *LONG)
@@ -126,4 +128,8 @@ def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness) -> No
     assert record["status"] == "timed_out"
     assert all(word in record["reason"] for word in harness.says_of_node_1), record["reason"]
     assert "time is up" in stderr
+    said = harness.says_of_rendezvous.search(stderr)
+    assert said, stderr
+    assert int(said["seconds"]) < patient(15)
+    fault(told_seconds=int(said["seconds"]))
     harness.require_nothing_left(run)

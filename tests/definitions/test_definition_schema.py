@@ -34,6 +34,7 @@ GOOD = {
     "measure": "train_seconds",
     "repeat": 2,
     "timeout_seconds": 10,
+    "patience_seconds": 5,
     "published": {"source": "s", "rows": [{"layout": "1x1", "hardware": "1x A100", "train_seconds": 1.5}]},
 }
 WRONG: dict[str, Any] = {
@@ -52,6 +53,7 @@ WRONG: dict[str, Any] = {
     "measure": "accuracy",
     "repeat": 0,
     "timeout_seconds": -1,
+    "patience_seconds": 0,
     "published": {"source": "s", "rows": []},
 }
 DEEPER: list[tuple[str, Any]] = [

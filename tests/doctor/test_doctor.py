@@ -15,6 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.support.faults import Fault
     from tests.support.projects import Project
 
 
@@ -65,8 +66,10 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_of_the_results_is_wrong(project: Project, full_disk: Path) -> None:
-    done = project.runner("doctor", "--results", full_disk / "results", "--json")
+@pytest.mark.fault("doctor: the disk of the results is full", series=5)
+def test_a_full_disk_of_the_results_is_wrong(project: Project, full_disk: Path, fault: Fault) -> None:
+    with fault.told():
+        done = project.runner("doctor", "--results", full_disk / "results", "--json")
     assert done.code == 1
     (found,) = [one for one in json.loads(done.stdout)["findings"] if one["state"] == "wrong"]
     assert found["check"] == "disk"
@@ -74,12 +77,14 @@ def test_a_full_disk_of_the_results_is_wrong(project: Project, full_disk: Path) 
     assert "--results FOLDER" in found["mend"]
 
 
+@pytest.mark.fault("doctor: too few open files are allowed", series=5)
 @pytest.mark.real_processes
-def test_few_open_files_are_a_finding(project: Project) -> None:
+def test_few_open_files_are_a_finding(project: Project, fault: Fault) -> None:
     words = ["sh", "-c", 'ulimit -n 200; exec "$0" "$@"', project.command, "doctor", "--json"]
-    done = subprocess.run(
-        words, cwd=project.root, env=project.environment(), capture_output=True, text=True, check=False
-    )
+    with fault.told():
+        done = subprocess.run(
+            words, cwd=project.root, env=project.environment(), capture_output=True, text=True, check=False
+        )
     (found,) = [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]
     assert (done.returncode, found["check"], found["mend"]) == (1, "open-files", "ulimit -n 65536")
 
@@ -123,7 +128,8 @@ def test_an_engine_or_a_cluster_that_is_not_there_is_wrong_only_where_it_is_aske
         assert wrong[0]["mend"]
 
 
-def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tmp_path: Path) -> None:
+@pytest.mark.fault("doctor: the cluster does not answer", target="kubernetes", series=5)
+def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tmp_path: Path, fault: Fault) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and never says anything
         server = f"http://127.0.0.1:{silent.getsockname()[1]}"
         config = {"apiVersion": "v1", "kind": "Config", "current-context": "c"}
@@ -131,7 +137,8 @@ def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tm
         config |= {"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
         (tmp_path / "config").write_text(json.dumps(config))
         started = time.monotonic()
-        done = project.runner("doctor", "--on", "kubernetes", env={"KUBECONFIG": str(tmp_path / "config")})
+        with fault.told():
+            done = project.runner("doctor", "--on", "kubernetes", env={"KUBECONFIG": str(tmp_path / "config")})
         assert time.monotonic() - started < 20
     assert done.code == 1
     assert "no answer within 12 s" in done.stdout

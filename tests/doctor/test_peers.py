@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.support.faults import Fault
     from tests.support.projects import Ended
 
 WITHIN_SECONDS = 15
@@ -56,17 +57,21 @@ def test_two_hosts_that_find_each_other_have_no_finding(hosts: tuple[Host, Host]
     assert "the same torch" in seen["versions"]["seen"]
 
 
-def test_a_port_at_which_nothing_listens_is_told_from_a_firewall(hosts: tuple[Host, Host]) -> None:
-    done = examined(hosts[0])
+@pytest.mark.fault("doctor: nothing listens at the port of a peer", series=5)
+def test_a_port_at_which_nothing_listens_is_told_from_a_firewall(hosts: tuple[Host, Host], fault: Fault) -> None:
+    with fault.told():
+        done = examined(hosts[0])
     (found,) = findings(done, "warning", "wrong").values()
     assert (found["check"], found["where"]) == ("port", "node1")
     assert "port 29500 is closed: nothing listens there" in found["seen"]
     assert "runner doctor --listen 10.201.7.2" in found["mend"]
 
 
-def test_a_firewall_that_drops_the_port(hosts: tuple[Host, Host]) -> None:
+@pytest.mark.fault("doctor: a firewall drops the port of the rendezvous", series=5)
+def test_a_firewall_that_drops_the_port(hosts: tuple[Host, Host], fault: Fault) -> None:
     hosts[1].drop("-p", "tcp", "--dport", "29500")
-    done = examined(hosts[0])
+    with fault.told():
+        done = examined(hosts[0])
     assert done.code == 1
     (found,) = findings(done).values()
     assert (found["check"], found["where"]) == ("port", "node1")
@@ -74,23 +79,28 @@ def test_a_firewall_that_drops_the_port(hosts: tuple[Host, Host]) -> None:
     assert "other ports answer: a firewall drops it" in found["seen"]
 
 
-def test_a_firewall_that_lets_only_the_port_of_the_rendezvous_through(hosts: tuple[Host, Host]) -> None:
+@pytest.mark.fault("doctor: a firewall drops all ports but one", series=5)
+def test_a_firewall_that_lets_only_the_port_of_the_rendezvous_through(hosts: tuple[Host, Host], fault: Fault) -> None:
     hosts[1].drop("-p", "tcp", "--dport", "29501:65535")
-    with hosts[1].listening():
+    with hosts[1].listening(), fault.told():
         done = examined(hosts[0])
     assert done.code == 1
     assert "Gloo and NCCL connect at ports chosen at random" in findings(done)["port"]["seen"]
 
 
-def test_a_firewall_that_drops_everything(hosts: tuple[Host, Host]) -> None:
+@pytest.mark.fault("doctor: a firewall drops everything", series=5)
+def test_a_firewall_that_drops_everything(hosts: tuple[Host, Host], fault: Fault) -> None:
     hosts[1].drop()
-    done = examined(hosts[0])
+    with fault.told():
+        done = examined(hosts[0])
     assert done.code == 1
     assert "a firewall drops everything, or the host is down" in findings(done)["port"]["seen"]
 
 
-def test_a_name_that_does_not_resolve(hosts: tuple[Host, Host]) -> None:
-    done = examined(hosts[0], "node7")
+@pytest.mark.fault("doctor: a name does not resolve", series=5)
+def test_a_name_that_does_not_resolve(hosts: tuple[Host, Host], fault: Fault) -> None:
+    with fault.told():
+        done = examined(hosts[0], "node7")
     assert done.code == 1
     (found,) = findings(done).values()
     assert (found["check"], found["where"]) == ("name", "node7")
@@ -98,19 +108,23 @@ def test_a_name_that_does_not_resolve(hosts: tuple[Host, Host]) -> None:
     assert "/etc/hosts" in found["mend"]
 
 
-def test_a_peer_whose_name_leads_to_this_machine_itself(hosts: tuple[Host, Host]) -> None:
+@pytest.mark.fault("doctor: a peer's name leads to localhost", series=5)
+def test_a_peer_whose_name_leads_to_this_machine_itself(hosts: tuple[Host, Host], fault: Fault) -> None:
     hosts[0].names({"node0": "10.201.7.1", "node1": "127.0.1.1"})
-    done = examined(hosts[0])
+    with fault.told():
+        done = examined(hosts[0])
     assert done.code == 1
     (found,) = findings(done).values()
     assert (found["check"], found["where"]) == ("name", "node1")
     assert "each node would wait for itself" in found["seen"]
 
 
-def test_an_own_name_that_leads_to_the_loopback_interface(hosts: tuple[Host, Host]) -> None:
+@pytest.mark.fault("doctor: the own name leads to localhost", series=5)
+def test_an_own_name_that_leads_to_the_loopback_interface(hosts: tuple[Host, Host], fault: Fault) -> None:
     hosts[0].names({"node0": "127.0.1.1", "node1": "10.201.7.2"})
     with hosts[1].listening():
-        done = examined(hosts[0])
+        with fault.told():
+            done = examined(hosts[0])
         chosen = examined(hosts[0], GLOO_SOCKET_IFNAME="eth0", NCCL_SOCKET_IFNAME="=eth0")
     assert done.code == 1
     (found,) = findings(done).values()
@@ -120,20 +134,25 @@ def test_an_own_name_that_leads_to_the_loopback_interface(hosts: tuple[Host, Hos
     assert chosen.code == 0, chosen.stdout
 
 
-def test_a_missing_host(hosts: tuple[Host, Host]) -> None:
-    done = examined(hosts[0], "10.201.7.77")
+@pytest.mark.fault("doctor: a node is missing", series=5)
+def test_a_missing_host(hosts: tuple[Host, Host], fault: Fault) -> None:
+    with fault.told():
+        done = examined(hosts[0], "10.201.7.77")
     assert done.code == 1
     (found,) = findings(done).values()
     assert found["check"] == "port"
     assert "no host answers at 10.201.7.77" in found["seen"] or "the host is down" in found["seen"]
 
 
-def test_a_network_to_which_there_is_no_way(hosts: tuple[Host, Host]) -> None:
-    done = examined(hosts[0], "192.168.99.1")
+@pytest.mark.fault("doctor: there is no route to a peer", series=5)
+def test_a_network_to_which_there_is_no_way(hosts: tuple[Host, Host], fault: Fault) -> None:
+    with fault.told():
+        done = examined(hosts[0], "192.168.99.1")
     assert done.code == 1
     assert "there is no way to 192.168.99.1" in findings(done)["route"]["seen"]
 
 
+@pytest.mark.fault("doctor: the wrong interface is chosen", series=5)
 @pytest.mark.parametrize(
     ("variable", "value", "seen"),
     [
@@ -142,8 +161,10 @@ def test_a_network_to_which_there_is_no_way(hosts: tuple[Host, Host]) -> None:
         ("NCCL_SOCKET_IFNAME", "^eth", "chooses lo, and the peers are reached by eth0"),
     ],
 )
-def test_a_wrong_interface_in_the_environment(hosts: tuple[Host, Host], variable: str, value: str, seen: str) -> None:
-    with hosts[1].listening():
+def test_a_wrong_interface_in_the_environment(
+    hosts: tuple[Host, Host], variable: str, value: str, seen: str, fault: Fault
+) -> None:
+    with hosts[1].listening(), fault.told():
         done = examined(hosts[0], **{variable: value})
     assert done.code == 1
     assert seen in findings(done)["interface"]["seen"]

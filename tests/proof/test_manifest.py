@@ -142,3 +142,16 @@ def test_a_run_made_before_manifests_gets_one_when_it_is_collected(tmp_path: Pat
     reparse(folder.path)
     assert faults(folder) == []
     assert manifest.AT_THE_END not in folder.kept_manifest().said
+
+
+def test_a_file_too_large_to_be_hashed_is_said_and_does_not_hold_up_the_end(tmp_path: Path, make: Make) -> None:
+    folder = make.run(tmp_path)
+    (folder.path / "artifacts").mkdir(exist_ok=True)
+    checkpoint = folder.path / "artifacts" / "checkpoint.pt"
+    with checkpoint.open("wb") as file:
+        file.truncate(manifest.LARGEST_FILE + 1)
+    folder.seal()
+    assert folder.kept_manifest().left_out == {"artifacts/checkpoint.pt": manifest.TOO_LARGE}
+    assert faults(folder) == []
+    checkpoint.unlink()
+    assert faults(folder) == ["artifacts/checkpoint.pt: removed"]

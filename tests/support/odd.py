@@ -44,6 +44,8 @@ JOINED = '''
 import os
 from argparse import ArgumentParser
 
+import torch
+
 from trainkit.run import running
 
 
@@ -81,6 +83,26 @@ SLOW = """
         facts = {"train_seconds": 0.2, "samples": 50, "steps": 1, "trained_samples": 50}
         log.stop("epoch_stop", epoch_num=epoch, loss=0.5, loss_hex=(0.5).hex(), **facts)
 """
+HANGS = """
+            import signal
+            import time
+            import torch.distributed as dist
+
+            def load_the_next_batch():
+                time.sleep(600)
+
+            values = torch.ones(4)
+            dist.all_reduce(values)
+            if run.rank == 0:
+                dist.all_reduce(values)
+            elif args.how == "sleeps":
+                load_the_next_batch()
+            elif args.how == "calls another":
+                dist.broadcast(values, src=0)
+                dist.barrier()
+            elif args.how == "is stopped":
+                os.kill(os.getpid(), signal.SIGSTOP)
+"""
 LEAVES = """
     if RANK == 0:
         log.point("tracked_stats", {"train_seconds": args.seconds})
@@ -94,6 +116,21 @@ SAYS = """
     while time.monotonic() < end:
         number += 1
         log.point("number", number)
+        time.sleep(args.pause)
+"""
+COUNTS = """
+    # What it has printed is counted where no runner looks, after it was written.
+    place = os.environ.get("KIT_ARTIFACTS", "")
+    own = os.open(f"{place}/written-{RANK}", os.O_WRONLY | os.O_CREAT) if os.path.isdir(place) else None
+    number, end = 0, time.monotonic() + args.seconds
+    while time.monotonic() < end:
+        number += 1
+        os.write(1, b"line %d of rank %d\\n" % (number, RANK))
+        if own is not None:
+            os.pwrite(own, b"%d\\n" % number, 0)
+        if number == 1:
+            facts = {"train_seconds": 0.2, "samples": 50, "steps": 1, "trained_samples": 50}
+            log.stop("epoch_stop", epoch_num=1, loss=0.5, loss_hex=(0.5).hex(), **facts)
         time.sleep(args.pause)
 """
 ECHOES = """
@@ -127,6 +164,8 @@ ODD = {
     "memory": Odd("Take 64 MiB after the other, and use them.", MEMORY, {"most": "type=int, default=128"}),
     "slow": Odd("Say five times a second that an epoch has ended.", SLOW, SECONDS),
     "says": Odd("Print without an end.", SAYS, {**SECONDS, "pause": "type=float, default=0.005"}),
+    "hangs": Odd("Rank 1 keeps the others waiting.", HANGS, {"how": "type=str, default='sleeps'"}, JOINED),
+    "counts": Odd("Print numbered lines, and count them.", COUNTS, {**SECONDS, "pause": "type=float, default=0.01"}),
     "leaves": Odd("Rank 0 leaves the others alone.", LEAVES, SECONDS, timeout_seconds=45),
     "echoes": Odd("Print a text.", ECHOES, {"text": "type=str, default=''"}),
 }
@@ -139,8 +178,10 @@ def add_odd_programs(project: Project) -> None:
         define(project, name)
 
 
-def define(project: Project, program: str, *, name: str = "", timeout_seconds: int | None = None) -> str:
-    """Write a definition of an odd program, and return its name; it may have another time-out under another name."""
+def define(
+    project: Project, program: str, *, name: str = "", timeout_seconds: int | None = None, **more: object
+) -> str:
+    """Write a definition of an odd program, and return its name; under another name it may have other times."""
     odd, name = ODD[program], name or f"odd-{program}"
     project.define(
         name=name,
@@ -149,5 +190,6 @@ def define(project: Project, program: str, *, name: str = "", timeout_seconds: i
         matrix={"layout": ["1x2", "1+2", "2x1"]},
         baseline={"layout": "1x2"},
         timeout_seconds=timeout_seconds or odd.timeout_seconds,
+        **more,
     )
     return name

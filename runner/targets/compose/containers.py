@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from runner.core.text import one_line
 from runner.records.schema import NodeExit
+from runner.targets import node_view
 from runner.targets.base import exit_of
+from runner.targets.node_view import NodeView
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -55,6 +57,23 @@ class Followed:
         if not self.ended:
             self._stopped = True
             threading.Thread(target=_stop, args=(self._container, grace_seconds), daemon=True).start()
+
+    def idle(self) -> NodeView | None:
+        """Say why nothing runs inside; None if something does, or the engine does not answer."""
+        try:
+            self._container.reload()
+            status = self._container.status
+        except Exception:  # noqa: BLE001 - somebody removed the container, or the engine is gone
+            return None
+        return None if status == "running" else NodeView(self.node, idle=f"its container is {one_line(status)}")
+
+    def look(self, *, abort: bool) -> NodeView:
+        """Look at the processes inside."""
+        try:
+            output = self._container.exec_run(node_view.command_inside(abort=abort)).output or b""
+        except Exception as error:  # noqa: BLE001 - somebody removed the container, or the engine is gone
+            return NodeView(self.node, trouble=one_line(error))
+        return node_view.view(self.node, output)
 
     def _follow(self) -> None:
         state: dict[str, Any] = {}

@@ -14,6 +14,7 @@ from runner.targets.base import Note
 from runner.targets.children import end_marked, marks
 from runner.targets.compose import engine
 from runner.targets.compose.containers import Followed, of_project, project_of, remove_all
+from runner.targets.node_view import NodeView, at_once, by_node
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
 
 if TYPE_CHECKING:
@@ -60,6 +61,19 @@ class ComposeHandle:
         for one in exits:
             one.why = one.why or self._left
         return exits
+
+    def idle(self) -> list[NodeView]:
+        """Ask the engine which containers do not run."""
+        known = {one.node: one.idle() for one in self._followed}
+        absent = (node for node in range(len(self._nodes)) if node not in known)
+        missing = [NodeView(node, idle="its container is not there yet") for node in absent]
+        return [*missing, *(view for view in known.values() if view)]
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        """Look into the containers, all at once."""
+        idle = self.idle()
+        running = [one for one in self._followed if one.node not in {view.node for view in idle}]
+        return by_node([*at_once(lambda one: one.look(abort=abort), running), *idle])
 
     def stop(self) -> None:
         """End the containers and remove them."""

@@ -150,8 +150,9 @@ class Compose(Target[ComposeSpec]):
         """End the docker command that still makes containers, then the containers, and remove them."""
         end_orphans(folder.path.name, GRACE_SECONDS)
         client, project = engine.reach(), project_of(folder.path.name)
-        stop_all(client, project, GRACE_SECONDS)
-        remove_all(client, project)
+        with engine.asked():
+            stop_all(client, project, GRACE_SECONDS)
+            remove_all(client, project)
 
 
 def _mounts(program: Program) -> dict[str, str]:

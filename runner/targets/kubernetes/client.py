@@ -94,6 +94,29 @@ class Cluster:
         finally:
             response.close()  # never back to the pool: its rest was not read
 
+    def execute(self, pod: str, container: str, command: list[str], seconds: float) -> bytes:
+        """Run a command in a container and return what it prints; ClusterError if that is not allowed or fails."""
+        from kubernetes import client  # noqa: PLC0415 - imported on use
+        from kubernetes.stream import stream  # noqa: PLC0415 - imported on use
+
+        api = client.CoreV1Api(client.ApiClient(self._settings))
+        try:
+            printed = stream(
+                api.connect_get_namespaced_pod_exec,
+                pod,
+                self.namespace,
+                container=container,
+                command=command,
+                stdout=True,
+                stderr=True,
+                stdin=False,
+                tty=False,
+                _request_timeout=seconds,
+            )
+        except client.ApiException as error:
+            raise ClusterError(error.status or 0, one_line(error.reason or error)) from None
+        return str(printed).encode()
+
     def _ask(self, method: str, path: str, query: dict[str, object], body: object = None) -> dict[str, Any]:
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - the client's own
 

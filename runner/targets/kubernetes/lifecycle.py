@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from runner.records.folder import RunFolder
     from runner.records.schema import NodeExit
     from runner.targets.kubernetes.client import Cluster
+    from runner.targets.node_view import NodeView
 
 __all__ = ["JobHandle", "JobWatcher"]
 END_SECONDS = 60.0
@@ -74,6 +75,14 @@ class JobHandle:
             if self._left and not pod.has_ended:
                 ended.why = self._left
         return exits
+
+    def idle(self) -> list[NodeView]:
+        """Name the pods that do not run."""
+        return self._watcher.idle()
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        """Look into the pods."""
+        return self._watcher.look(abort=abort)
 
     def stop(self) -> None:
         """End the pods, keep what they print until then, and remove the job."""

@@ -8,12 +8,15 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from runner.core.text import one_line
+from runner.targets import node_view
 from runner.targets.base import Line, Note
 from runner.targets.bounded_lines import BoundedLines, cut_note
 from runner.targets.kubernetes.client import PODS, ClusterError
 from runner.targets.kubernetes.pod_log import PodLog
 from runner.targets.kubernetes.pod_spec import CONTAINER
 from runner.targets.kubernetes.pod_state import PodState
+from runner.targets.node_view import NodeView
 
 if TYPE_CHECKING:
     import queue
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 AGAIN_SECONDS = 0.3
 _BAD_REQUEST = 400
+_LONGEST = 200
 
 
 class Pod:
@@ -81,6 +85,15 @@ class Pod:
         """Raise the OSError that keeps the log from being written, for example because the disk is full."""
         if self._failure:
             raise self._failure
+
+    def look(self, *, abort: bool) -> NodeView:
+        """Look at the processes inside; it needs the right to create pods/exec."""
+        command = node_view.command_inside(abort=abort)
+        try:
+            output = self._cluster.execute(self.state.name, CONTAINER, command, node_view.SECONDS)
+        except (OSError, ValueError) as error:
+            return NodeView(self.node, trouble=f"kubectl exec is not possible: {one_line(error, _LONGEST)}")
+        return node_view.view(self.node, output)
 
     def exit(self) -> NodeExit:
         """Return how it ended."""

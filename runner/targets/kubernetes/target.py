@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from runner.core.layout import Layout
 from runner.core.yaml_writer import to_yaml
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster
-from runner.targets.kubernetes.job import KINDS, OBJECTS, job_name
+from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN_ID, job_name
 from runner.targets.kubernetes.lifecycle import JobHandle
 from runner.targets.kubernetes.pod_spec import PodOptions
+from runner.targets.kubernetes.remains import end_remains
 from runner.targets.torchrun import node_specs
 
 if TYPE_CHECKING:
@@ -70,7 +72,10 @@ class KubernetesSpec(LaunchSpec):
     def documents(self, run_id: str = "") -> list[dict[str, Any]]:
         """Build the objects; the last of them is the job."""
         name = job_name(self.run.experiment.name, str(self.run.cell.layout), run_id)
-        return KINDS[self.kind](self.run, name, self.pod_options)
+        documents = KINDS[self.kind](self.run, name, self.pod_options)
+        for one in documents if run_id else []:
+            one["metadata"].setdefault("annotations", {})[RUN_ID] = run_id
+        return documents
 
     def text(self, run_id: str = "") -> str:
         """Write the manifest."""
@@ -120,11 +125,11 @@ class Kubernetes(Target[KubernetesSpec]):
         return JobHandle(self._cluster(), spec.documents(folder.path.name), folder, len(spec.nodes))
 
     def cleanup(self, folder: RunFolder) -> None:
-        """Delete the objects of a run; their names follow from its launch and its folder's name."""
+        """Keep the rest of the logs and delete the objects of a run, whose names follow from its launch and folder."""
         launch = folder.launch()
-        cluster, name = self._cluster(), job_name(launch.experiment, launch.layout, folder.path.name)
-        for kind in reversed(OBJECTS[self.options.job]):
-            cluster.delete(cluster.path(kind, name), propagationPolicy="Background")
+        nodes = Layout.parse(launch.layout).nodes
+        name = job_name(launch.experiment, launch.layout, folder.path.name)
+        end_remains(self._cluster(), OBJECTS[self.options.job], name, folder, nodes)
 
     def _cluster(self) -> Cluster:
         return Cluster(self.options.namespace, self.options.context)

@@ -14,6 +14,7 @@ from runner.targets.kubernetes.client import ClusterError
 from runner.targets.kubernetes.pod_state import node_of
 from runner.targets.kubernetes.pod_watch import PodWatch
 from runner.targets.kubernetes.pods import Pod
+from runner.targets.node_view import NodeView, at_once, by_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,23 @@ class JobWatcher:
     def exits(self) -> list[NodeExit]:
         """How the pod of each node ended; one that never started says why."""
         return [self._exit(pod) for pod in self.pods]
+
+    def idle(self) -> list[NodeView]:
+        """Name the pods that do not run, with what the cluster says of them."""
+        return [NodeView(pod.node, idle=self._idle(pod)) for pod in self.pods if not self._runs(pod)]
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        """Look into the pods that run, all at once."""
+        running = [pod for pod in self.pods if self._runs(pod)]
+        return by_node([*at_once(lambda pod: pod.look(abort=abort), running), *self.idle()])
+
+    def _runs(self, pod: Pod) -> bool:
+        return pod.state.is_running and not pod.has_ended
+
+    def _idle(self, pod: Pod) -> str:
+        reason = self._reasons.get(pod.node)
+        why = f": {reason.text}" if reason else ""
+        return "its pod has ended" if pod.has_ended else f"its pod has not started{why}"
 
     def stop(self) -> None:
         """Look no further; the job is left alone."""

@@ -1,0 +1,70 @@
+"""The table of docs/faults.md, from what the tests report of their tries. `make faults` writes it; read the diff.
+
+python -m bench.faults FILE takes the lines of KIT_FAULTS_FILE. Rows of faults that were not tried keep their figures.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "faults.md"
+BEGIN, END = "<!-- table of faults -->\n", "<!-- end of the table -->\n"
+_HEAD = "| fault | target | tried | lost | told within |\n|---|---|---:|---:|---:|\n"
+_TARGETS = ("local", "compose", "kubernetes", "pytorchjob", "indexed")
+
+
+def read_rows(document: str) -> dict[tuple[str, str], str]:
+    """Return the rows of a document's table, by fault and target."""
+    table = document.partition(BEGIN)[2].partition(END)[0]
+    rows = {}
+    for line in table.splitlines()[2:]:
+        fault, target = (cell.strip() for cell in line.strip("|").split("|")[:2])
+        rows[fault, target] = line
+    return rows
+
+
+def make_rows(tries: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
+    """Make the rows of tried faults: how often, what was lost in all of them, the longest time until it was told."""
+    of_faults = defaultdict(list)
+    for one in tries:
+        of_faults[one["fault"], one["target"]].append(one)
+    rows = {}
+    for (fault, target), found in of_faults.items():
+        failed = sum(not one["passed"] for one in found)
+        lost = [one["lost"] for one in found if one["lost"] is not None]
+        told = [one["told_seconds"] for one in found if one["told_seconds"] is not None]
+        cells = [
+            fault,
+            target,
+            f"{len(found)}{f', {failed} failed' if failed else ''}",
+            (f"{sum(lost):,} lines" if sum(lost) else "nothing") if lost else "",
+            f"{max(told):.1f} s" if told else "",
+        ]
+        rows[fault, target] = f"| {' | '.join(cells)} |"
+    return rows
+
+
+def write(document: str, rows: dict[tuple[str, str], str]) -> str:
+    """Put rows into a document's table, sorted by fault and target."""
+    before, _, rest = document.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    order = sorted(rows, key=lambda one: (one[0], _TARGETS.index(one[1])))
+    table = "".join(rows[one] + "\n" for one in order)
+    return f"{before}{BEGIN}{_HEAD}{table}{END}{after}"
+
+
+def main() -> None:
+    """Write the table."""
+    tries = [json.loads(line) for line in Path(sys.argv[1]).read_text("utf-8").splitlines()]
+    document = DOCUMENT.read_text("utf-8")
+    rows = make_rows(tries)
+    DOCUMENT.write_text(write(document, {**read_rows(document), **rows}), "utf-8")
+    print("\n".join(rows[one] for one in sorted(rows)))
+
+
+if __name__ == "__main__":
+    main()

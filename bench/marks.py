@@ -1,0 +1,104 @@
+"""What it costs a training step to report where the time goes: CPU time with marks and without, in pairs.
+
+A step has as many marks whatever its model is. So they are measured on a step that does hardly anything else, where
+they are much of it, and then compared with the step of a small model. In steps of that model itself a cost of less than
+one per cent would be lost in what the machine does from one second to the next.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bench.timing import interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from trainkit.time_use import TimeUse
+
+PAIRS = 60
+STEPS = 100
+BATCH = 64
+GOAL = 1.0
+"""Per cent of the step of a small model."""
+
+
+def main() -> None:
+    """Print what the marks add to a step and to an epoch, and how much of a step of MNIST's usual model that is."""
+    import torch  # noqa: PLC0415 - seconds
+    from torch import nn  # noqa: PLC0415
+
+    from experiments.mnist.model import MODELS  # noqa: PLC0415
+    from trainkit import distributed  # noqa: PLC0415
+    from trainkit.ddp_time import find_ddp  # noqa: PLC0415
+    from trainkit.run import make_repeatable  # noqa: PLC0415
+    from trainkit.time_use import TimeUse  # noqa: PLC0415
+
+    device = torch.device("cpu")
+    make_repeatable(device, 1)
+    distributed.join_process_group("gloo", distributed.Place(), device)
+    use = TimeUse(device)
+    batch = torch.ones(BATCH, 1, 28, 28), torch.zeros(BATCH, dtype=torch.long)
+    least = torch.ones(1, 2), torch.zeros(1, dtype=torch.long)
+    usual = _steps(MODELS["conv2-fc500"](), batch, 10)
+    plain = _steps(nn.Linear(2, 2), least, STEPS)
+    stop = find_ddp(use)
+    marked = _steps(nn.Linear(2, 2), least, STEPS, use)
+    use.open()
+    marked(), stop()  # none of the other models is watched
+    plain(), usual()
+    added = []
+    for number in range(PAIRS):
+        if number % 2:
+            without, with_marks = _seconds(plain), _seconds(marked)
+        else:
+            with_marks, without = _seconds(marked), _seconds(plain)
+        added.append((with_marks - without) / STEPS * 1e6)
+    use.close()
+    step = min(_seconds(usual) for _ in range(10)) / 10 * 1e6
+    epoch = statistics.median(_seconds(partial(_epoch, use)) for _ in range(100)) * 1e3
+    torch.distributed.destroy_process_group()
+    cost, share = interval(added), interval([100 * one / step for one in added])
+    print(
+        f"marks: they add {cost.text(' us', 1)} CPU time to a step, {share.text('%')} of one of {step / 1e3:.1f} ms"
+        f" (goal: at most {GOAL:g}%), and {epoch:.2f} ms to an epoch; {PAIRS} ABBA pairs of {STEPS} steps"
+    )
+
+
+def _steps(model: Any, batch: tuple[Tensor, Tensor], steps: int, use: TimeUse | None = None) -> Callable[[], None]:
+    """Return what trains some steps by DDP in one process, with marks if there is where to put them."""
+    import torch  # noqa: PLC0415
+    from torch.nn.functional import cross_entropy  # noqa: PLC0415
+    from torch.nn.parallel import DistributedDataParallel  # noqa: PLC0415
+
+    from trainkit.epochs import Totals  # noqa: PLC0415
+
+    ddp = DistributedDataParallel(model)
+    optimizer = torch.optim.Adam(ddp.parameters())
+
+    def train() -> None:
+        totals = Totals(torch.zeros(()), lambda _: None, time_use=use)
+        for images, labels in totals.timed([batch] * steps):
+            optimizer.zero_grad()
+            cross_entropy(ddp(images), labels).backward()
+            optimizer.step()
+
+    return train
+
+
+def _epoch(use: TimeUse) -> None:
+    """Open and close an epoch without a step, and compare the ranks."""
+    use.open()
+    use.close()
+    use.result(1.0)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began

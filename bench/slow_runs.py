@@ -1,0 +1,238 @@
+"""Real runs of two processes: one that nothing slows down, and one for each thing that slows a run down on purpose."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.timing import ROOT, tool
+from runner.records.finalize import reparse
+from runner.records.folder import RunFolder
+from runner.report.explain.times import times_of
+from runner.report.explain.verdict import Cause, causes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runner.records.schema import Record
+
+CGROUPS = Path("/sys/fs/cgroup")
+CORES, PERIOD = 0.5, 100_000
+"""Of node 1, and the microseconds for which a quota is shared out."""
+RATE = "50mbit"
+NUMBERS = itertools.count()
+"""Of what is made on this machine for a run, because several runs can go on at once."""
+DEFINITION = """\
+name: slowdown
+summary: What slows it down?
+program: {program}
+scaling: strong
+repeat: 1
+timeout_seconds: 300
+args: {{dataset: digits, epochs: {epochs}, batch_size: {batch}, seed: 1, peak_milliseconds: 20}}
+matrix: {{layout: [{layout}]}}
+"""
+SLOW_LOADER = """\
+import os
+import time
+
+from experiments.mnist import data, ddp
+
+batches_of = data.Batches.epoch
+
+
+def epoch(self, number):
+    for batch in batches_of(self, number):
+        time.sleep(0.03 if os.environ["RANK"] == "1" else 0)
+        yield batch
+
+
+data.Batches.epoch = epoch
+if __name__ == "__main__":
+    ddp.main()
+"""
+HALF_A_CORE = """\
+import os
+from pathlib import Path
+
+from experiments.mnist import ddp
+
+if __name__ == "__main__":
+    if os.environ["RANK"] == "1":  # now, because the start would take twice as long
+        Path(os.environ["QUOTA_FILE"]).write_text(os.environ["QUOTA"])
+    ddp.main()
+"""
+
+
+class RunFailedError(Exception):
+    """A run that ended otherwise than its kind is to end."""
+
+
+def clean(folder: Path) -> Record:
+    """Run two processes that nothing slows down."""
+    return _run(folder, "mnist.ddp", 4, 64)
+
+
+def loader(folder: Path) -> Record:
+    """Let rank 1 wait 30 ms for each of its batches."""
+    (folder / "slow_loader.py").write_text(SLOW_LOADER)
+    return _run(folder, "slow_loader.py", 3, 64)
+
+
+def quota(folder: Path, cores: float = CORES) -> Record:
+    """Give node 1 half a core as soon as its program has been read."""
+    (folder / "half_a_core.py").write_text(HALF_A_CORE)
+    with control_group() as (group, quota_file):
+        text = DEFINITION.format(program="half_a_core.py", epochs=3, batch=64, layout="2x1")
+        in_group = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+        variables = {
+            "GLOO_SOCKET_IFNAME": "lo",
+            "QUOTA_FILE": str(quota_file),
+            "QUOTA": f"{PERIOD * cores:.0f}",  # of 100 ms, the period that a group has from the start
+        }
+        return _nodes(folder, text, "127.0.0.1", [[], in_group], variables)
+
+
+def link(folder: Path) -> Record:
+    """Let 50 Mbit/s leave node 1."""
+    with two_hosts(RATE) as hosts:
+        text = DEFINITION.format(program="mnist.ddp", epochs=2, batch=512, layout="2x1")
+        prefixes = [["ip", "netns", "exec", host] for host in hosts]
+        return _nodes(folder, text, "10.77.9.1", prefixes, {"GLOO_SOCKET_IFNAME": "eth0"})
+
+
+KINDS: dict[str, Callable[[Path], Record]] = {"clean": clean, "loader": loader, "quota": quota, "link": link}
+
+
+def found_in(record: Record) -> list[Cause]:
+    """Return what is named in a run; RunFailedError if it did not complete, or does not say where the time went."""
+    times = times_of(record)
+    if record.status != "completed" or times is None:
+        msg = f"{record.status}: {record.reason or 'it does not say where the time went'}"
+        raise RunFailedError(msg)
+    return causes(times, record)
+
+
+def is_right(kind: str, found: list[Cause]) -> bool:
+    """Whether what was injected is named, on rank 1, and nothing else; in a clean run, nothing."""
+    return [(one.kind, one.ranks) for one in found] == ([] if kind == "clean" else [(kind, (1,))])
+
+
+def why_not(kind: str) -> str | None:
+    """Say what a kind of run lacks on this machine."""
+    if kind in ("quota", "link") and os.geteuid() != 0:
+        return "it needs root"
+    if kind == "link" and not (shutil.which("ip") and shutil.which("tc")):
+        return "it needs ip and tc (iproute2)"
+    try:
+        with ExitStack() as stack:
+            if kind == "quota":
+                stack.enter_context(control_group())[1].write_text(str(PERIOD))
+            elif kind == "link":
+                stack.enter_context(two_hosts(RATE))
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"it cannot be made here: {error}"
+    return None
+
+
+def _run(folder: Path, program: str, epochs: int, batch: int) -> Record:
+    _project(folder, DEFINITION.format(program=program, epochs=epochs, batch=batch, layout="1x2"))
+    _call([[tool("runner"), "run", "slowdown", "--device", "cpu"]], folder, {})
+    return RunFolder(_only_run(folder)).read()
+
+
+def _nodes(folder: Path, text: str, master: str, prefixes: list[list[str]], variables: dict[str, str]) -> Record:
+    """Start each node behind its own prefix, and make the record of the run."""
+    _project(folder, text)
+    words = [tool("runner"), "node", "slowdown", "--layout", "2x1", "--device", "cpu", "--master", master, "--node"]
+    _call([[*prefix, *words, str(node)] for node, prefix in enumerate(prefixes)], folder, variables)
+    reparse(_only_run(folder))
+    return RunFolder(_only_run(folder)).read()
+
+
+def _project(folder: Path, definition: str) -> None:
+    """Make a folder a project that has the kit's programs and one definition."""
+    (folder / "experiments").mkdir()
+    (folder / "results").mkdir()
+    (folder / "runner.toml").write_text('definitions = "experiments"\n')
+    (folder / "experiments" / "slowdown.yaml").write_text(definition)
+    for name in ("mnist", "__init__.py"):
+        (folder / "experiments" / name).symlink_to(ROOT / "experiments" / name)
+
+
+def _only_run(folder: Path) -> Path:
+    (run,) = (folder / "results" / "slowdown").iterdir()
+    return run
+
+
+def _call(commands: list[list[str]], folder: Path, variables: dict[str, str]) -> None:
+    """Start commands together, and wait for all; RunFailedError with the last words of one that fails."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PET_MONITOR_INTERVAL": "0.1", **variables}
+    with ExitStack() as stack:
+        logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
+        started = [
+            stack.enter_context(subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log))
+            for command, log in zip(commands, logs, strict=True)
+        ]
+        for command, process, log in zip(commands, started, logs, strict=True):
+            if code := process.wait():
+                log.seek(0)
+                msg = f"{' '.join(command)} exited with {code}: {log.read()[-2000:].decode(errors='replace')}"
+                raise RunFailedError(msg)
+
+
+@contextmanager
+def control_group() -> Iterator[tuple[Path, Path]]:
+    """Make a control group; yield its folder and the file that takes its quota. Version 1 or 2, whichever is there."""
+    first = (CGROUPS / "cpu").is_dir()
+    group = (CGROUPS / "cpu" if first else CGROUPS) / f"kit-slowdown-{os.getpid()}-{next(NUMBERS)}"
+    group.mkdir()
+    try:
+        yield group, group / ("cpu.cfs_quota_us" if first else "cpu.max")
+    finally:
+        with suppress(OSError):
+            group.rmdir()
+
+
+@contextmanager
+def two_hosts(rate: str) -> Iterator[list[str]]:
+    """Make two network namespaces, 10.77.9.1 and 10.77.9.2, with a wire; slow is what leaves the second."""
+    number = next(NUMBERS)
+    names = [f"kit{os.getpid()}-{number}{host}" for host in "ab"]
+    try:
+        for name in names:
+            _ip("netns", "add", name)
+        _ip("link", "add", "eth0", "netns", names[0], "type", "veth", "peer", "name", "eth0", "netns", names[1])
+        for last, name in enumerate(names, 1):
+            _ip("-n", name, "addr", "add", f"10.77.9.{last}/24", "dev", "eth0")
+            for device in ("eth0", "lo"):
+                _ip("-n", name, "link", "set", device, "up")
+        tbf = ["tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "64k", "latency", "50ms"]
+        _ip("netns", "exec", names[1], *tbf)
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def main() -> None:
+    """Make one run of a kind in a folder, for a look at its record: `python -m bench.slow_runs KIND FOLDER`."""
+    kind, folder = sys.argv[1:]
+    Path(folder).mkdir()
+    for one in found_in(KINDS[kind](Path(folder))):
+        print(one)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""How often `runner explain` names what was injected into a run, and nobody in a clean one.
+
+    python -m bench.slowdowns [--loader N] [--quota N] [--link N] [--clean N] [--keep FOLDER]
+
+Each run has two processes. `loader`: 30 ms of sleep before each batch of rank 1. `quota`: half a core for node 1, by
+its control group. `link`: 50 Mbit/s for what leaves node 1, by `tc tbf` in a network namespace. The last two need root.
+Runs that mostly wait go on side by side. The exit code is 1 if anything else was named than what was injected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from bench.slow_runs import KINDS, RunFailedError, found_in, is_right, why_not
+
+SERIES = {"loader": 20, "quota": 20, "link": 20, "clean": 50}
+AT_ONCE = {"loader": 2, "link": 4}
+"""Runs that go on side by side: they mostly wait, and what is injected into them does not become less by it."""
+FAULTS = {
+    "loader": "rank 1 waits 30 ms for each batch: named with its loader",
+    "quota": "node 1 has half a core: named with its quota",
+    "link": "50 Mbit/s leave node 1: named with its link",
+    "clean": "nothing slows a run down: nobody is named",
+}
+
+
+def try_once(kind: str, keep: Path | None, number: int) -> str | None:
+    """Make one run; return what was found instead of what was injected, or nothing.
+
+    A run in which something else was found is kept if there is a folder for it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"kit-{kind}-"))
+    try:
+        found = found_in(KINDS[kind](folder))
+        right = is_right(kind, found)
+        instead = "; ".join(f"{one.who}: {one.kind}: {one.figures}" for one in found) or "nothing"
+    except RunFailedError as error:
+        right, instead = False, str(error)
+    _report(kind, right=right)
+    if keep and not right:
+        shutil.copytree(folder, keep / f"{kind}-{number}", symlinks=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    return None if right else instead
+
+
+def _report(kind: str, *, right: bool) -> None:
+    """Append the try to the file of the faults, if there is one."""
+    if path := os.environ.get("KIT_FAULTS_FILE"):
+        one = {"fault": FAULTS[kind], "target": "local", "passed": right, "lost": None, "told_seconds": None}
+        with Path(path).open("ab", 0) as file:
+            file.write(json.dumps(one).encode() + b"\n")
+
+
+def main() -> int:
+    """Make so many runs of each kind, and print how often the right rank and cause were named."""
+    parser = argparse.ArgumentParser(prog="bench.slowdowns", description=__doc__)
+    for kind in SERIES:
+        parser.add_argument(f"--{kind}", type=int, default=0, metavar="N")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep here the runs that were misread")
+    options = vars(parser.parse_args())
+    keep = options.pop("keep")
+    wanted = {kind: count for kind, count in options.items() if count > 0} or SERIES
+    all_right = True
+    for kind, count in wanted.items():
+        if why := why_not(kind):
+            print(f"slowdowns: {kind}: not tried: {why}", flush=True)
+            continue
+        began = time.monotonic()
+        with ThreadPoolExecutor(AT_ONCE.get(kind, 1)) as pool:
+            instead = Counter(one for one in pool.map(partial(try_once, kind, keep), range(count)) if one)
+        wrong = sum(instead.values())
+        seconds = time.monotonic() - began
+        print(f"slowdowns: {kind}: right in {count - wrong} of {count} ({seconds:.0f} s)", flush=True)
+        for what, times in instead.items():
+            print(f"  {times} x found instead: {what}", flush=True)
+        all_right = all_right and not wrong
+    return 0 if all_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""`runner explain`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.lines import show, show_document
+from runner.core.errors import RequestError
+
+
+def explain(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run's folder, results/<experiment>/<run>, or its run.json.")
+    ],
+) -> None:
+    """Say where the time of a run went, what slows it, and what would help.
+
+    For each rank and epoch the programs report how long they waited for data, computed, exchanged, and waited for the
+    slowest. A rank or a link is named only where this leaves no doubt.
+    """
+    from runner.records.folder import RunFolder
+    from runner.report.explain.text import LETTERS, explain, legend
+
+    folder = run.parent if run.name == "run.json" else run
+    try:
+        record = RunFolder(folder).read()
+    except (FileNotFoundError, NotADirectoryError):
+        msg = f"{folder}: no run's folder, it holds no run.json: name one of results/<experiment>/"
+        raise RequestError(msg) from None
+    except (OSError, ValueError) as error:
+        msg = f"{folder / 'run.json'}: {getattr(error, 'strerror', None) or error}"
+        raise RequestError(msg) from None
+    lines, bars = explain(record)
+    width = max((len(name) for name, _, _ in bars), default=0)
+    rows = [
+        (name.ljust(width), "".join(LETTERS[part] * columns for part, columns in stretches), figures)
+        for name, stretches, figures in bars
+    ]
+    lines += [""] if rows else []
+    if sys.stdout.isatty():
+        from runner.cli.terminal import print_explanation
+
+        print_explanation(lines, rows)
+    else:
+        for line in lines:
+            show(line)
+        for row in rows:
+            show_document("  ".join(row).rstrip() + "\n")
+    if rows:
+        show(legend(bars))

@@ -1,0 +1,1 @@
+"""Runs that wait: for the rendezvous, or for a rank that makes no progress."""

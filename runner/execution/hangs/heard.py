@@ -1,0 +1,99 @@
+"""What was heard of each rank while a run lasts: its last event, and whether it has joined the process group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runner.core.values import whole
+
+if TYPE_CHECKING:
+    from runner.core.layout import Layout
+    from runner.records.events import Event
+    from runner.targets.base import Line
+
+_OF_THE_NODE = ("load",)
+"""Events of a thread of their own, which go on while the training hangs."""
+_LONGEST_EPOCH = 1_000_000_000
+
+
+@dataclass
+class OfRank:
+    """What was heard of one rank: when last, and its last event."""
+
+    when: float
+    event: str = ""
+    epoch: int | None = None
+
+    def words(self) -> str:
+        """Name the last event, for example `epoch_start 2`."""
+        return f"{self.event} {self.epoch}" if self.epoch is not None else self.event
+
+
+@dataclass
+class Heard:
+    """All ranks.
+
+    Args:
+        layout: the ranks that there are.
+        now: the time of the launch, in seconds of a monotonic clock.
+        followed: the nodes whose ranks are heard; on the others somebody else listens.
+    """
+
+    layout: Layout
+    now: float
+    followed: tuple[int, ...]
+    ranks: dict[int, OfRank] = field(default_factory=dict)
+    nodes: set[int] = field(default_factory=set)
+    joining: set[int] = field(default_factory=set)
+    """Ranks that began to join the process group."""
+    joined: set[int] = field(default_factory=set)
+    worlds: dict[int, int] = field(default_factory=dict)
+    """The world size that the ranks of a node report, if it is another one than the layout's."""
+
+    def __post_init__(self) -> None:
+        self.began = self.last = self.now
+        self.joining_since: float | None = None
+
+    def take(self, line: Line, event: Event | None, now: float) -> None:
+        """Take in a line that a process printed."""
+        if event.key in _OF_THE_NODE if event is not None else not line.text.strip():
+            return  # an event begins with a newline, so that there are empty lines
+        self.last = now
+        self.nodes.add(line.node)
+        rank = self.layout.first_rank(line.node) + line.local_rank
+        if event is not None:
+            said = whole(event.metadata.get("rank"), 0, self.layout.world_size - 1)
+            rank = rank if said is None else said
+        of_rank = self.ranks.setdefault(rank, OfRank(now))
+        of_rank.when = now
+        if event is not None:
+            self._take_event(event, rank, of_rank, line.node, now)
+
+    def _take_event(self, event: Event, rank: int, of_rank: OfRank, node: int, now: float) -> None:
+        of_rank.event = event.key
+        if (epoch := whole(event.metadata.get("epoch_num"), 0, _LONGEST_EPOCH)) is not None:
+            of_rank.epoch = epoch
+        if event.key == "run_start":
+            world_size = whole(event.metadata.get("world_size"), 1)
+            if world_size is not None and world_size != self.layout.world_size:
+                self.worlds[node] = world_size
+        elif event.key == "init_start":
+            self.joining.add(rank)
+            self.joining_since = now if self.joining_since is None else self.joining_since
+        elif event.key == "init_stop":
+            self.joined.add(rank)
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether the process group is being made: a rank has begun to join it, and not all have joined."""
+        return bool(self.joining) and len(self.joined) < len(self.own)
+
+    @property
+    def own(self) -> list[int]:
+        """The ranks of the nodes that are followed."""
+        return [
+            self.layout.first_rank(node) + local_rank
+            for node in self.followed
+            for local_rank in range(self.layout.processes[node])
+        ]

@@ -1,0 +1,119 @@
+"""Where a rank is: read from its process's state and its stack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runner.targets.node_view import RankView
+
+Frame = tuple[str, int, str]
+BUSY = 0.3
+"""A process that keeps so much of a core busy computes; one that waits for another keeps none of it, or all."""
+_STATES = {"T": "stopped", "t": "stopped", "Z": "zombie", "D": "disk"}
+"""States of proc(5) in which a process answers nobody."""
+_C10D = "/torch/distributed/distributed_c10d.py"
+_DDP = "/torch/nn/parallel/distributed.py"
+_POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list")
+_JOINING = ("init_process_group", "new_group", "_new_process_group_helper", "rendezvous", "_store_based_barrier")
+_OF_LIBRARIES = ("/torch/", "/trainkit/", "/lib/python", "-packages/", "<")
+"""Parts of the paths of what a program calls, but has not written."""
+_BACKWARD = ("_engine_run_backward", "backward")
+
+
+@dataclass(frozen=True)
+class Position:
+    """One rank at one moment.
+
+    Attributes:
+        rank: its number.
+        node: the node that it runs on.
+        kind: `stopped`, `disk`, `zombie`, `joining`, `collective`, `pair` (point to point), `backward`, `busy`,
+            `elsewhere`, or `unknown` if there is no stack.
+        name: the operation, for example `all_reduce`.
+        where: the line of the program, for example `mnist/ddp.py:57 in train`.
+        pid: the number of its process, on its machine or in its container.
+        stack: its main thread, the innermost frame first.
+    """
+
+    rank: int
+    node: int
+    kind: str
+    name: str = ""
+    where: str = ""
+    pid: int = 0
+    stack: tuple[Frame, ...] = ()
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether it waits in an exchange with other ranks."""
+        return self.kind in ("collective", "pair", "backward", "joining")
+
+    def words(self) -> str:
+        """Say where it is, after the rank's name."""
+        at = f" at {self.where}" if self.where else ""
+        return {
+            "stopped": f"is stopped by a signal (process {self.pid}: kill -CONT {self.pid} lets it go on){at}",
+            "disk": f"waits for a disk or a device, which cannot be interrupted (process {self.pid}){at}",
+            "zombie": f"has ended, and its launcher has not noticed (process {self.pid})",
+            "joining": f"waits in {self.name}{at}",
+            "collective": f"waits in {self.name}{at}",
+            "pair": f"waits in {self.name}{at}",
+            "backward": f"waits in backward, where DistributedDataParallel exchanges gradients,{at}",
+            "busy": f"computes{at}",
+            "elsewhere": f"is{at}",
+            "unknown": "cannot be asked where it is",
+        }[self.kind]
+
+
+def position_of(view: RankView, node: int) -> Position:
+    """Read where a rank is."""
+    stack = tuple(view.stack)
+    kind, name = _kind(view, stack)
+    return Position(view.rank, node, kind, name, _where(stack), view.pid, stack)
+
+
+def with_stack(position: Position, stack: tuple[Frame, ...]) -> Position:
+    """Return a position that was unknown, with the stack that the rank printed when it was ended."""
+    kind, name = _in_torch(stack)
+    return Position(position.rank, position.node, kind, name, _where(stack), position.pid, stack)
+
+
+def _kind(view: RankView, stack: tuple[Frame, ...]) -> tuple[str, str]:
+    if view.state in _STATES and not (view.state == "D" and stack):
+        return _STATES[view.state], ""
+    kind, name = _in_torch(stack)
+    return ("busy", "") if kind in ("backward", "elsewhere") and view.busy > BUSY else (kind, name)
+
+
+def _in_torch(stack: tuple[Frame, ...]) -> tuple[str, str]:
+    """Find which of torch's exchanges a stack is in: the innermost one."""
+    if not stack:
+        return "unknown", ""
+    return next((found for file, _, function in stack if (found := _operation(file, function))), ("elsewhere", ""))
+
+
+def _operation(file: str, function: str) -> tuple[str, str] | None:
+    """Name the exchange that a function of torch is."""
+    found = None
+    if (file.endswith(_C10D) and function in _JOINING) or ("/torch/distributed/" in file and "rendezvous" in file):
+        found = "joining", "init_process_group"
+    elif file.endswith(_C10D) and not function.startswith("_"):
+        found = "pair" if function in _POINT_TO_POINT else "collective", function
+    elif file.endswith(_DDP):
+        found = "collective", "an exchange of DistributedDataParallel"
+    elif "/torch/autograd/" in file and function in _BACKWARD:
+        found = "backward", ""
+    return found
+
+
+def _where(stack: tuple[Frame, ...]) -> str:
+    """Name the innermost line of the program itself, by the last two parts of its path."""
+    if not stack:
+        return ""
+    own = [frame for frame in stack if not any(part in frame[0] for part in _OF_LIBRARIES)]
+    file, line, function = (own or list(stack))[0]
+    inside = f" in {function}" if function != "<module>" else ""
+    return f"{'/'.join(PurePosixPath(file).parts[-2:]).lstrip('/')}:{line}{inside}"

@@ -1,0 +1,111 @@
+"""Who has joined the rendezvous and who has not, and why: first the launchers of the nodes, then their ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.core.text import listed, one_line
+from runner.execution.hangs.connections import is_loopback, of_connections
+from runner.execution.hangs.stuck import positions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.core.layout import Layout
+    from runner.execution.hangs.heard import Heard
+    from runner.targets.node_view import AgentView, NodeView
+
+_STOPPED = "Tt"
+_STARTING = "its torchrun is starting"
+_LONGEST = 200
+
+
+def explain(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> list[str]:
+    """Say who is missing and why, in sentences; nothing if all are there."""
+    return list(_worlds(layout, heard)) or list(_nodes(layout, heard, views)) or list(_ranks(layout, heard, views))
+
+
+def is_only_starting(says: Sequence[str]) -> bool:
+    """Whether nothing is wrong but that launchers have not started yet."""
+    missing = [one for one in says if " has not joined: " in one]
+    return bool(missing) and all(f" has not joined: {_STARTING}" in one for one in missing)
+
+
+def _worlds(layout: Layout, heard: Heard) -> Iterator[str]:
+    """Say that nodes have made worlds of their own."""
+    for size in sorted(set(heard.worlds.values())):
+        nodes = sorted(node for node, one in heard.worlds.items() if one == size)
+        each = "each is a world of its own: " if size == 1 or len(nodes) > 1 else ""
+        yield (
+            f"node {listed(nodes)}: {each}the processes report a world size of {size}, not {layout.world_size}; "
+            "the launcher was not told of the other nodes (PET_NNODES, PET_MASTER_ADDR)"
+        )
+
+
+def _nodes(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
+    missing: dict[str, list[int]] = {}
+    for view in views:
+        if view.node not in heard.nodes and (why := _why_not(layout, view)):
+            missing.setdefault(why, []).append(view.node)
+    if missing:
+        absent = {node for nodes in missing.values() for node in nodes}
+        joined = [view.node for view in views if view.node not in absent]
+        late = sorted(missing, key=lambda why: why.startswith(_STARTING))
+        yield from (f"node {listed(missing[why])} has not joined: {why}" for why in late)
+        if joined:
+            yield f"node {listed(joined)} has joined"
+
+
+def _why_not(layout: Layout, view: NodeView) -> str | None:
+    """Say why a node has not joined; None if it has."""
+    if view.idle or view.trouble:
+        return view.idle or f"it cannot be looked at: {view.trouble}"
+    if view.seen is None or view.seen.ranks:
+        return None
+    if not view.seen.agents:
+        return "no torchrun runs there"
+    return _of_agent(layout, view.node, view.seen.agents[0])
+
+
+def _of_agent(layout: Layout, node: int, agent: AgentView) -> str | None:
+    told = agent.told
+    where = one_line(f"{told.master}:{told.port}", _LONGEST)
+    if agent.state in _STOPPED:
+        return f"its torchrun is stopped by a signal (process {agent.pid}: kill -CONT {agent.pid} lets it go on)"
+    if told.nodes and told.nodes != str(layout.nodes):
+        return one_line(f"its torchrun was told of {told.nodes} nodes, not of {layout.nodes}", _LONGEST)
+    if agent.connected or agent.listening:
+        return None
+    addresses = listed(one_line(address, _LONGEST) for address in agent.addresses)
+    if node and agent.addresses and all(map(is_loopback, agent.addresses)) and agent.trouble == "refused":
+        return f"it looks for node 0 at {where}, which is {addresses}: itself; name node 0's address in the network"
+    at = where if addresses in ("", told.master) else f"{where} ({addresses})"
+    return {
+        "": _STARTING,
+        "name": one_line(f"the name of node 0 does not resolve: {told.master}: {agent.words}", _LONGEST),
+        "refused": f"nothing listens at {at}: node 0's torchrun has not started, or that is another machine"
+        if node
+        else f"{_STARTING}, and nothing listens at {at} yet",
+        "silence": f"{at} does not answer: a firewall drops it, or no machine has that address",
+    }.get(agent.trouble, f"{at} cannot be reached: {one_line(agent.words, _LONGEST)}")
+
+
+def _ranks(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
+    """Say which ranks have not begun to join the process group; if all have, what keeps them from each other."""
+    if not heard.joining:
+        return
+    late = [rank for rank in heard.own if rank not in heard.joining]
+    if late:
+        positions = {one.rank: one for one in positions_of(layout, views)}
+        yield f"rank {listed(sorted(heard.joining))} waits for the others to join the process group"
+        for rank in late:
+            one = positions.get(rank)
+            yield f"rank {rank} (node {layout.node_of(rank)}) has not begun to: {_late(one.words() if one else '')}"
+        return
+    waits = [rank for rank in heard.own if rank not in heard.joined]
+    yield f"rank {listed(waits)} cannot make the connections of the process group"
+    yield from of_connections(views)
+
+
+def _late(words: str) -> str:
+    return f"it {words}" if words and not words.startswith("cannot") else "it has printed nothing about it"

@@ -1,0 +1,178 @@
+"""Watches a run for waiting: says who is missing at the rendezvous, and which rank makes no progress."""
+
+from __future__ import annotations
+
+import re
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from runner.core.text import one_line
+from runner.execution.hangs import rendezvous, stuck
+from runner.execution.hangs.heard import Heard
+from runner.execution.hangs.position import Position, with_stack
+from runner.execution.hangs.printed_stacks import printed_stack
+from runner.records.schema import Stuck, StuckRank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.core.layout import Layout
+    from runner.records.events import Event
+    from runner.records.folder import RunFolder
+    from runner.targets.base import Handle, Line
+    from runner.targets.node_view import NodeView
+
+RENDEZVOUS_SECONDS = 6.0
+"""So long the rendezvous may take before the nodes are looked at, which takes some seconds; they are again as often."""
+STARTING_SECONDS = 20.0
+"""So long a launcher may take to start before that is said; on a busy machine they take some seconds."""
+PATIENCE_SECONDS = 120.0
+"""So long no rank may be heard of before it is said where they are, if the definition has no `patience_seconds`."""
+QUIET_SECONDS = 10.0
+"""A run that is ended after so long without a word from any rank is asked where its ranks are."""
+MOST_RANKS = 64
+MOST_NODES = 64
+"""In a larger run nobody is looked at: only what the ranks report is known."""
+_MOST_FRAMES = 20
+_QUOTED = re.compile(r'"[^"]{0,500}"')
+
+
+class Watch:
+    """The watch over one run.
+
+    Args:
+        handle: the run.
+        layout: its nodes and ranks.
+        patience: after so many seconds without a sign of any rank the run is ended; None if it shall go on.
+        nodes: the nodes that are followed; None if it is all of them.
+    """
+
+    def __init__(
+        self, handle: Handle, layout: Layout, patience: float | None, nodes: tuple[int, ...] | None = None
+    ) -> None:
+        self._handle, self._layout, self._agreed = handle, layout, patience
+        self._patience = PATIENCE_SECONDS if patience is None else patience
+        now = time.monotonic()
+        self._heard = Heard(layout, now, tuple(range(layout.nodes)) if nodes is None else nodes)
+        self._pool = ThreadPoolExecutor(1)
+        self._look: Future[list[NodeView]] | None = None
+        self._looked = now
+        self._is_for_rendezvous = False
+        self._said: list[str] = []
+        self._all_there = False
+
+    def take(self, line: Line, event: Event | None) -> None:
+        """Take in a line that a process printed."""
+        self._heard.take(line, event, time.monotonic())
+
+    def notes(self) -> Iterator[str]:
+        """Yield what is to be said now; called now and then, it does not wait."""
+        if self._look is not None:
+            if self._look.done():
+                yield from self._said_now(self._views(self._look))
+                self._look = None
+            return
+        if len(self._heard.followed) > MOST_NODES:
+            return
+        now = time.monotonic()
+        if self._is_waiting_for_rendezvous() and now - max(self._looked, self._since()) > RENDEZVOUS_SECONDS:
+            self._start(now, is_for_rendezvous=True)
+        elif self._agreed is None and now - max(self._heard.last, self._looked) > self._patience:
+            self._start(now, is_for_rendezvous=False)
+
+    def is_hung(self, now: float) -> bool:
+        """Whether no rank was heard of for longer than was agreed; the rendezvous has a time-out of its own."""
+        return self._agreed is not None and bool(self._heard.ranks) and now - self._heard.last > self._agreed
+
+    def last_look(self, folder: RunFolder, *, abort: bool) -> Stuck | None:
+        """Say where the ranks are before the run is ended; None if one was heard of a moment ago.
+
+        With `abort`, ranks that cannot be asked are ended so that they print their stack.
+        """
+        now = time.monotonic()
+        quiet = now - self._heard.last
+        if quiet < min(QUIET_SECONDS, self._patience) or len(self._heard.followed) > MOST_NODES:
+            return None
+        views = self._handle.look(abort=abort)
+        if self._is_waiting_for_rendezvous() and (says := rendezvous.explain(self._layout, self._heard, views)):
+            return Stuck(quiet, [one_line(one) for one in says])
+        positions = [self._with_printed(one, folder) for one in stuck.positions_of(self._layout, views)]
+        says = [one_line(one) for one in stuck.explain(self._layout, self._heard, views, positions)]
+        held = stuck.culprit(positions)
+        return Stuck(quiet, says, held.rank if held else None, self._ranks(positions, now))
+
+    def close(self) -> None:
+        """End the thread that looks; a next run may start its processes then."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _is_waiting_for_rendezvous(self) -> bool:
+        heard = self._heard
+        is_quiet_node = len(heard.nodes) < len(heard.followed) and not self._all_there
+        return is_quiet_node or heard.is_joining or bool(heard.worlds)
+
+    def _since(self) -> float:
+        """Return when the waiting began: with the launch, or as the first rank began to join."""
+        return self._heard.began if self._heard.joining_since is None else self._heard.joining_since
+
+    def _start(self, now: float, *, is_for_rendezvous: bool) -> None:
+        self._looked, self._is_for_rendezvous = now, is_for_rendezvous
+        self._look = self._pool.submit(self._idle_or_all if is_for_rendezvous else self._handle.look)
+
+    def _idle_or_all(self) -> list[NodeView]:
+        """Look at all nodes, unless it is known without that who is missing."""
+        return self._handle.idle() or self._handle.look()
+
+    def _views(self, look: Future[list[NodeView]]) -> list[NodeView]:
+        return [] if look.exception() else look.result()
+
+    def _said_now(self, views: list[NodeView]) -> Iterator[str]:
+        """Yield what the views show, unless it is what was said before."""
+        now = time.monotonic()
+        stack: list[str] = []
+        if self._is_for_rendezvous:
+            says = rendezvous.explain(self._layout, self._heard, views) if self._is_waiting_for_rendezvous() else []
+            if says and rendezvous.is_only_starting(says) and now - self._heard.began < STARTING_SECONDS:
+                return
+            self._all_there = not says and all(view.seen and view.seen.ranks for view in views)
+            head = f"waiting for the rendezvous since {now - self._since():.0f} s"
+        elif now - self._heard.last < self._patience:
+            return
+        else:
+            positions = stuck.positions_of(self._layout, views)
+            says = stuck.explain(self._layout, self._heard, views, positions)
+            held = stuck.culprit(positions)
+            stack = list(_shown(self._rank(held, now))) if held else []
+            head = f"no rank was heard of for {now - self._heard.last:.0f} s"
+        # The name of a pod that is tried again and again differs.
+        if says and (kinds := [_QUOTED.sub("", one) for one in says]) != self._said:
+            self._said = kinds
+            yield f"{head}: {says[0]}"
+            yield from (f"  {one}" for one in [*says[1:], *stack])
+
+    def _with_printed(self, position: Position, folder: RunFolder) -> Position:
+        if position.kind != "unknown":
+            return position
+        stack = printed_stack(folder, self._layout, position.rank)
+        return with_stack(position, stack) if stack else position
+
+    def _ranks(self, positions: Sequence[Position], now: float) -> list[StuckRank]:
+        return [self._rank(one, now) for one in positions[:MOST_RANKS]]
+
+    def _rank(self, position: Position, now: float) -> StuckRank:
+        heard = self._heard.ranks.get(position.rank)
+        return StuckRank(
+            position.rank,
+            position.node,
+            one_line(position.words()),
+            heard.words() if heard else "",
+            round(now - heard.when, 1) if heard else None,
+            [one_line(f"{file}:{line} in {function}") for file, line, function in position.stack[:_MOST_FRAMES]],
+        )
+
+
+def _shown(rank: StuckRank) -> Iterator[str]:
+    """Yield the lines of a rank's last event and stack."""
+    last = f"last event {rank.event}, {rank.quiet_seconds:.0f} s ago" if rank.event else "it has reported nothing"
+    yield f"rank {rank.rank}: {last}; its stack, the innermost line first:"
+    yield from (f"  {frame}" for frame in rank.stack)

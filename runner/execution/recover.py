@@ -1,0 +1,193 @@
+"""Runs whose runner was killed: what is left of them is ended, and their records are made of what was printed.
+
+A record may come from a stranger. It chooses one of the kit's own targets and its options, checked as those of a
+command; what is ended is found by the run's id, which has to be one, and the name of its folder. Nothing is ended
+while the runner lives, or anybody who holds the run, and nothing of a run that another machine's runner has started.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner import targets
+from runner.core.errors import KitError, RequestError
+from runner.core.text import one_line
+from runner.execution.room import describe_error
+from runner.records.finalize import finalize_ended
+from runner.records.folder import RunFolder
+from runner.records.listing import run_folders
+from runner.records.parse import collect
+from runner.records.provenance import is_alive
+from runner.records.schema import FINISHED
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.records.schema import Launch, Record
+    from runner.targets.base import Target
+
+FINISHED_NOW, WOULD_FINISH, RUNS, LEFT = "finished", "would finish", "still runs", "left as it is"
+_WATCHED = "kubernetes"
+"""The target of runs by hand that are only watched: they are made by `runner collect` of a manifest."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run that has no record of its end, and what was done about it: one of the words above, and a sentence."""
+
+    path: Path
+    what: str
+    text: str
+
+
+class _Left(Exception):  # noqa: N818 - it is an answer
+    """The run is left as it is; the words say why, and what to do."""
+
+
+class _Runs(Exception):  # noqa: N818 - it is an answer
+    """Somebody still runs it."""
+
+
+def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
+    """Finish each run below `results` whose runner is dead, and yield what was done; with `dry_run`, what would be.
+
+    RequestError if there is no such folder.
+    """
+    if not results.is_dir():
+        msg = f"{results}: there is no such folder"
+        raise RequestError(msg)
+    notes: list[str] = []
+    for entry in run_folders(results, notes):
+        if found := find_out(Path(entry.path), dry_run=dry_run):
+            yield found
+    for note in notes:
+        place, _, why = note.partition(": left out: ")
+        yield Found(Path(place), LEFT, why)
+
+
+def find_out(path: Path, *, dry_run: bool = False) -> Found | None:
+    """Finish one run if its runner is dead; None for a run that has ended, and for a folder that is no run."""
+    try:
+        return _recover(path, dry_run=dry_run)
+    except _Runs as answer:
+        return Found(path, RUNS, str(answer))
+    except _Left as answer:
+        return Found(path, LEFT, one_line(answer))
+    except OSError as error:
+        return Found(path, LEFT, one_line(describe_error(error, path)))
+    except (KitError, ValueError) as error:
+        return Found(path, LEFT, one_line(error))
+
+
+def _recover(path: Path, *, dry_run: bool) -> Found | None:
+    folder = RunFolder(path)
+    if _has_ended(folder):
+        return None
+    launch = _launch(folder)
+    _require_dead(folder, launch)
+    if dry_run:
+        return Found(path, WOULD_FINISH, f"its runner is dead ({_runner(launch)})")
+    try:
+        with folder.held_alone():
+            if _has_ended(folder):  # another `recover` was faster
+                return None
+            record = _finish(folder, launch)
+    except BlockingIOError:
+        msg = "somebody holds it: its runner, a node of it, or another runner recover"
+        raise _Runs(msg) from None
+    kept = f"{record.events['seen']:,} events of {len(record.ranks)} ranks are kept"
+    return Found(path, FINISHED_NOW, f"{record.status}{f': {record.reason}' if record.reason else ''}; {kept}")
+
+
+def words_of(launch: Launch) -> list[str]:
+    """Return the options of a launch as the words of a command; ValueError for what can be none."""
+    words = []
+    for name, value in launch.options.items():
+        if not isinstance(value, str | int | float):
+            msg = f"request/launch.json: option {one_line(name, 40)} of its target is no text and no number"
+            raise ValueError(msg)  # noqa: TRY004 - it is what is wrong with a file
+        words.append(f"{name}={str(value).lower() if isinstance(value, bool) else value}")
+    return words
+
+
+def require_own_id(folder: RunFolder, launch: Launch) -> None:
+    """Raise ValueError if a run's id is none, or not the name of its folder: by it, its processes are found."""
+    pattern = rf"\d{{8}}T\d{{6}}Z-{re.escape(launch.target)}-[0-9a-f]{{8}}"
+    if not re.fullmatch(pattern, launch.id) or folder.path.absolute().name != launch.id:
+        msg = f"its folder does not have the name of the run, which is {one_line(launch.id, 80)}"
+        raise ValueError(msg)
+
+
+def _has_ended(folder: RunFolder) -> bool:
+    """Whether it is a finished run, or none at all."""
+    try:
+        return folder.read().status in FINISHED
+    except FileNotFoundError:
+        if files.is_file(folder.path / "request" / "launch.json"):
+            return False  # it was killed before it was begun
+        if files.is_folder(folder.path / "raw"):
+            msg = "it has no run.json and no request/launch.json, which say what was run: its raw files stay in raw/"
+            raise _Left(msg) from None
+        return True
+    except (OSError, ValueError) as error:
+        mend = f"runner collect {shlex.quote(str(folder.path))} makes it again"
+        msg = f"run.json: {getattr(error, 'strerror', None) or error}; {mend}"
+        raise _Left(msg) from None
+
+
+def _launch(folder: RunFolder) -> Launch:
+    try:
+        return folder.launch()
+    except (OSError, ValueError) as error:
+        msg = f"request/launch.json: {getattr(error, 'strerror', None) or error}: it says how the run was started"
+        raise _Left(msg) from None
+
+
+def _require_dead(folder: RunFolder, launch: Launch) -> None:
+    """Raise _Runs or _Left for a run whose runner lives or may live."""
+    require_own_id(folder, launch)
+    if launch.by_hand and launch.target != _WATCHED:
+        if folder.is_held():  # by any of its nodes, also one in a container, where hosts have names of their own
+            msg = "a node of it still runs"
+            raise _Runs(msg)
+        return
+    alive = is_alive(launch.runner)
+    if alive is None:
+        host = one_line(launch.runner.get("host"), 80)
+        msg = f"its runner was on another machine; on {host}: runner recover {shlex.quote(str(folder.path.parent))}"
+        raise _Left(msg)
+    if alive:
+        raise _Runs(_runner(launch))
+
+
+def _runner(launch: Launch) -> str:
+    return f"runner {one_line(launch.runner.get('pid'), 20)}"
+
+
+def _finish(folder: RunFolder, launch: Launch) -> Record:
+    """End what is left of a run, and make its record; the runner may have died while it wrote that itself."""
+    outcome = folder.outcome()
+    if outcome is None:
+        _cleanup(folder, launch)
+    folder.remove_unfinished()
+    if launch.by_hand and launch.target != _WATCHED and outcome is None:
+        return finalize_ended(folder)
+    folder.name_outputs()
+    record = collect(folder, launch, outcome)
+    folder.finish(record)
+    return record
+
+
+def _cleanup(folder: RunFolder, launch: Launch) -> None:
+    """End what the runner has left running; jobs that it only watched go on."""
+    if launch.by_hand:
+        target: Target[Any] | None = None if launch.target == _WATCHED else targets.load("local")
+    else:
+        target = targets.load(launch.target, words_of(launch))
+    if target:
+        target.cleanup(folder)

@@ -1,0 +1,160 @@
+"""A run that did not complete is started again: one record with two attempts, on which no claim rests.
+
+Everything is taken from the record, and nothing may have changed since: the definition, the program's code, the image,
+and the command that comes of them. Programs of the kit keep no checkpoints, so the run begins from its beginning.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runner import targets
+from runner.core.errors import Interrupted, RequestError
+from runner.core.text import one_line
+from runner.definitions.again import run_of
+from runner.definitions.plan import Plan
+from runner.execution.launch import describe_launch
+from runner.execution.observer import Guarded
+from runner.execution.recover import LEFT, RUNS, find_out, require_own_id, words_of
+from runner.execution.room import describe_error
+from runner.execution.run import life_of, prepare
+from runner.execution.supervise import INTERRUPTED, supervise
+from runner.records.folder import RunFolder
+from runner.records.schema import FINISHED, Attempt, Record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.execution.observer import Observer
+    from runner.execution.run import Job
+    from runner.execution.signals import Interrupts
+    from runner.records.schema import Launch
+
+
+@dataclass(frozen=True)
+class _Same:
+    """A fact of a launch that has to be the same, as it was and as it is."""
+
+    what: str
+    then: object
+    now: object
+
+
+def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts) -> Record:
+    """Start a run again that did not complete, and return its record.
+
+    Args:
+        path: the run's folder.
+        root: the project's folder.
+        observer: is shown what happens.
+        interrupts: the signals that end the command.
+
+    Raises RequestError for a run that still runs or has completed, and if anything is no longer the same, before
+    anything is changed or started; Interrupted after a signal.
+    """
+    observer = Guarded(observer)
+    folder = RunFolder(path)
+    before = _ended(folder)
+    run = run_of(before.launch, root)
+    words = _words(before.launch)
+    target = targets.load(before.launch.target, words)
+    (job,) = prepare(Plan((run,), (run.cell,), ()), target, words, path.parent, observer, interrupts)
+    launch = _describe(job, before)
+    _require_same(before.launch, launch)
+    try:
+        with folder.held_alone():
+            before = _ended(folder)
+            folder.start_again(before, launch, job.spec.text(launch.id), job.diff, job.spec.file)
+    except BlockingIOError:
+        raise RequestError(_still_runs(path)) from None
+    except OSError as error:
+        raise RequestError(describe_error(error, path)) from None
+    observer.begin(1, 1, run, path)
+    record = supervise(life_of(job, folder, launch), folder, launch, observer, interrupts)
+    observer.end(run, record, path)
+    if record.status == INTERRUPTED or interrupts.asked:
+        raise Interrupted
+    return record
+
+
+def _ended(folder: RunFolder) -> Record:
+    """Return the record of a run that has ended and not completed; one of a dead runner is made first."""
+    path = folder.path
+    if path.is_symlink():
+        msg = f"{one_line(path)}: no run's folder: it is a link, and links are not followed"
+        raise RequestError(msg)
+    found = find_out(path)
+    if found and found.what == RUNS:
+        raise RequestError(_still_runs(path))
+    if found and found.what == LEFT:
+        msg = f"{one_line(path)}: {found.text}"
+        raise RequestError(msg)
+    try:
+        record = folder.read()
+        require_own_id(folder, record.launch)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        msg = one_line(f"{path}: no run's folder: {why}")
+        raise RequestError(msg) from None
+    launch = record.launch
+    if record.status == "completed":
+        again = f"runner run {shlex.quote(launch.experiment)}"
+        msg = f"{one_line(path)}: it has completed; another repeat is made by: {again}"
+        raise RequestError(msg)
+    if record.status not in FINISHED:
+        raise RequestError(_still_runs(path))
+    if launch.by_hand or launch.side:
+        how = (
+            "was started by hand: start it by hand again" if launch.by_hand else "belongs to a comparison: make another"
+        )
+        msg = f"{one_line(path)}: it {how}"
+        raise RequestError(msg)
+    return record
+
+
+def _still_runs(path: Path) -> str:
+    return f"{one_line(path)}: it still runs"
+
+
+def _words(launch: Launch) -> list[str]:
+    try:
+        return words_of(launch)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+
+
+def _describe(job: Job, before: Record) -> Launch:
+    """Describe the next attempt: as the first, but for what is of its own time and runner."""
+    launch = describe_launch(job.run, job.target.name, job.spec.nodes, job.surroundings, job.target.options)
+    ended = before.outcome.ended if before.outcome else None
+    attempt = Attempt(before.launch.started, ended, before.status, before.reason)
+    launch.id = before.launch.id
+    launch.attempts = [*before.launch.attempts, attempt]
+    return launch
+
+
+def _require_same(then: Launch, now: Launch) -> None:
+    """Raise RequestError that names what is no longer the same."""
+    facts = [
+        _Same(f"the code of program {now.program}", *(one.code.get("sources_sha256") for one in (then, now))),
+        _Same("the image", _image(then), _image(now)),
+        _Same("the command", then.argv, now.argv),
+        _Same("the options of the target", then.options, now.options),
+    ]
+    changed = [one for one in facts if one.then != one.now]
+    if changed:
+        each = "; ".join(_describe_change(one) for one in changed)
+        msg = f"{each}: start a new run with: runner run {shlex.quote(now.experiment)}"
+        raise RequestError(one_line(msg, 600))
+
+
+def _image(launch: Launch) -> Any:
+    image = launch.image or {}
+    return image.get("id") or image.get("digest") or image.get("name")
+
+
+def _describe_change(fact: _Same) -> str:
+    each = [one_line(" ".join(map(str, one)) if isinstance(one, list) else one, 80) for one in (fact.then, fact.now)]
+    return f"{fact.what} is no longer the same: {each[0]}, now {each[1]}"

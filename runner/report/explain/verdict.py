@@ -1,0 +1,200 @@
+"""Which rank keeps the others waiting, or which link, and why: only what the epochs show beyond doubt.
+
+A rank is named if the others wait for it a tenth of the training or more, and if that is no accident: it was the
+slowest in nine of ten steps and the others wait a quarter of the time; or over three epochs and more, the mean by which
+it is busy longer lies four standard errors above zero, and it was busy longer in each. Its cause has to be in its own
+figures. Two processes that share a machine take the processor from each other, now the one and now the other: a rank
+that computes longer without needing more CPU time is not named if a rank that was faster is on the same machine. For
+how long a CPU quota held a rank back the kernel itself has counted, so that needs no statistics.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.core.text import listed
+from runner.report.disturbance import disturbances_of_nodes
+from runner.report.explain.times import COMPUTE, DATA
+
+if TYPE_CHECKING:
+    from runner.records.schema import Record
+    from runner.report.explain.times import Link, RankTimes, Times
+
+LEAST_LOST = 0.10
+"""Part of the training that the others wait, from which on a rank is named."""
+LEAST_LOST_AT_ONCE = 0.25
+FEWEST_EPOCHS = 3
+STANDARD_ERRORS = 4.0
+ALWAYS = 0.9
+"""Part of the steps in which a rank is the slowest, from which on it needs no statistics over epochs."""
+MOST_OF_IT = 0.5
+"""Part of what a rank is busy longer that a cause has to account for."""
+LEAST_EXCHANGE = 0.20
+"""Part of the training that exchanges take, from which on links are looked at."""
+SLOW_LINK = 500e6 / 8
+"""Bytes per second; within a machine gigabytes are usual, and the slowest network of any cluster carries 1 Gbit/s."""
+SLOW_BESIDE_OTHERS = 0.25
+FEWEST_LINKS = 3
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What slows a run: which ranks, and its figures.
+
+    `kind` is `loader`, `quota`, `processor`, `node`, `gpu` or `link`; `lost` is the part of the training that it costs
+    the other ranks, or all of them, `excess` by which part of it a rank was busy longer; `others_wait` is false if all
+    ranks are named.
+    """
+
+    ranks: tuple[int, ...]
+    who: str
+    kind: str
+    figures: str
+    lost: float
+    excess: float = 0.0
+    others_wait: bool = True
+
+
+def causes(times: Times, record: Record) -> list[Cause]:
+    """Return what slows a run, the largest loss first; nothing where the evidence is weak."""
+    found = [_held_back(times) or _straggler(times, record), _link(times)]
+    return sorted((one for one in found if one is not None), key=lambda one: -one.lost)
+
+
+def _held_back(times: Times) -> Cause | None:
+    """Name the ranks that a CPU quota holds back, if it is all of them or the others wait meanwhile."""
+    # Of several processors the kernel counts each; an epoch in which nothing was held back does not mention it.
+    throttled = {rank.rank: min(1.0, sum(rank.extra["throttled"]) / times.epochs) for rank in times.ranks}
+    most = max(throttled.values())
+    group = [rank for rank in times.ranks if throttled[rank.rank] >= MOST_OF_IT * most]
+    rest = [rank for rank in times.ranks if rank not in group]
+    lost = most
+    if rest:
+        # While a rank is held back, the others wait in an exchange, whether it computed or exchanged itself.
+        waited = _median(rest, "straggler", "communication")
+        lost = min(most - statistics.median(throttled[rank.rank] for rank in rest), waited)
+        if _median(group, "straggler") - _median(rest, "straggler") >= LEAST_LOST:
+            return None  # it waits for them
+    if lost < LEAST_LOST:
+        return None
+    figures = f"held back {most:.0%} of the training"
+    return Cause(tuple(rank.rank for rank in group), _names(group), "quota", figures, lost, most, bool(rest))
+
+
+def _median(ranks: list[RankTimes], *parts: str) -> float:
+    """Return the median over ranks of their mean share of some parts together."""
+    return statistics.median(rank.mean(*parts) for rank in ranks)
+
+
+def _straggler(times: Times, record: Record) -> Cause | None:
+    """Name the rank, or the like ones, that the others wait for because of its batches or its computing."""
+    if len(times.ranks) < 2:  # noqa: PLR2004 - nobody waits for a rank that is alone
+        return None
+    found = [_straggler_by(parts, times, record) for parts in (DATA, COMPUTE)]
+    return max((one for one in found if one is not None), key=lambda one: one.excess, default=None)
+
+
+def _straggler_by(parts: tuple[str, ...], times: Times, record: Record) -> Cause | None:
+    suspect = max(times.ranks, key=lambda rank: rank.mean(*parts))
+    others = times.others(suspect)
+    longer = suspect.mean(*parts) - _median(others, *parts)
+    lost = _median(others, "straggler")
+    if min(lost, longer) < LEAST_LOST or not _is_no_accident(suspect, _excess(suspect, others, parts), lost):
+        return None
+    usual = suspect.mean(*parts) - longer
+    group = [rank for rank in times.ranks if rank.mean(*parts) - usual >= MOST_OF_IT * longer]
+    rest = [rank for rank in others if rank not in group]
+    why = _why(parts, suspect, rest, longer, record) if rest else None
+    if why is None:
+        return None
+    return Cause(tuple(rank.rank for rank in group), _names(group), *why, lost, longer)
+
+
+def _names(ranks: list[RankTimes]) -> str:
+    return ranks[0].name if len(ranks) == 1 else f"ranks {listed(rank.rank for rank in ranks)}"
+
+
+def _excess(suspect: RankTimes, others: list[RankTimes], parts: tuple[str, ...]) -> list[float]:
+    """Return the seconds that a rank spent longer on some parts than the median of the others, epoch by epoch.
+
+    Not as shares: an epoch that something else made longer does not make a wait for batches shorter.
+    """
+    each = zip(*(rank.seconds_of(*parts) for rank in others), strict=True)
+    return [own - statistics.median(of_others) for own, of_others in zip(suspect.seconds_of(*parts), each, strict=True)]
+
+
+def _is_no_accident(suspect: RankTimes, excess: list[float], lost: float) -> bool:
+    if lost >= LEAST_LOST_AT_ONCE and (suspect.extra_mean("slowest") or 0.0) >= ALWAYS:
+        return True
+    if len(excess) < FEWEST_EPOCHS:
+        return False
+    error = statistics.stdev(excess) / math.sqrt(len(excess))
+    return min(excess) > 0 and statistics.fmean(excess) >= STANDARD_ERRORS * error
+
+
+def _why(
+    parts: tuple[str, ...], suspect: RankTimes, others: list[RankTimes], longer: float, record: Record
+) -> tuple[str, str] | None:
+    """Return the kind of the cause and its figures, if they account for what the rank is busy longer."""
+    own, theirs = suspect.mean(*parts), _median(others, *parts)
+    if parts == DATA:
+        return "loader", f"it waits for batches {own:.0%} of the training, the others {theirs:.0%}"
+    figures = f"it computes {own:.0%} of the training, the others {theirs:.0%}"
+    return _why_it_computes_longer(suspect, others, record, figures, longer)
+
+
+def _why_it_computes_longer(
+    suspect: RankTimes, others: list[RankTimes], record: Record, figures: str, longer: float
+) -> tuple[str, str] | None:
+    """Return why a rank computes longer than the others, if its machine or its CPU time shows it."""
+    nodes = {rank.node for rank in others} - {suspect.node}
+    hindered = disturbances_of_nodes(record)
+    only_here = [what for what in hindered.get(suspect.node, []) if all(what not in hindered.get(n, []) for n in nodes)]
+    elsewhere = all(rank.machine != suspect.machine for rank in others)
+    if only_here and elsewhere:
+        return "node", f"{figures}; on its machine {only_here[0]}"
+    if suspect.device == "cuda":
+        return "gpu", figures
+    cpu, of_others = suspect.extra_mean("cpu"), [rank.extra_mean("cpu") for rank in others]
+    known = [share for share in of_others if share is not None]
+    if cpu is not None and known and cpu - statistics.median(known) >= MOST_OF_IT * longer:
+        return "processor", f"{figures}; it needs {cpu:.2f} s of CPU time a second"
+    return ("node", f"{figures}, without needing more CPU time") if elsewhere else None
+
+
+def _link(times: Times) -> Cause | None:
+    """Name the ranks whose messages leave slowly, if exchanges take much of the training."""
+    share = times.mean("communication")
+    if share < LEAST_EXCHANGE:
+        return None
+    slow = [link for link in times.links if link.bytes_per_second < SLOW_LINK] or _slow_beside_others(times)
+    if not slow:
+        return None
+    slowest = min(slow, key=lambda link: link.bytes_per_second)
+    alike = [link for link in slow if link.bytes_per_second <= 2 * slowest.bytes_per_second]
+    figures = f"{_speed(slowest.bytes_per_second)} from rank {slowest.source} to rank {slowest.target}"
+    names = {rank.rank: rank.name for rank in times.ranks}
+    if len(alike) == 1:
+        back = [link for link in times.links if link.source == slowest.target and link.target == slowest.source]
+        figures += f", {_speed(back[0].bytes_per_second)} back" if back else ""
+        return Cause((slowest.source,), names.get(slowest.source, ""), "link", figures, share)
+    ranks = tuple(sorted({link.source for link in alike}))
+    return Cause(ranks, f"ranks {listed(ranks)}", "link", figures, share)
+
+
+def _slow_beside_others(times: Times) -> list[Link]:
+    """Return the links between nodes that are much slower than others between nodes."""
+    node_of = {rank.rank: rank.node for rank in times.ranks}
+    between = [link for link in times.links if node_of.get(link.source) != node_of.get(link.target)]
+    if len(between) < FEWEST_LINKS:
+        return []
+    usual = statistics.median(link.bytes_per_second for link in between)
+    return [link for link in between if link.bytes_per_second < SLOW_BESIDE_OTHERS * usual]
+
+
+def _speed(bytes_per_second: float) -> str:
+    megabits = bytes_per_second * 8 / 1e6
+    return f"{megabits:.0f} Mbit/s" if megabits < 1000 else f"{megabits / 1000:.1f} Gbit/s"  # noqa: PLR2004 - a unit

@@ -1,0 +1,313 @@
+"""What the processes of one node do at this moment: a script of the standard library alone.
+
+    python -c <this file> [--abort] [MARK]
+
+It runs as it is on this machine, in a container and in a pod, prints one line of JSON, and ends after `_SECONDS`
+whatever happens. It looks at the processes whose environment has torchrun's variables and, if MARK is given, the run's
+mark (`children.MARK`); it changes nothing. With `--abort` every rank that cannot be asked for its stack is ended by
+SIGABRT, upon which Python writes the stack to its stderr (PYTHONFAULTHANDLER): for a run that is ended anyway.
+
+Sources: proc(5), the states in include/net/tcp_states.h, and faulthandler's format (Python/traceback.c).
+"""
+
+from __future__ import annotations
+
+# /proc is read by its own names, without the cost of importing pathlib.
+# ruff: noqa: PTH115, PTH123, PTH208
+import contextlib
+import errno
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+_SECONDS = 9
+_CONNECT_SECONDS = 3.0
+_STACK_SECONDS = 2.0
+_LOOK_SECONDS = 0.3
+_MOST_FRAMES = 60
+_STACKS = "/memfd:kit-stacks "
+_SIGNAL = signal.SIGRTMIN + 9
+_STATES = {1: "connected", 2: "connecting", 10: "listening"}
+_FRAME = re.compile(r'  File "(.{0,500})", line (\d{1,9}) in (.{0,200})')
+_TROUBLES = {errno.EAGAIN: "silence", errno.ETIMEDOUT: "silence", errno.ECONNREFUSED: "refused"}
+"""What an attempt to connect shows; EAGAIN is Python's own time-out."""
+MARK = "KIT-LOOK "
+_Process = dict[str, Any]
+
+
+def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
+    """Return the launchers and the ranks of this node, as JSON has them."""
+    found = [one for one in map(_process, _numbers()) if one and _is_of(one["environment"], mark)]
+    ranks = _ranks(found)
+    workers = {one["pid"] for one in ranks}
+    agents = [one for one in found if _is_agent(one, found, workers)]
+    sockets = _sockets()
+    before = {one["pid"]: one["cpu_seconds"] for one in ranks}
+    began = time.monotonic()
+    _write_stacks(ranks)
+    time.sleep(max(0.0, _LOOK_SECONDS - (time.monotonic() - began)))
+    seconds = time.monotonic() - began
+    for one in ranks:
+        later = _process(one["pid"])
+        one["busy"] = round((later["cpu_seconds"] - before[one["pid"]]) / seconds, 2) if later else 0.0
+    if abort:
+        _abort([one for one in ranks if not one["stack"] and one["state"] not in "TtZ"])
+    return {
+        "host": socket.gethostname(),
+        "agents": [_agent(one, sockets) for one in agents],
+        "ranks": [_rank(one, sockets) for one in ranks],
+    }
+
+
+def _numbers() -> list[int]:
+    own = os.getpid()
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own)
+
+
+def _process(pid: int) -> _Process | None:
+    """Read one process; None if it is gone or another user's."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            words = file.read(1_000_000).decode("utf-8", "replace").split("\0")
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="ignore") as file:
+            fields = file.read(10_000).rpartition(")")[2].split()
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            command = file.read(100_000).decode("utf-8", "replace").split("\0")
+    except OSError:
+        return None
+    ticks = os.sysconf("SC_CLK_TCK")
+    return {
+        "pid": pid,
+        "state": fields[0],
+        "parent": int(fields[1]),
+        "cpu_seconds": (int(fields[11]) + int(fields[12])) / ticks,
+        "started": int(fields[19]),
+        "command": command,
+        "environment": dict(word.split("=", 1) for word in words if "=" in word),
+    }
+
+
+def _is_of(environment: dict[str, str], mark: str) -> bool:
+    has = "PET_NNODES" in environment or "RANK" in environment
+    return has and (not mark or environment.get("KIT_RUN_ID", "").startswith(mark))
+
+
+def _ranks(found: list[_Process]) -> list[_Process]:
+    """Return the process of each rank: of those that inherited its variables, the one that was started first."""
+    ranks: dict[str, _Process] = {}
+    for one in sorted(found, key=lambda one: (one["started"], one["pid"])):
+        rank = one["environment"].get("RANK", "")
+        if rank.isdigit() and "LOCAL_RANK" in one["environment"]:
+            ranks.setdefault(rank, one)
+    return [ranks[rank] for rank in sorted(ranks, key=int)]
+
+
+def _is_agent(one: _Process, found: list[_Process], workers: set[int]) -> bool:
+    """Whether it is a launcher: torchrun by its command line, and no descendant of a rank."""
+    is_torchrun = any(word.endswith(("torchrun", "torch.distributed.run")) for word in one["command"][:4])
+    parents = {other["pid"]: other["parent"] for other in found}
+    above = one["pid"]
+    while above in parents:
+        if above in workers:
+            return False
+        above = parents[above]
+    return is_torchrun
+
+
+def _agent(one: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
+    """Describe a launcher: the world that it was told of, and whether it has reached node 0."""
+    environment = one["environment"]
+    port = environment.get("PET_MASTER_PORT", "")
+    words = dict(zip(one["command"], one["command"][1:]))  # noqa: B905 - Python 3.8 has no strict
+    own = _own(one["pid"], sockets)
+    listening = any(entry[0] == "listening" and entry[1].endswith(f":{port}") for entry in own)
+    connected = any(entry[0] == "connected" and entry[2].endswith(f":{port}") for entry in own)
+    master = environment.get("PET_MASTER_ADDR", "")
+    state = one["state"]
+    told = {
+        "node": environment.get("PET_NODE_RANK"),
+        "nodes": words.get("--nnodes") or environment.get("PET_NNODES"),
+        "master": master,
+        "port": port,
+    }
+    described = {"pid": one["pid"], "state": state, "cpu_seconds": one["cpu_seconds"], "told": told}
+    described |= {"listening": listening, "connected": connected}
+    if not listening and not connected and state not in "TtZ" and port.isdigit():
+        described |= _attempt(master, int(port))
+    return described
+
+
+def _attempt(master: str, port: int) -> dict[str, Any]:
+    """Try what the launcher tries: find node 0 by its name, and connect to its port."""
+    found, words = _resolved(master, port)
+    if not found:
+        return {"addresses": [], "trouble": "name", "words": words}
+    addresses = sorted({str(one[4][0]) for one in found})
+    trouble, words = "", ""
+    for family, kind, protocol, _, address in found[:4]:
+        with contextlib.closing(socket.socket(family, kind, protocol)) as probe:
+            probe.settimeout(_CONNECT_SECONDS / min(4, len(found)))
+            code = probe.connect_ex(address)
+            if not code:
+                return {"addresses": addresses, "trouble": "", "words": ""}
+            trouble, words = _TROUBLES.get(code, "unreachable"), os.strerror(code)
+    return {"addresses": addresses, "trouble": trouble, "words": words}
+
+
+def _resolved(master: str, port: int) -> tuple[list[Any], str]:
+    """Resolve a name, or say why that is not possible; the system itself waits half a minute for a name server."""
+    found: list[Any] = []
+    words = [f"no name server answers within {_CONNECT_SECONDS:.0f} s"]
+
+    def resolve() -> None:
+        try:
+            found.extend(socket.getaddrinfo(master, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            words.append(getattr(error, "strerror", None) or str(error))
+
+    thread = threading.Thread(target=resolve, daemon=True)
+    thread.start()
+    thread.join(_CONNECT_SECONDS)
+    return list(found), words[-1]
+
+
+def _rank(one: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
+    environment = one["environment"]
+    own = _own(one["pid"], sockets)
+    return {
+        "rank": int(environment["RANK"]),
+        "node": environment.get("GROUP_RANK"),
+        "world_size": environment.get("WORLD_SIZE"),
+        "pid": one["pid"],
+        "state": one["state"],
+        "busy": one["busy"],
+        "stack": one["stack"],
+        "listening": sorted({entry[1] for entry in own if entry[0] == "listening"})[:20],
+        "connecting": sorted({entry[2] for entry in own if entry[0] == "connecting"})[:20],
+    }
+
+
+def _sockets() -> dict[str, tuple[str, str, str]]:
+    """Return the TCP sockets of this network namespace by inode: state, own address and the other's."""
+    found = {}
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="utf-8") as file:
+            next(file, None)
+            for line in file:
+                fields = line.split()
+                state = _STATES.get(int(fields[3], 16))
+                if state:
+                    found[fields[9]] = (state, _address(fields[1]), _address(fields[2]))
+    return found
+
+
+def _address(text: str) -> str:
+    """Read an address as the kernel writes it: 32-bit words in the machine's own order."""
+    raw, _, port = text.partition(":")
+    words = [bytes.fromhex(raw[start : start + 8]) for start in range(0, len(raw), 8)]
+    data = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
+    if len(data) == 16 and data.startswith(b"\0" * 10 + b"\xff\xff"):  # noqa: PLR2004 - IPv4 within IPv6
+        data = data[12:]
+    family = socket.AF_INET if len(data) == 4 else socket.AF_INET6  # noqa: PLR2004 - bytes of an IPv4 address
+    return f"{socket.inet_ntop(family, data)}:{int(port, 16)}"
+
+
+def _own(pid: int, sockets: dict[str, tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    own = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                link = os.readlink(f"/proc/{pid}/fd/{name}")
+                if link.startswith("socket:[") and link[8:-1] in sockets:
+                    own.append(sockets[link[8:-1]])
+    return own
+
+
+def _write_stacks(ranks: list[_Process]) -> None:
+    """Ask every rank that answers for its stack, all at once."""
+    threads = [threading.Thread(target=_ask, args=(one,), daemon=True) for one in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(_STACK_SECONDS + 1)
+
+
+def _ask(rank: _Process) -> None:
+    rank["stack"] = []
+    pid = rank["pid"]
+    path = _stacks_of(pid)
+    if path is None or rank["state"] in "TtZ" or not _handles(pid):
+        return
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        before = file.seek(0, 2)
+        os.kill(pid, _SIGNAL)
+        end, size = time.monotonic() + _STACK_SECONDS, before
+        while time.monotonic() < end:
+            time.sleep(0.05)
+            now = file.seek(0, 2)
+            if before < now == size:
+                break
+            size = now
+        file.seek(before)
+        rank["stack"] = main_thread(file.read(1_000_000).decode("utf-8", "replace"))
+
+
+def _stacks_of(pid: int) -> str | None:
+    """Return the file to which a process writes its stacks, if it answers (trainkit/stacks.py)."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                path = f"/proc/{pid}/fd/{name}"
+                if os.readlink(path).startswith(_STACKS):
+                    return path
+    return None
+
+
+def _handles(pid: int) -> bool:
+    """Whether a process has a handler for the signal: without one it would end."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("SigCgt:"):
+                return bool(int(line.split()[1], 16) >> (_SIGNAL - 1) & 1)
+    return False
+
+
+def main_thread(text: str) -> list[list[Any]]:
+    """Return the main thread's frames, the innermost first, each as file, line and function.
+
+    Its outermost frame is a module; those of other threads are the threading module's.
+    """
+    threads: list[list[list[Any]]] = []
+    for line in text.splitlines():
+        if "(most recent call first)" in line:
+            threads.append([])
+        elif threads and (frame := _FRAME.match(line)):
+            threads[-1].append([frame.group(1), int(frame.group(2)), frame.group(3)])
+    mains = [frames for frames in threads if frames and frames[-1][2] in ("<module>", "_run_module_as_main")]
+    return (mains or [frames for frames in threads if frames] or [[]])[-1][:_MOST_FRAMES]
+
+
+def _abort(ranks: list[_Process]) -> None:
+    """End ranks so that Python writes their stacks to stderr, and give them a moment for it."""
+    for one in ranks:
+        with contextlib.suppress(OSError, ValueError):
+            resource.prlimit(one["pid"], resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):
+            os.kill(one["pid"], signal.SIGABRT)
+    if ranks:
+        time.sleep(1)
+
+
+if __name__ == "__main__":
+    signal.alarm(_SECONDS)
+    _words = sys.argv[1:]
+    _seen = look(next((word for word in _words if not word.startswith("--")), ""), abort="--abort" in _words)
+    os.write(1, f"\n{MARK}{json.dumps(_seen)}\n".encode())
+    os._exit(0)  # a thread may still wait for a name server

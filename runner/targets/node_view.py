@@ -1,0 +1,142 @@
+"""What `look.py` sees of one node, decoded: it comes out of a container, so its types and sizes are checked."""
+
+from __future__ import annotations
+
+import base64
+import sys
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from runner.core.text import one_line
+from runner.targets import look
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_Node = TypeVar("_Node")
+SECONDS = 12.0
+"""How long a look may take, with the start of whatever carries it."""
+LARGEST = 4_000_000
+MOST_AT_ONCE = 16
+_FIRST_PYTHON = 'p=$(command -v python3 || command -v python) || exit 127; exec "$p" -c "$0" "$@"'
+_UNPACKED = "import base64, zlib; exec(zlib.decompress(base64.b64decode('{}')))"
+"""A pod gets its command in the address of a request, which should be short."""
+
+
+class Told(msgspec.Struct):
+    """The world as a launcher was told of it, in its own words."""
+
+    node: str | None = None
+    nodes: str | None = None
+    master: str = ""
+    port: str = ""
+
+
+class AgentView(msgspec.Struct):
+    """A launcher: its process's state (proc(5)), whether it has reached node 0, and if not, what its attempt gives.
+
+    `trouble` is `name` (it does not resolve), `refused`, `silence`, `unreachable`, or empty if node 0 can be reached.
+    """
+
+    pid: int
+    state: str
+    cpu_seconds: float
+    told: Told
+    listening: bool
+    connected: bool
+    addresses: list[str] = []
+    trouble: str = ""
+    words: str = ""
+
+
+class RankView(msgspec.Struct):
+    """A rank's process: its state, the cores that it keeps busy, and its main thread's stack, the innermost first."""
+
+    rank: int
+    pid: int
+    state: str
+    busy: float
+    stack: list[tuple[str, int, str]]
+    node: str | None = None
+    world_size: str | None = None
+    listening: list[str] = []
+    connecting: list[str] = []
+
+
+class Seen(msgspec.Struct):
+    """What runs on a node, or on this machine for all nodes that are here."""
+
+    host: str
+    agents: list[AgentView]
+    ranks: list[RankView]
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """One node at one moment.
+
+    Attributes:
+        node: its number.
+        seen: what runs there; None if that is not known.
+        idle: why nothing runs there, for example that its container is paused.
+        trouble: why it could not be looked at.
+    """
+
+    node: int
+    seen: Seen | None = None
+    idle: str | None = None
+    trouble: str | None = None
+
+
+def command_here(mark: str, *, abort: bool) -> list[str]:
+    """Return the command that looks at this machine."""
+    return [sys.executable, "-I", "-c", _script(), *(["--abort"] if abort else []), mark]
+
+
+def command_inside(*, abort: bool) -> list[str]:
+    """Return the command that looks at the container that it is run in, with the first Python there."""
+    packed = base64.b64encode(zlib.compress(_script().encode(), 9)).decode("ascii")
+    return ["sh", "-c", _FIRST_PYTHON, _UNPACKED.format(packed), *(["--abort"] if abort else [])]
+
+
+def read(output: bytes) -> Seen:
+    """Read what the script printed, among whatever else an image prints; ValueError if it is not there."""
+    for line in reversed(output[-LARGEST:].split(b"\n")):
+        if line.startswith(look.MARK.encode()):
+            try:
+                return msgspec.json.decode(line[len(look.MARK) :], type=Seen)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise ValueError(one_line(error)) from None
+    said = output.decode("utf-8", "replace").strip().splitlines()
+    raise ValueError(one_line(said[-1], 200) if said else "no answer")
+
+
+def view(node: int, output: bytes) -> NodeView:
+    """Return the view of a node that is alone where the script ran."""
+    try:
+        return NodeView(node, read(output))
+    except ValueError as error:
+        return NodeView(node, trouble=str(error))
+
+
+def at_once(look: Callable[[_Node], NodeView], nodes: Iterable[_Node]) -> list[NodeView]:
+    """Look at many nodes, some at the same time."""
+    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+        return list(pool.map(look, nodes))
+
+
+def by_node(views: Iterable[NodeView]) -> list[NodeView]:
+    """Put views into the order of the nodes; of two of one node the first is taken."""
+    found: dict[int, NodeView] = {}
+    for one in views:
+        found.setdefault(one.node, one)
+    return [found[node] for node in sorted(found)]
+
+
+def _script() -> str:
+    return Path(look.__file__).read_text("utf-8")

@@ -1,0 +1,39 @@
+"""A container that gets less than the other one: the rank that it holds back is named, with the quota."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.containers import containers_of, docker
+from tests.support.launches import ended, starting, until, words_are_printed
+
+if TYPE_CHECKING:
+    from tests.support.faults import Fault
+    from tests.support.projects import Project
+
+pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
+
+CELL = ("--layout", "2x1", "--set", "epochs=3", "--set", "batch_size=64")
+CORES = "0.1"  # half a core could be all that other tests leave to any container
+
+
+@pytest.mark.fault("a container has a CPU quota: named with its rank", target="compose", series=3)
+def test_the_quota_of_a_container_is_named_with_its_rank(project: Project, fault: Fault) -> None:
+    with starting(project, "--on", "compose") as start:
+        process, run = start("quickstart", *CELL)
+        until(words_are_printed(project, "init_stop", 2), 60)  # before, less of a core only makes the start longer
+        names = containers_of(f"kit-{run.name.lower()}")
+        docker("update", "--cpus", CORES, names[1])
+        code, stderr = ended(process, 200)
+    assert code == 0, stderr
+    done = project.runner("explain", run)
+    assert done.code == 0, done.snapshot
+    second = done.stdout.splitlines()[1]
+    said = r"What slows it: rank 1 \(node 1, \S+\) by a CPU quota: held back \d+% of the training; the others wait"
+    assert re.match(said, second), done.stdout
+    assert "; " not in second.partition("the others wait")[2], "nothing else is named"
+    assert "a higher CPU limit of that node" in done.stdout.splitlines()[2]
+    fault()

@@ -1,0 +1,155 @@
+"""A run that makes no progress is ended after the agreed time, and it is said which rank the others wait for."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.contract.harness import SINCE
+from tests.contract.targets import on
+from tests.support.containers import containers_of, docker
+from tests.support.launches import ended, until
+from tests.support.odd import define
+from tests.support.projects import patient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.contract.harness import Harness
+    from tests.support.faults import Fault
+
+PATIENCE = 6
+IN_ALL_REDUCE = r"rank 0 \(node 0\) waits in all_reduce at odd/hangs\.py:\d+ in main"
+
+
+def hung(harness: Harness, how: str) -> tuple[str, dict[str, Any]]:
+    """Carry out a run that hangs; what the screen showed, and the record. It is ended in time."""
+    name = define(harness.project, "hangs", name="odd-hangs-not-for-long", patience_seconds=PATIENCE)
+    began = time.monotonic()
+    done, record = harness.run(name, "--layout", "2x1", "--set", f"how={how}")
+    assert time.monotonic() - began < patient(harness.start_seconds + PATIENCE + 45)
+    assert (done.code, record["status"]) == (1, "failed")
+    assert f"no progress (patience_seconds: {PATIENCE}); nothing was heard for " in record["reason"]
+    assert record["outcome"]["stuck"]["quiet_seconds"] < PATIENCE + 15
+    assert record["reason"] in done.stderr
+    return done.stderr, record
+
+
+def late(record: dict[str, Any]) -> float:
+    """How long after the agreed patience the hang was seen."""
+    return float(record["outcome"]["stuck"]["quiet_seconds"]) - PATIENCE
+
+
+@pytest.mark.fault("a rank makes no progress", series=5)
+@on("local", "compose", "pytorchjob", "indexed")
+def test_a_rank_that_keeps_the_others_waiting_is_named_with_its_last_event_and_its_stack(
+    harness: Harness, fault: Fault
+) -> None:
+    screen, record = hung(harness, "sleeps")
+    place = r"odd/hangs\.py:\d+ in load_the_next_batch"
+    assert re.search(rf": rank 1 \(node 1\) is at {place}; {IN_ALL_REDUCE} for rank 1$", record["reason"])
+    failure = record["failure"]
+    assert (failure["rank"], failure["node"]) == (1, 1)
+    assert re.search(place, failure["last_lines"][0])
+    assert failure["last_lines"][0] in screen
+    assert re.search(r"event +its last one was train_start, \d+ s before", screen)
+    fault(told_seconds=late(record))
+
+
+@pytest.mark.fault("two ranks wait in different collectives", series=5)
+@on("local", "compose")
+def test_ranks_that_wait_in_different_collectives_are_told_apart(harness: Harness, fault: Fault) -> None:
+    screen, record = hung(harness, "calls another")
+    other = r"rank 1 \(node 1\) waits in broadcast at odd/hangs\.py:\d+ in main"
+    assert re.search(rf": the ranks wait in different operations: {IN_ALL_REDUCE}; {other};", record["reason"])
+    assert record["failure"]["hint"] == "unequal-collectives"
+    assert "unequal-collectives" in screen
+    fault(told_seconds=late(record))
+
+
+@pytest.mark.fault("a rank is stopped (SIGSTOP)", series=5)
+@on("local", "compose")
+def test_a_rank_that_somebody_stopped_is_named(harness: Harness, fault: Fault) -> None:
+    _, record = hung(harness, "is stopped")
+    assert re.search(rf": rank 1 \(node 1\) is stopped by a signal .*; {IN_ALL_REDUCE} for rank 1$", record["reason"])
+    assert record["failure"]["rank"] == 1
+    fault(told_seconds=late(record))
+
+
+STOP = """
+import os, signal
+for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+    if pid not in (1, os.getpid()) and "torchrun" in open(f"/proc/{pid}/cmdline").read():
+        os.kill(pid, signal.SIGSTOP)
+        print(pid)
+"""
+
+
+def cut_off_the_network(names: list[str], project: str) -> None:
+    docker("network", "disconnect", f"{project}_default", names[1])
+
+
+def drop_what_goes_to_node_0(names: list[str], project: str) -> None:
+    del project
+    pid = docker("inspect", "--format", "{{.State.Pid}}", names[1]).strip()
+    rule = ["iptables", "-A", "OUTPUT", "-p", "tcp", "--dport", "29500", "-j", "DROP"]
+    subprocess.run(["nsenter", "--target", pid, "--net", *rule], check=True)
+
+
+def stop_the_launcher_of_node_0(names: list[str], project: str) -> None:
+    del project
+    until(lambda: docker("exec", names[0], "python3", "-c", STOP).strip())
+
+
+FAULTS = {
+    "a node loses its network": (
+        cut_off_the_network,
+        "node 1 has not joined: (the name of node 0 does not resolve: node0: |.* cannot be reached: )",
+    ),
+    "a firewall between the nodes": (
+        drop_what_goes_to_node_0,
+        "node 1 has not joined: node0:29500 .* does not answer: a firewall drops it",
+    ),
+    "node 0's launcher is stopped": (
+        stop_the_launcher_of_node_0,
+        "node 0 has not joined: its torchrun is stopped by a signal",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("injure", "says"),
+    [pytest.param(*FAULTS[name], marks=pytest.mark.fault(f"rendezvous: {name}", series=3)) for name in FAULTS],
+    ids=list(FAULTS),
+)
+@on("compose")
+def test_a_fault_between_the_nodes_is_explained_while_the_rendezvous_waits(
+    harness: Harness, injure: Callable[[list[str], str], None], says: str, fault: Fault
+) -> None:
+    if injure is drop_what_goes_to_node_0 and (os.geteuid() or not shutil.which("nsenter")):
+        pytest.skip("a firewall in a container's network needs root and nsenter")
+    process, run = harness.start("odd-hangs", "--layout", "2x1")
+    project = f"kit-{run.name.lower()}"
+    injure(until(lambda: len(found := containers_of(project)) == 2 and found), project)
+    shown = b""
+    assert process.stderr is not None
+    began = time.monotonic()
+    while not re.search(says, shown.decode()) and time.monotonic() - began < patient(20):
+        shown += os.read(process.stderr.fileno(), 65_536)
+    waits = re.search(SINCE, shown.decode())
+    assert waits
+    assert int(waits["seconds"]) < patient(15)
+    assert re.search(says, shown.decode())
+    os.killpg(process.pid, signal.SIGINT)
+    code, _ = ended(process, 90)
+    assert code == 130
+    assert re.search(says, str(harness.project.record(run)["reason"]))
+    harness.require_nothing_left(run)
+    fault(told_seconds=int(waits["seconds"]))

@@ -1,0 +1,324 @@
+"""What is said of nodes that have not joined and of ranks that wait, from what was seen of their processes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.core.layout import Layout
+from runner.execution.hangs import rendezvous, stuck, watch
+from runner.execution.hangs.heard import Heard
+from runner.execution.hangs.watch import Watch
+from runner.records.events import Event
+from runner.targets.base import Line
+from runner.targets.node_view import AgentView, NodeView, RankView, Seen, Told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.records.schema import NodeExit
+    from runner.targets.base import Note
+
+TWO = Layout.parse("2x1")
+TORCH = "/usr/lib/python3/site-packages/torch"
+C10D = f"{TORCH}/distributed/distributed_c10d.py"
+WRAPPER = (f"{TORCH}/distributed/c10d_logger.py", 75, "wrapper")
+ALL_REDUCE = [
+    (C10D, 2224, "all_reduce"),
+    WRAPPER,
+    ("/home/me/train.py", 57, "train"),
+    ("/home/me/train.py", 90, "<module>"),
+]
+BROADCAST = [
+    (C10D, 2100, "broadcast"),
+    WRAPPER,
+    ("/home/me/train.py", 61, "train"),
+    ("/home/me/train.py", 90, "<module>"),
+]
+BARRIER = [
+    (C10D, 3600, "barrier"),
+    WRAPPER,
+    ("/k/trainkit/distributed.py", 9, "barrier"),
+    ("/home/me/x.py", 5, "<module>"),
+]
+BACKWARD = [(f"{TORCH}/autograd/graph.py", 744, "_engine_run_backward"), ("/home/me/train.py", 58, "train")]
+LOADER = [
+    ("/usr/lib/python3/queue.py", 171, "get"),
+    ("/home/me/data.py", 12, "fetch"),
+    ("/home/me/train.py", 50, "train"),
+]
+
+
+def heard(layout: Layout = TWO, *events: tuple[int, str, dict[str, Any]]) -> Heard:
+    """What was heard: (rank, key, fields)."""
+    known = Heard(layout, 0.0, tuple(range(layout.nodes)))
+    for rank, key, fields in events:
+        node = layout.node_of(rank)
+        known.take(
+            Line(node, rank - layout.first_rank(node), b""), Event(0, key, metadata={"rank": rank, **fields}), 1.0
+        )
+    return known
+
+
+def agent(node: int, state: str = "S", **fields: Any) -> NodeView:
+    told = Told(str(node), fields.pop("nodes", "2"), fields.pop("master", "node0"), "29500")
+    joined = {"listening": False, "connected": False, **fields}
+    return NodeView(node, Seen(f"node{node}", [AgentView(7, state, 1.0, told, **joined)], []))
+
+
+def rank(
+    number: int, stack: list[Any], *, state: str = "S", busy: float = 0.0, layout: Layout = TWO, **fields: Any
+) -> NodeView:
+    seen = RankView(number, 70 + number, state, busy, stack, **fields)
+    node = layout.node_of(number)
+    return NodeView(node, Seen(f"node{node}", [], [seen]))
+
+
+HOST = agent(0, listening=True)
+MISSING = {
+    "its torchrun is stopped by a signal (process 7: kill -CONT 7 lets it go on)": agent(1, "T"),
+    "its torchrun was told of 1 nodes, not of 2": agent(1, nodes="1"),
+    "its torchrun is starting": agent(1, addresses=["10.0.0.1"]),
+    "the name of node 0 does not resolve: node0: Name or service not known": agent(
+        1, trouble="name", words="Name or service not known"
+    ),
+    "nothing listens at node0:29500 (10.0.0.1): node 0's torchrun has not started, or that is another machine": agent(
+        1, addresses=["10.0.0.1"], trouble="refused"
+    ),
+    "node0:29500 (10.0.0.1) does not answer: a firewall drops it, or no machine has that address": agent(
+        1, addresses=["10.0.0.1"], trouble="silence"
+    ),
+    "10.0.0.1:29500 cannot be reached: No route to host": agent(
+        1, master="10.0.0.1", addresses=["10.0.0.1"], trouble="unreachable", words="No route to host"
+    ),
+    "it looks for node 0 at localhost:29500, which is 127.0.0.1: itself; name node 0's address in the network": agent(
+        1, master="localhost", addresses=["127.0.0.1"], trouble="refused"
+    ),
+    "its container is paused": NodeView(1, idle="its container is paused"),
+    "it cannot be looked at: forbidden": NodeView(1, trouble="forbidden"),
+    "no torchrun runs there": NodeView(1, Seen("node1", [], [])),
+}
+
+
+@pytest.mark.parametrize(("why", "view"), MISSING.items(), ids=str)
+def test_a_node_that_has_not_joined_is_named_with_the_reason(why: str, view: NodeView) -> None:
+    assert rendezvous.explain(TWO, heard(), [HOST, view]) == [f"node 1 has not joined: {why}", "node 0 has joined"]
+
+
+def test_nothing_is_said_if_all_nodes_have_joined() -> None:
+    assert rendezvous.explain(TWO, heard(), [HOST, agent(1, connected=True)]) == []
+    assert rendezvous.explain(TWO, heard(), [rank(0, []), rank(1, [])]) == []
+
+
+def test_nodes_that_each_made_a_world_of_their_own_are_named() -> None:
+    both = heard(TWO, (0, "run_start", {"world_size": 1}), (1, "run_start", {"world_size": 1, "rank": 0}))
+    (said,) = rendezvous.explain(TWO, both, [])
+    assert said.startswith("node 0, 1: each is a world of its own: the processes report a world size of 1, not 2")
+
+
+def test_a_rank_that_does_not_begin_to_join_is_named_with_where_it_is() -> None:
+    waits = heard(TWO, (0, "init_start", {}), (1, "run_start", {"world_size": 2}))
+    said = rendezvous.explain(TWO, waits, [rank(0, []), rank(1, LOADER)])
+    assert said[1] == "rank 1 (node 1) has not begun to: it is at me/data.py:12 in fetch"
+
+
+def test_connections_that_nobody_answers_are_named_when_all_ranks_are_there() -> None:
+    both = heard(TWO, (0, "init_start", {}), (1, "init_start", {}))
+    views = [rank(0, [], listening=["127.0.1.1:4000"]), rank(1, [], connecting=["10.0.0.1:41234"])]
+    said = rendezvous.explain(TWO, both, views)
+    assert said[0] == "rank 0, 1 cannot make the connections of the process group"
+    assert said[1].startswith(
+        "rank 0 (node 0) listens at 127.0.1.1:4000, where no other node comes: set GLOO_SOCKET_IFNAME"
+    )
+    assert said[2].startswith("rank 1 (node 1) gets no answer from 10.0.0.1:41234: a firewall drops it")
+
+
+def said(layout: Layout, *views: NodeView) -> list[str]:
+    return stuck.explain(layout, heard(layout), views, stuck.positions_of(layout, views))
+
+
+def test_the_one_rank_that_does_not_wait_is_what_the_others_wait_for() -> None:
+    four = Layout.parse("4x1")
+    views = [rank(number, ALL_REDUCE, layout=four) for number in (0, 1, 3)]
+    views.insert(2, rank(2, LOADER, layout=four))
+    assert said(four, *views)[:2] == [
+        "rank 2 (node 2) is at me/data.py:12 in fetch",
+        "ranks 0, 1, 3 (node 0, 1, 3) wait in all_reduce at me/train.py:57 in train for rank 2",
+    ]
+    held = stuck.culprit(stuck.positions_of(four, views))
+    assert held is not None
+    assert held.rank == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [("T", "is stopped by a signal (process 71: "), ("D", "waits for a disk or a device"), ("Z", "has ended")],
+)
+def test_a_process_that_answers_nobody_is_the_cause(state: str, words: str) -> None:
+    found = said(TWO, rank(0, BACKWARD), rank(1, [], state=state))
+    assert found[0].startswith(f"rank 1 (node 1) {words}")
+    assert found[1].startswith("rank 0 (node 0) waits in backward")
+
+
+def test_ranks_in_one_operation_wait_for_what_lies_between_them() -> None:
+    views = [rank(0, ALL_REDUCE), rank(1, ALL_REDUCE, connecting=["10.0.0.1:4000"])]
+    assert said(TWO, *views)[0] == "ranks 0, 1 (node 0, 1) wait in all_reduce at me/train.py:57 in train"
+    assert said(TWO, *views)[1].startswith("rank 1 (node 1) gets no answer from 10.0.0.1:4000")
+    assert stuck.culprit(stuck.positions_of(TWO, views)) is None
+
+
+@pytest.mark.parametrize("other", [BROADCAST, BARRIER, BACKWARD], ids=["broadcast", "barrier", "backward"])
+def test_different_operations_are_told_apart(other: list[Any]) -> None:
+    assert said(TWO, rank(0, ALL_REDUCE), rank(1, other))[0].startswith(
+        "the ranks wait in different operations: rank 0"
+    )
+
+
+def test_a_send_and_a_receive_are_no_different_operations() -> None:
+    pair = [[(C10D, 1, name), ("/home/me/p2p.py", line, "<module>")] for name, line in (("send", 3), ("recv", 5))]
+    found = said(TWO, rank(0, pair[0]), rank(1, pair[1]))
+    assert not any("different" in one for one in found)
+
+
+def test_a_rank_that_computes_is_not_said_to_wait() -> None:
+    found = said(TWO, rank(0, ALL_REDUCE), rank(1, BACKWARD, busy=0.9))
+    assert found[0].startswith("rank 1 (node 1) computes at me/train.py:58")
+
+
+def test_a_rank_without_a_process_and_one_that_cannot_be_asked_are_named() -> None:
+    found = said(TWO, rank(0, []), NodeView(1, Seen("node1", [], [])))
+    assert found == [
+        "rank 1 (node 1) has no process",
+        "rank 0 cannot be asked for the stack: only programs with trainkit answer",
+    ]
+
+
+ODD_TEXT = st.text(max_size=20)
+FRAMES = st.lists(
+    st.tuples(ODD_TEXT | st.sampled_from([C10D, f"{TORCH}/autograd/graph.py"]), st.integers(), ODD_TEXT), max_size=4
+)
+RANKS = st.builds(
+    RankView,
+    st.integers(-2, 5),
+    st.integers(),
+    st.sampled_from("RSDTtZX") | ODD_TEXT,
+    st.floats(),
+    FRAMES,
+    listening=st.lists(ODD_TEXT, max_size=2),
+    connecting=st.lists(ODD_TEXT, max_size=2),
+)
+AGENTS = st.builds(
+    AgentView,
+    st.integers(),
+    st.sampled_from("RSDTtZX") | ODD_TEXT,
+    st.floats(),
+    st.builds(Told, st.none() | ODD_TEXT, st.none() | ODD_TEXT, ODD_TEXT, ODD_TEXT),
+    st.booleans(),
+    st.booleans(),
+    st.lists(ODD_TEXT, max_size=2),
+    st.sampled_from(["", "name", "refused", "silence", "unreachable"]) | ODD_TEXT,
+    ODD_TEXT,
+)
+SEEN = st.none() | st.builds(Seen, ODD_TEXT, st.lists(AGENTS, max_size=2), st.lists(RANKS, max_size=4))
+VIEWS = st.tuples(SEEN, SEEN, st.none() | ODD_TEXT, st.none() | ODD_TEXT)
+
+
+@given(
+    VIEWS,
+    st.lists(st.tuples(st.integers(0, 1), st.sampled_from(["run_start", "init_start", "init_stop", "x"])), max_size=5),
+)
+def test_whatever_a_container_answers_something_is_said(views: Any, events: list[tuple[int, str]]) -> None:
+    nodes = [NodeView(0, views[0], views[2]), NodeView(1, views[1], trouble=views[3])]
+    known = heard(TWO, *((number, key, {"world_size": 3}) for number, key in events))
+    rendezvous.explain(TWO, known, nodes)
+    positions = stuck.positions_of(TWO, nodes)
+    stuck.culprit(positions)
+    stuck.explain(TWO, known, nodes, positions)
+
+
+class Silent:
+    """A run of which nothing is heard; what its nodes show."""
+
+    def __init__(self, *views: NodeView) -> None:
+        self.views = list(views)
+        self.exits: list[NodeExit] = []
+
+    def lines(self) -> Iterator[Line | Note | None]:
+        yield None
+
+    def idle(self) -> list[NodeView]:
+        return [view for view in self.views if view.idle]
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        assert not abort
+        return self.views
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+def notes(run: Watch, seconds: float = 3.0) -> list[str]:
+    """What the watch says until it has said something."""
+    found: list[str] = []
+    end = time.monotonic() + seconds
+    while not found and time.monotonic() < end:
+        found = list(run.notes())
+        time.sleep(0.01)
+    return found
+
+
+def test_a_silent_run_goes_on_if_no_patience_was_agreed_and_the_stack_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.2)
+    run = Watch(Silent(rank(0, ALL_REDUCE), rank(1, LOADER)), TWO, None)
+    for number in (0, 1):
+        run.take(Line(number, 0, b""), Event(0, "epoch_start", metadata={"rank": number, "epoch_num": 2}))
+    assert notes(run) == [
+        "no rank was heard of for 0 s: rank 1 (node 1) is at me/data.py:12 in fetch",
+        "  rank 0 (node 0) waits in all_reduce at me/train.py:57 in train for rank 1",
+        "  rank 1: last event epoch_start 2, 0 s ago; its stack, the innermost line first:",
+        "    /usr/lib/python3/queue.py:171 in get",
+        "    /home/me/data.py:12 in fetch",
+        "    /home/me/train.py:50 in train",
+    ]
+    assert notes(run, 0.5) == [], "what has not changed is said once"
+    assert not run.is_hung(time.monotonic() + 1000)
+    run.close()
+
+
+def test_who_is_missing_is_said_again_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "RENDEZVOUS_SECONDS", 0.1)
+    handle = Silent(HOST, NodeView(1, idle="its pod has not started"))
+    run = Watch(handle, TWO, None)
+    assert notes(run)[0].endswith(" s: node 1 has not joined: its pod has not started")
+    handle.views[1] = agent(1, trouble="silence")
+    assert "does not answer" in notes(run)[0]
+    handle.views = [rank(0, []), rank(1, [])]
+    assert notes(run, 0.5) == []
+    run.close()
+
+
+def test_a_launcher_that_is_still_starting_is_not_worth_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "RENDEZVOUS_SECONDS", 0.1)
+    run = Watch(Silent(HOST, agent(1)), TWO, None)
+    assert notes(run, 0.5) == []
+    monkeypatch.setattr(watch, "STARTING_SECONDS", 0.1)
+    assert notes(run)[0].endswith("node 1 has not joined: its torchrun is starting")
+    run.close()
+
+
+def test_the_utilization_that_goes_on_beside_a_hang_is_no_sign_of_progress() -> None:
+    run = Watch(Silent(), TWO, 5.0)
+    run.take(Line(0, 0, b""), Event(0, "epoch_start", metadata={"rank": 0}))
+    began = time.monotonic()
+    time.sleep(0.1)
+    run.take(Line(0, 0, b""), Event(0, "load", metadata={"rank": 0}))
+    assert run.is_hung(began + 5.05)
+    run.take(Line(0, 0, b""), None)
+    assert run.is_hung(began + 5.05), "an empty line says nothing"
+    run.take(Line(0, 0, b"words"), None)
+    assert not run.is_hung(began + 5.05)
+    run.close()

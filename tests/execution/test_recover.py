@@ -1,0 +1,274 @@
+"""`runner recover`: the records of dead runners are finished, and nothing else is ended or touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from runner.records import provenance
+from runner.records.folder import RunFolder, begin
+from runner.records.schema import NodeExit
+from tests.support.records import make_launch, make_lines, make_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.faults import Fault
+    from tests.support.projects import Ended, Project
+
+DEAD = {**provenance.describe_runner(), "pid": 4_000_000, "pid_started": 1.0}
+KILLED = "incomplete: the runner did not record how the run ended: it was killed, or it could not write"
+
+
+def begun(project: Project, *, lines: bytes = make_lines(0, 10.0), **changes: Any) -> RunFolder:
+    """A run of a dead runner, as it lies there."""
+    launch = make_launch(**{"runner": DEAD, **changes})
+    folder = begin(project.results, launch, "{}", "")
+    if lines:
+        worker = folder.node(0) / "x_0" / "attempt_0" / "0"
+        worker.mkdir(parents=True)
+        (worker / "stdout.log").write_bytes(lines)
+    return folder
+
+
+def recovered(project: Project, *words: str) -> Ended:
+    """Recover; every line is about a run, and one line only."""
+    done = project.runner("recover", *words)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def states(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
+    found = (path for path in folder.path.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder.path)): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
+
+
+@pytest.fixture
+def orphan(request: pytest.FixtureRequest) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A process with the mark of a run, whose runner is dead."""
+    run_id = make_launch().id
+    marks = {"KIT_RUN_ID": getattr(request, "param", "{}").format(run_id), "KIT_RUNNER_PID": "4000000"}
+    words = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
+    process = subprocess.Popen(words, env={**os.environ, **marks}, stdout=subprocess.PIPE)
+    assert process.stdout
+    process.stdout.readline()
+    yield run_id, process
+    process.kill()
+    process.communicate()
+
+
+def test_a_run_of_a_dead_runner_is_finished_with_all_that_was_printed(project: Project) -> None:
+    folder = begun(project)
+    (folder.path / ".run.json.77.tmp").write_text("{")
+    before = states(folder)
+    dry = recovered(project, "results", "--dry-run")
+    assert (dry.code, dry.stdout) == (
+        0,
+        f"results/tiny/{folder.path.name}: would finish: its runner is dead (runner 4000000)\n",
+    )
+    assert states(folder) == before
+    done = recovered(project)
+    assert (done.code, done.stdout) == (
+        0,
+        f"results/tiny/{folder.path.name}: finished: {KILLED}; 8 events of 1 ranks are kept\n",
+    )
+    assert sorted(states(folder)) == [
+        "raw/node0-rank0.stdout",
+        "request/launch.json",
+        "request/request.json",
+        "run.json",
+    ]
+    record = folder.read()
+    assert record.status == "incomplete"
+    assert record.metrics["train_seconds"] == 10.0
+    again = recovered(project)
+    assert (again.code, again.stdout, again.stderr) == (0, "", "results: every run is finished, or its runner lives\n")
+
+
+def test_the_summary_names_the_command_once(project: Project) -> None:
+    for _ in range(2):
+        begun(project)
+    for _ in range(2):  # the second one may come from a cache
+        notes = [line for line in project.runner("summarize").stderr.splitlines() if "runner recover" in line]
+        assert len(notes) == 1
+        assert notes[0].startswith("note: the runners of 2 runs were killed; runner recover results ends what is left")
+    assert recovered(project).code == 0
+    assert "recover" not in project.runner("summarize").stderr
+
+
+def test_a_runner_that_died_while_it_wrote_the_record_completes(project: Project) -> None:
+    done = make_run(project.results, runner=DEAD)
+    record = done.read()
+    done.replace(type(record)(launch=record.launch, status="running"))
+    assert recovered(project).code == 0
+    assert done.read().status == "completed"
+
+
+def test_a_run_that_is_killed_before_its_record_is_written_is_finished(project: Project) -> None:
+    folder = begun(project, lines=b"")
+    (folder.path / "run.json").unlink()
+    assert recovered(project).code == 0
+    assert folder.read().status == "incomplete"
+
+
+@pytest.mark.fault("the machine restarts: the runner's pid is another process's", series=5)
+def test_the_pid_of_a_dead_runner_may_be_that_of_another_process(project: Project, fault: Fault) -> None:
+    own = psutil.Process()
+    folder = begun(project, runner={**DEAD, "pid": own.pid, "pid_started": own.create_time() - 3600})
+    assert recovered(project).code == 0
+    assert folder.read().events["seen"] == 8
+    fault(lost=0 if (folder.raw / "node0-rank0.stdout").read_bytes() == make_lines(0, 10.0) else 8)
+
+
+def test_what_lives_is_left_alone(project: Project) -> None:
+    alive = begun(project, runner=provenance.describe_runner())
+    elsewhere = begun(project, runner={**DEAD, "host": "elsewhere\x1b[31m"})
+    held = begun(project)
+    by_hand = begun(project, by_hand=True)
+    before = [states(one) for one in (alive, elsewhere, held, by_hand)]
+    with held.held(), by_hand.held():
+        done = recovered(project)
+    assert [states(one) for one in (alive, elsewhere, held, by_hand)] == before
+    said = dict(line.partition(": ")[::2] for line in done.stdout.splitlines())
+    assert done.code == 1
+    assert said[f"results/tiny/{alive.path.name}"] == f"still runs: runner {os.getpid()}"
+    assert "on elsewhere" in said[f"results/tiny/{elsewhere.path.name}"]
+    assert "runner recover results/tiny" in said[f"results/tiny/{elsewhere.path.name}"]
+    assert "still runs: somebody holds it" in said[f"results/tiny/{held.path.name}"]
+    assert "still runs: a node of it" in said[f"results/tiny/{by_hand.path.name}"]
+
+
+def test_a_run_by_hand_is_finished_as_collect_does(project: Project) -> None:
+    folder = begun(project, by_hand=True)
+    folder.keep_exit(NodeExit(0, 0))
+    assert recovered(project).code == 0
+    assert folder.read().status == "completed"
+
+
+def test_two_that_recover_at_once_finish_it_once(project: Project) -> None:
+    folders = [begun(project) for _ in range(8)]
+    processes = [project.start("recover") for _ in range(3)]
+    said = "".join(process.communicate()[0] for process in processes)
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert [said.count(f"{folder.path.name}: finished") for folder in folders] == [1] * 8
+    assert {folder.read().status for folder in folders} == {"incomplete"}
+
+
+@pytest.mark.real_processes
+@pytest.mark.parametrize("orphan", ["{}", "{}/node0"], indirect=True)
+def test_what_is_left_running_is_ended(project: Project, orphan: tuple[str, subprocess.Popen[bytes]]) -> None:
+    run_id, process = orphan
+    begun(project, id=run_id)
+    assert recovered(project).code == 0
+    assert process.wait(10) == -15
+
+
+@pytest.mark.real_processes
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"id": "{}-other"},
+        {"id": "../tiny"},
+        {"target": "compose"},
+        {"target": "moon"},
+        {"options": {"image": "x"}},
+        {"options": {"--x": "\x1b[2J"}},
+        {"layout": "0x0"},
+        {"schema": 99},
+    ],
+    ids=str,
+)
+def test_a_hostile_record_ends_nothing_and_is_named(
+    project: Project, orphan: tuple[str, subprocess.Popen[bytes]], changes: dict[str, Any]
+) -> None:
+    run_id, process = orphan
+    folder = begun(project, id=run_id)
+    for path in (folder.path / "run.json", folder.path / "request" / "launch.json"):
+        read = json.loads(path.read_bytes())
+        (read["launch"] if path.name == "run.json" else read).update(
+            {key: value.format(run_id) if key == "id" else value for key, value in changes.items()}
+        )
+        path.write_text(json.dumps(read))
+    done = recovered(project)
+    assert done.code == 1, done.snapshot
+    assert f"{folder.path.name}: left as it is: " in done.stdout
+    assert done.stdout.count("\n") == 1
+    assert done.stdout.strip().isprintable()
+    if changes != {"layout": "0x0"}:  # which is only met once all has ended
+        assert process.poll() is None
+
+
+@pytest.mark.real_processes
+def test_a_copied_run_under_another_name_ends_nothing(
+    project: Project, orphan: tuple[str, subprocess.Popen[bytes]]
+) -> None:
+    run_id, process = orphan
+    begun(project, id=run_id).path.rename(project.results / "tiny" / "20261121T000000Z-local-ffffffff")
+    assert recovered(project).code == 1
+    assert process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "why"),
+    [
+        ("run.json", "", "run.json: empty"),
+        ("run.json", '{"launch": {', "run.json: torn"),
+        ("request/launch.json", "", "request/launch.json: no Launch of this runner"),
+        ("request/launch.json", None, "request/launch.json: No such file"),
+        ("raw/outcome.json", '{"ended"', "no Outcome of this runner"),
+    ],
+)
+def test_a_broken_file_is_named_and_the_others_are_finished(
+    project: Project, file: str, text: str | None, why: str
+) -> None:
+    broken, whole = begun(project), begun(project)
+    if text is None:
+        (broken.path / file).unlink()
+    else:
+        (broken.path / file).write_text(text)
+    done = recovered(project)
+    assert done.code == 1
+    assert f"{broken.path.name}: left as it is: {why}" in done.stdout, done.stdout
+    assert whole.read().status == "incomplete"
+
+
+def test_links_and_other_folders_are_left_alone(project: Project, tmp_path: Path) -> None:
+    folder = begun(project)
+    folder.path.rename(tmp_path / folder.path.name)
+    (project.results / "tiny" / folder.path.name).symlink_to(tmp_path / folder.path.name)
+    (project.results / "mine" / "notes").mkdir(parents=True)
+    before = states(RunFolder(tmp_path / folder.path.name))
+    done = recovered(project)
+    assert (done.code, "it is a link, and links are not followed" in done.stdout) == (1, True)
+    assert states(RunFolder(tmp_path / folder.path.name)) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_named(project: Project) -> None:
+    folder = begun(project)
+    folder.path.chmod(0o555)
+    done = recovered(project)
+    folder.path.chmod(0o755)
+    assert done.code == 1
+    assert "left as it is: " in done.stdout
+
+
+def test_there_has_to_be_such_a_folder(project: Project) -> None:
+    done = recovered(project, "nowhere")
+    assert (done.code, done.stdout, done.stderr) == (2, "", "error: nowhere: there is no such folder\n")
+
+
+def test_many_finished_runs_take_no_time(project: Project) -> None:
+    for _ in range(200):
+        make_run(project.results)
+    began = time.monotonic()
+    assert recovered(project).code == 0
+    assert time.monotonic() - began < 20

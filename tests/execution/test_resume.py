@@ -1,0 +1,232 @@
+"""`runner resume`: a run that did not complete is started again; it stays one record, on which no claim rests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.records.folder import RunFolder
+from tests.support.launches import BEGINNING, END, WAIT, ended, one_run, until, words_are_printed
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+SECOND = Path("go")
+"""With this file in the project the program completes."""
+FAILS = f"""
+print(f"rank {{RANK}} is here", flush=True)
+if not os.path.exists("{SECOND}"):
+    print("the first attempt fails", flush=True)
+    sys.exit(3)
+"""
+
+
+@pytest.fixture
+def failed(project: Project) -> Path:
+    """A run that has failed; with a file `go` its next attempt would complete."""
+    one_run(project, BEGINNING + FAILS + END, "1x1", args={"epochs": 2})
+    project.program("toys.ok", BEGINNING + FAILS + END + "#\n")
+    project.define(matrix={"layout": ["1x1"]})
+    assert project.runner("run", "tiny").code == 1
+    (run,) = project.runs()
+    return run
+
+
+def go(project: Project) -> None:
+    (project.root / SECOND).touch()
+
+
+def edit(run: Path, **changes: Any) -> None:
+    """Change what a run's record and its launch say."""
+    for path in (run / "run.json", run / "request" / "launch.json"):
+        read = json.loads(path.read_bytes())
+        launch = read["launch"] if path.name == "run.json" else read
+        launch.update(changes)
+        path.write_text(json.dumps(read))
+
+
+def test_a_failed_run_is_one_record_with_two_attempts(project: Project, failed: Path) -> None:
+    before, raw = project.record(failed), (failed / "raw" / "node0-rank0.stdout").read_bytes()
+    go(project)
+    done = project.runner("resume", failed)
+    assert done.code == 0, done.snapshot
+    assert project.runs() == [failed]
+    record = project.record(failed)
+    assert record["status"] == "completed"
+    (first,) = record["launch"]["attempts"]
+    assert first == {
+        "started": before["launch"]["started"],
+        "ended": before["outcome"]["ended"],
+        "status": "failed",
+        "reason": before["reason"],
+    }
+    assert record["doubts"] == ["started again: 2 attempts"]
+    kept = failed / "attempts" / "1"
+    assert (kept / "raw" / "node0-rank0.stdout").read_bytes() == raw
+    assert json.loads((kept / "run.json").read_bytes()) == before
+    assert b"the first attempt fails" not in (failed / "raw" / "node0-rank0.stdout").read_bytes()
+    summary = project.runner("summarize")
+    assert "doubtful: started again: 2 attempts" in summary.stdout
+    collected = project.runner("collect", failed)
+    assert collected.code == 0
+    assert project.record(failed) == record
+
+
+def test_a_third_attempt_keeps_both_earlier_ones(project: Project, failed: Path) -> None:
+    assert project.runner("resume", failed).code == 1
+    go(project)
+    assert project.runner("resume", failed).code == 0
+    record = project.record(failed)
+    assert [one["status"] for one in record["launch"]["attempts"]] == ["failed", "failed"]
+    assert record["doubts"] == ["started again: 3 attempts"]
+    assert [(failed / "attempts" / name / "raw" / "outcome.json").exists() for name in "12"] == [True, True]
+
+
+def test_a_killed_run_is_finished_first(project: Project) -> None:
+    one_run(project, BEGINNING + f'if not os.path.exists("{SECOND}"):' + WAIT.replace("\n", "\n    ") + END, "1x1")
+    process = project.start("run", "tiny")
+    until(words_are_printed(project, "waits"))
+    (run,) = project.runs()
+    refused = project.runner("resume", run)
+    assert (refused.code, "it still runs" in refused.stderr) == (2, True), refused.snapshot
+    os.kill(project.record(run)["launch"]["runner"]["pid"], signal.SIGKILL)
+    process.communicate()
+    go(project)
+    done = project.runner("resume", run)
+    assert done.code == 0, done.snapshot
+    record = project.record(run)
+    assert [one["status"] for one in record["launch"]["attempts"]] == ["incomplete"]
+    assert "waits" in (run / "attempts" / "1" / "raw" / "node0-rank0.stdout").read_text()
+
+
+def test_an_interrupted_attempt_is_recorded_too(project: Project) -> None:
+    one_run(project, BEGINNING + WAIT, "1x1")
+    for words in (("run", "tiny"), ("resume",)):
+        process = project.start(*words, *([project.runs()[0]] if words == ("resume",) else []))
+        until(words_are_printed(project, "waits", 1 if words[0] == "run" else 2))
+        os.killpg(process.pid, signal.SIGINT)
+        assert ended(process)[0] == 130
+    record = project.record()
+    assert (record["status"], record["launch"]["attempts"][0]["status"]) == ("interrupted", "interrupted")
+
+
+def test_a_completed_run_is_refused(project: Project) -> None:
+    project.define(matrix={"layout": ["1x1"]})
+    assert project.runner("run", "tiny").code == 0
+    (run,) = project.runs()
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    done = project.runner("resume", run)
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "it has completed" in done.stderr
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_what_has_changed_is_named_and_nothing_is_touched(project: Project, failed: Path) -> None:
+    before = {path: path.read_bytes() for path in failed.rglob("*") if path.is_file()}
+    project.define(matrix={"layout": ["1x1"]}, timeout_seconds=61)
+    done = project.runner("resume", failed)
+    assert (done.code, "has changed since the run was started: timeout_seconds" in done.stderr) == (2, True), done
+    project.define(matrix={"layout": ["1x1"]})
+    project.program("toys.ok", BEGINNING + FAILS + END)
+    done = project.runner("resume", failed)
+    assert (done.code, "the code of program toys.ok is no longer the same" in done.stderr) == (2, True), done
+    (project.root / "experiments" / "tiny.yaml").unlink()
+    done = project.runner("resume", failed)
+    assert (done.code, done.stderr.count("\n"), "tiny" in done.stderr) == (2, 1, True), done
+    assert {path: path.read_bytes() for path in failed.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"experiment": "/etc/passwd.yaml"}, "is no name"),
+        ({"experiment": "../tiny"}, "is no name"),
+        ({"program": "os"}, "has no program 'os'"),
+        ({"args": {"run-path": "x"}}, "takes no arg"),
+        ({"layout": "9999999x9"}, "layout"),
+        ({"layout": "2x1"}, "the command is no longer the same"),
+        ({"device": "\u001b[31m"}, "device"),
+        ({"target": "moon"}, "its folder does not have the name of the run"),
+        ({"id": "../../tiny"}, "its folder does not have the name of the run"),
+        ({"options": {"image": "x"}}, "target local has no option 'image'"),
+        ({"options": {"a": [1]}}, "is no text and no number"),
+        ({"by_hand": True}, "was started by hand"),
+    ],
+)
+def test_a_hostile_record_starts_nothing(project: Project, failed: Path, changes: dict[str, Any], why: str) -> None:
+    go(project)
+    edit(failed, **changes)
+    before = {path: path.read_bytes() for path in failed.rglob("*") if path.is_file()}
+    done = project.runner("resume", failed)
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.snapshot
+    assert why in done.stderr, done.stderr
+    assert {path: path.read_bytes() for path in failed.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["attempts", "raw"])
+def test_a_link_in_the_folder_is_not_followed(project: Project, failed: Path, tmp_path: Path, name: str) -> None:
+    go(project)
+    (tmp_path / "elsewhere").mkdir()
+    if name == "raw":
+        (failed / "raw").rename(tmp_path / "raw")
+    (failed / name).symlink_to(tmp_path / "elsewhere")
+    done = project.runner("resume", failed)
+    assert (done.code, done.stderr.count("\n")) == (2, 1), done.snapshot
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_kill_at_any_step_leaves_the_record_readable_and_the_next_resume_goes_on(
+    project: Project, failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each system call that changes the folder is the last one, once."""
+    folder = RunFolder(failed)
+    record = folder.read()
+    launch = folder.launch()
+    launch.attempts = [{"started": "", "ended": None, "status": "failed"}]  # type: ignore[list-item]
+    steps = 0
+    while True:
+        calls = 0
+
+        def counted(do: Any, limit: int = steps) -> Any:
+            def call(*words: Any, **more: Any) -> Any:
+                nonlocal calls
+                calls += 1
+                if calls > limit:
+                    raise KeyboardInterrupt
+                return do(*words, **more)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for name in ("mkdir", "rename"):
+                patch.setattr(Path, name, counted(getattr(Path, name)))
+            for name in ("replace", "fsync"):
+                patch.setattr(os, name, counted(getattr(os, name)))
+            try:
+                folder.start_again(record, launch, "{}", "", "request.json")
+                break
+            except KeyboardInterrupt:
+                pass
+        assert folder.read() == record
+        assert project.runner("summarize").code == 0
+        steps += 1
+    assert steps > 8
+    assert folder.read().status == "running"
+    assert b"the first attempt" in (failed / "attempts" / "1" / "raw" / "node0-rank0.stdout").read_bytes()
+    assert list((failed / "raw").iterdir()) == []
+
+
+def test_two_that_resume_at_once_start_it_once(project: Project, failed: Path) -> None:
+    processes: list[subprocess.Popen[str]] = [project.start("resume", failed) for _ in range(2)]
+    done = [process.communicate() for process in processes]
+    codes = sorted(process.returncode for process in processes)
+    record = project.record(failed)
+    assert len(record["launch"]["attempts"]) == codes.count(1), done
+    assert set(codes) <= {1, 2}
+    assert 1 in codes

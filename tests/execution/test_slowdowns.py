@@ -1,0 +1,43 @@
+"""Real runs that are slowed down on purpose: the right rank and cause are named; in a clean one, none.
+
+`python -m bench.slowdowns` counts how often. Here each is tried once, also beside other work: so node 1 gets a tenth
+of a core, because half of one could be all that other work leaves to any rank.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.slow_runs import KINDS, found_in, is_right, quota, why_not
+from bench.slowdowns import FAULTS
+from runner.report.explain.text import explain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.faults import Fault
+
+RUNS = {**KINDS, "quota": partial(quota, cores=0.1)}
+SAYS = {
+    "clean": r"What slows it: no rank and no link stands out|What slows it: the ranks wait for each other",
+    "loader": r"What slows it: rank 1 \(node 0, \S+\) by its loader: it waits for batches \d+% of the training",
+    "quota": r"What slows it: rank 1 \(node 1, \S+\) by a CPU quota: held back \d+% of the training; the others wait",
+    "link": r"What slows it: rank 1 \(node 1, \S+\) by its link: \d\d Mbit/s from rank 1 to rank 0, \S+ .bit/s back",
+}
+
+
+@pytest.mark.real_processes
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.fault(FAULTS[kind], series=1)) for kind in KINDS]
+)
+def test_the_right_rank_and_cause_are_named(kind: str, tmp_path: Path, fault: Fault) -> None:
+    if why := why_not(kind):
+        pytest.skip(why)
+    record = RUNS[kind](tmp_path)
+    assert is_right(kind, found_in(record)), explain(record)
+    assert re.match(SAYS[kind], explain(record)[0][1])
+    fault()

@@ -1,0 +1,126 @@
+"""A disk that fills up, and results that are removed or renamed: what was written is kept, and a person is told."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.execution.test_disk import needs_a_small_disk, run_on_a_small_disk
+from tests.support.kills import Told, at_random, lost
+from tests.support.launches import BEGINNING, END, nothing_is_left_of, one_run, until, words_are_printed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.faults import Fault
+    from tests.support.projects import Project
+
+    Begin = Callable[[Told], Told]
+
+pytestmark = pytest.mark.real_processes
+
+# What was written is counted in a file of another disk.
+COUNTS = """
+print(f"rank {RANK} has begun", flush=True)
+own = os.open(f"count-{RANK}", os.O_WRONLY | os.O_CREAT)
+def count(number):
+    os.pwrite(own, b"%d %.3f\\n" % (number, time.time()), 0)
+number = 0
+while True:
+    text = b"line %d of rank %d\\n" % (number + 1, RANK) + PADDING
+    try:
+        if os.write(1, text) < len(text):
+            break
+    except OSError:
+        break
+    number += 1
+    if SLOW:
+        count(number)
+        time.sleep(0.01)
+count(number)
+sys.exit(5)
+"""
+
+
+@pytest.fixture
+def begin() -> Iterator[Begin]:
+    """Take what is to be closed, also if the test fails."""
+    with ExitStack() as stack:
+        yield lambda told: stack.enter_context(closing(told))
+
+
+def program(*, slow: bool) -> str:
+    padding = 'b"x" * 999 + b"\\n"' if not slow else 'b""'
+    return BEGINNING + COUNTS.replace("PADDING", padding).replace("SLOW", str(slow)) + END
+
+
+def counted(project: Project) -> tuple[dict[int, int], float]:
+    """The lines that each rank has written, and when the last of them was."""
+    read = {int(path.name[6:]): path.read_text().split("\n")[0].split() for path in project.root.glob("count-*")}
+    return {rank: int(words[0]) for rank, words in read.items()}, max(float(words[1]) for words in read.values())
+
+
+@needs_a_small_disk
+@pytest.mark.fault("the disk is full")
+def test_what_a_full_disk_took_is_in_the_record_and_the_person_is_told(project: Project, fault: Fault) -> None:
+    one_run(project, program(slow=False), "1x2")
+    done = run_on_a_small_disk(project)
+    ended = time.time()
+    assert done.code == 1
+    assert "is full" in done.stderr
+    printed, when = counted(project)
+    (run,) = (project.root / "kept" / "tiny").iterdir()
+    assert project.record(run)["status"] == "failed"
+    assert sum(printed.values()) > 100
+    assert nothing_is_left_of(run)
+    shutil.rmtree(project.results)
+    (project.root / "kept").rename(project.results)
+    assert project.runner("summarize").code == 0
+    assert project.runner("recover").code == 0
+    fault(lost=lost(project.results / "tiny" / run.name, printed), told_seconds=ended - when)
+
+
+@pytest.mark.fault("the results folder is renamed")
+def test_results_that_are_renamed_are_said_and_recovered_where_they_are(
+    project: Project, fault: Fault, begin: Begin
+) -> None:
+    one_run(project, program(slow=True), "1x2")
+    told = begin(Told(project.start("run", "tiny")))
+    until(words_are_printed(project, "has begun", 2))
+    at_random(2)
+    (run,) = project.runs()
+    renamed = time.monotonic()
+    project.results.rename(project.root / "kept")
+    code, stderr = told.ended()
+    assert code == 1, stderr
+    seconds = told.after(renamed, "is gone: it was removed or renamed")
+    assert nothing_is_left_of(run)
+    moved = project.root / "kept" / "tiny" / run.name
+    assert project.runner("summarize", "kept").code == 0
+    recovered = project.runner("recover", "kept")
+    assert (recovered.code, "finished: incomplete" in recovered.stdout) == (0, True), recovered.snapshot
+    assert project.record(moved)["status"] == "incomplete"
+    printed, _ = counted(project)
+    fault(lost=lost(moved, printed), told_seconds=seconds)
+
+
+@pytest.mark.fault("the results folder is removed")
+def test_results_that_are_removed_are_said(project: Project, fault: Fault, begin: Begin) -> None:
+    one_run(project, program(slow=True), "1x2")
+    told = begin(Told(project.start("run", "tiny")))
+    until(words_are_printed(project, "has begun", 2))
+    at_random(2)
+    (run,) = project.runs()
+    removed = time.monotonic()
+    shutil.rmtree(project.results)
+    code, stderr = told.ended()
+    assert code == 1, stderr
+    assert nothing_is_left_of(run)
+    Path(project.results).mkdir()
+    assert project.runner("summarize").code == project.runner("recover").code == 0
+    fault(told_seconds=told.after(removed, "is gone: it was removed or renamed"))

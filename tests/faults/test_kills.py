@@ -1,0 +1,213 @@
+"""SIGKILL at random moments: the run is there with everything that was printed, and nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from tests.contract.targets import on
+from tests.support.kills import (
+    AGENT_1,
+    RANK_1,
+    PodLogs,
+    Told,
+    Witness,
+    at_random,
+    kill,
+    kill_runner,
+    lost,
+    runner_of,
+    watchdog_of,
+    written,
+)
+from tests.support.launches import processes_of, until
+from tests.support.projects import patient
+
+if TYPE_CHECKING:
+    from tests.contract.harness import Harness
+    from tests.support.faults import Fault
+
+RUN_SECONDS = 4.0
+WITHIN_SECONDS = 15
+KILLED = "it was killed, or it could not write"
+ON = ("local", "compose", "pytorchjob")
+
+
+def start(harness: Harness, seconds: float = RUN_SECONDS) -> tuple[subprocess.Popen[str], Path]:
+    layout = "2x1" if "kubernetes" in harness.words else "1x2"
+    return harness.start("odd-counts", "--layout", layout, "--set", f"seconds={seconds}")
+
+
+def witness(harness: Harness, run: Path, folder: Path) -> Witness:
+    """Whoever knows what was printed; pods are only seen once they run."""
+    if "kubernetes" not in harness.words:
+        return Witness(run)
+    until(harness.have_begun(run, 2), 90)
+    return PodLogs(run, harness.words[3].partition("=")[2], folder)
+
+
+def finished(harness: Harness, run: Path) -> dict[str, Any]:
+    """What a person does after a runner was killed: the summary names the command, and the command makes the record."""
+    project = harness.project
+    summary = project.runner("summarize")
+    assert summary.code == 0, summary.stderr
+    assert "runner recover results" in summary.stderr
+    recovered = project.runner("recover", within=200)
+    assert (recovered.code, recovered.stderr) == (0, ""), recovered.snapshot
+    assert f"{run.relative_to(project.root)}: finished: " in recovered.stdout
+    harness.require_nothing_left(run)
+    assert list(run.rglob(".*")) == []
+    again = project.runner("recover")
+    assert (again.code, again.stdout) == (0, "")
+    assert "recover" not in project.runner("summarize").stderr
+    return project.record(run)
+
+
+@pytest.mark.fault("a rank is killed (SIGKILL)")
+@on(*ON)
+def test_a_rank_that_is_killed_is_named_in_time_and_nothing_is_lost(
+    harness: Harness, fault: Fault, tmp_path: Path
+) -> None:
+    process, run = start(harness, 100)
+    told = Told(process)
+    seen = witness(harness, run, tmp_path)
+    at_random(RUN_SECONDS)
+    kill(harness, run, RANK_1)
+    killed = time.monotonic()
+    code, stderr = told.ended(patient(60))
+    record = harness.project.record(run)
+    assert (code, record["status"]) == (1, "failed"), stderr
+    assert "rank 1" in record["reason"]
+    assert "SIGKILL" in record["reason"]
+    seconds = told.after(killed, "rank 1.*(SIGKILL|signal 9)")
+    assert seconds < WITHIN_SECONDS, stderr
+    harness.require_nothing_left(run)
+    assert harness.project.runner("summarize").code == 0
+    fault(lost=lost(run, seen.printed()), told_seconds=seconds)
+
+
+@pytest.mark.fault("an agent (torchrun) is killed (SIGKILL)")
+@on("local", "compose")
+def test_an_agent_that_is_killed_is_named_in_time_and_nothing_is_lost(
+    harness: Harness, fault: Fault, tmp_path: Path
+) -> None:
+    process, run = start(harness, 100)
+    told = Told(process)
+    seen = witness(harness, run, tmp_path)
+    at_random(RUN_SECONDS)
+    kill(harness, run, AGENT_1)
+    killed = time.monotonic()
+    code, stderr = told.ended(patient(60))
+    record = harness.project.record(run)
+    assert (code, record["status"]) == (1, "failed"), stderr
+    assert "node 0" in record["reason"]
+    seconds = told.after(killed, "node 0")
+    assert seconds < WITHIN_SECONDS, stderr
+    harness.require_nothing_left(run)
+    fault(lost=lost(run, seen.printed()), told_seconds=seconds)
+
+
+@pytest.mark.fault("the runner is killed (SIGKILL)")
+@on(*ON)
+def test_a_runner_that_is_killed_loses_nothing(harness: Harness, fault: Fault, tmp_path: Path) -> None:
+    process, run = start(harness, 100)
+    seen = witness(harness, run, tmp_path)
+    at_random(RUN_SECONDS)
+    kill_runner(harness.project, run)
+    printed = seen.printed()
+    process.communicate()
+    record = finished(harness, run)
+    assert record["status"] == "incomplete"
+    assert KILLED in record["reason"]
+    fault(lost=lost(run, printed))
+
+
+@pytest.mark.fault("the runner and its watchdog are killed (SIGKILL)")
+@on(*ON)
+def test_what_a_runner_and_its_watchdog_leave_is_ended_by_recover(
+    harness: Harness, fault: Fault, tmp_path: Path
+) -> None:
+    process, run = start(harness, 100)
+    until(harness.have_begun(run, 2), 90)
+    seen = witness(harness, run, tmp_path)
+    at_random(RUN_SECONDS)
+    watchdog_of(run).kill()
+    left = processes_of(run.name)
+    for one in left if harness.words[1] == "local" else []:
+        one.suspend()  # an agent would end its ranks, and everything would end by itself
+    kill_runner(harness.project, run)
+    printed = seen.printed()
+    process.communicate()
+    time.sleep(0.5)
+    assert harness.left(run) != []
+    for one in left:
+        if one.is_running():
+            one.resume()
+    record = finished(harness, run)
+    assert record["status"] == "incomplete"
+    fault(lost=lost(run, printed))
+
+
+@pytest.mark.fault("the runner is stopped for a while (SIGSTOP)")
+@on("local")
+def test_a_runner_that_is_stopped_is_not_taken_for_dead(harness: Harness, fault: Fault) -> None:
+    process, run = start(harness, 3)
+    told = Told(process)
+    at_random(RUN_SECONDS)
+    runner = runner_of(harness.project, run)
+    os.kill(runner, signal.SIGSTOP)
+    recovered = harness.project.runner("recover")
+    os.kill(runner, signal.SIGCONT)
+    assert (recovered.code, recovered.stdout.partition(": ")[2]) == (0, f"still runs: runner {runner}\n")
+    code, stderr = told.ended()
+    assert (code, harness.project.record(run)["status"]) == (0, "completed"), stderr
+    harness.require_nothing_left(run)
+    fault(lost=lost(run, written(run)))
+
+
+@pytest.mark.fault("the runner is killed while it writes the record (SIGKILL)")
+@on("local")
+def test_a_runner_that_is_killed_while_it_writes_the_record(harness: Harness, fault: Fault) -> None:
+    process, run = start(harness, 0.5)
+    runner = psutil.Process(runner_of(harness.project, run))
+    until(lambda: len(written(run)) == 2)
+    until(lambda: not processes_of(run.name) or process.poll() is not None, every=0.005)
+    at_random(0.03)
+    runner.kill()
+    process.communicate()
+    summary = harness.project.runner("summarize")
+    assert summary.code == 0, summary.stderr
+    recovered = harness.project.runner("recover")
+    assert recovered.code == 0, recovered.snapshot
+    record = harness.project.record(run)
+    assert record["status"] in ("completed", "incomplete"), record
+    assert [rank["status"] for rank in record["ranks"]] == ["success", "success"]
+    assert list(run.rglob(".*")) == []
+    fault(lost=lost(run, written(run)))
+
+
+@pytest.mark.fault("one of two runners in one folder is killed (SIGKILL)")
+@on("local")
+def test_of_two_runners_in_one_folder_one_is_killed_and_the_other_loses_nothing(harness: Harness, fault: Fault) -> None:
+    first, one = start(harness, 100)
+    second, other = start(harness, RUN_SECONDS)
+    told = Told(second)
+    until(harness.have_begun(one, 2))
+    at_random(RUN_SECONDS / 2)
+    kill_runner(harness.project, one)
+    first.communicate()
+    recovered = harness.project.runner("recover")
+    assert recovered.code == 0, recovered.snapshot
+    assert f"{one.name}: finished: " in recovered.stdout
+    assert f"{other.name}: finished" not in recovered.stdout
+    code, stderr = told.ended()
+    assert (code, harness.project.record(other)["status"]) == (0, "completed"), stderr
+    assert harness.left(one) == harness.left(other) == []
+    fault(lost=lost(one, written(one)) + lost(other, written(other)))

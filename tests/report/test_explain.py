@@ -1,0 +1,275 @@
+"""Which rank or link is named, with which cause, by what the epochs of a record say; and nobody without proof."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.records.schema import RankFacts, Record
+from runner.report.explain.text import NOT_TOLD, explain, note_of
+from runner.report.explain.times import PARTS, times_of
+from runner.report.explain.verdict import causes
+from runner.report.summarize import summarize
+from tests.support.fixtures import Make
+from tests.support.projects import Project
+from tests.support.records import make_launch
+
+HEALTHY = {"data": 0.02, "compute": 0.8, "communication": 0.15, "straggler": 0.03, "other": 0.0}
+WAITING = {"data": 0.02, "compute": 0.4, "communication": 0.1, "straggler": 0.48, "other": 0.0}
+SLOW_LOADER = {"data": 0.5, "compute": 0.4, "communication": 0.1, "straggler": 0.0, "other": 0.0}
+SLOW = {"data": 0.02, "compute": 0.88, "communication": 0.1, "straggler": 0.0, "other": 0.0}
+EXCHANGING = {"data": 0.0, "compute": 0.2, "communication": 0.79, "straggler": 0.01, "other": 0.0}
+ALONE = {"data": 0.01, "compute": 0.93, "communication": 0.05, "straggler": 0.01, "other": 0.0}
+Told = dict[str, float]
+
+
+def told(parts: Told, **shares: float) -> dict[str, float]:
+    """What a rank reports of an epoch of 10 s."""
+    extra = {"slowest_share": 0.5, "cpu_share": 0.8, **shares}
+    return {**{f"{part}_seconds": 10 * share for part, share in parts.items()}, **extra}
+
+
+def record(*ranks: dict[str, float], epochs: int = 4, machines: str = "aaaaaaaa", **facts: Any) -> Record:
+    """A record whose ranks, each on a node of its own, report the same in each epoch, but for a per cent."""
+    draw = random.Random(1)
+
+    def again(values: dict[str, float]) -> dict[str, float]:
+        return {name: value * draw.uniform(0.99, 1.01) for name, value in values.items()}
+
+    rows = [
+        {"epoch_num": epoch, "time_by_rank": {str(rank): again(values) for rank, values in enumerate(ranks)}}
+        for epoch in range(1, epochs + 1)
+    ]
+    links = facts.pop("links", {})
+    known = [
+        RankFacts(
+            rank=rank,
+            node=rank,
+            facts={"machine": machines[rank], **facts, **({"link": links[rank]} if rank in links else {})},
+        )
+        for rank in range(len(ranks))
+    ]
+    return Record(launch=make_launch(), status="completed", ranks=known, epochs=rows)
+
+
+def named(made: Record) -> list[tuple[tuple[int, ...], str]]:
+    times = times_of(made)
+    assert times is not None
+    return [(one.ranks, one.kind) for one in causes(times, made)]
+
+
+SLOW_LINK = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_second": 6.5e6}}
+GOOD_LINKS = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_second": 1.2e9}}
+CASES: dict[str, tuple[Record, list[tuple[tuple[int, ...], str]]]] = {
+    "a healthy run": (record(told(HEALTHY), told(HEALTHY)), []),
+    "a slow loader": (record(told(WAITING), told(SLOW_LOADER)), [((1,), "loader")]),
+    "a slow loader on rank 0 of four": (
+        record(told(SLOW_LOADER), told(WAITING), told(WAITING), told(WAITING)), [((0,), "loader")],
+    ),
+    "two slow loaders of four": (
+        record(told(WAITING), told(SLOW_LOADER), told(WAITING), told(SLOW_LOADER)), [((1, 3), "loader")],
+    ),
+    "a quota": (record(told(WAITING), told(SLOW, throttled_share=0.45)), [((1,), "quota")]),
+    "a quota in one epoch": (
+        record(told(WAITING), told(SLOW, throttled_share=0.45, slowest_share=0.6), epochs=1), [((1,), "quota")],
+    ),
+    "a quota that all ranks have": (
+        record(told(HEALTHY, throttled_share=0.5), told(HEALTHY, throttled_share=0.4)), [((0, 1), "quota")],
+    ),
+    "a quota of the only rank": (record(told(HEALTHY, throttled_share=1.7)), [((0,), "quota")]),
+    "a quota of two in three": (
+        record(told(WAITING), told(SLOW, throttled_share=0.4), told(SLOW, throttled_share=0.5), machines="aaa"),
+        [((1, 2), "quota")],
+    ),
+    "a quota that nobody waits for": (record(told(ALONE), told(ALONE, throttled_share=0.4)), []),
+    "a quota during exchanges": (record(told(EXCHANGING), told(EXCHANGING, throttled_share=0.4)), [((1,), "quota")]),
+    "a quota of the rank that waits": (record(told(SLOW), told(WAITING, throttled_share=0.4)), []),
+    "a quota that hardly matters": (record(told(WAITING), told(SLOW, throttled_share=0.05)), []),
+    "a slower processor": (
+        record(told(WAITING, cpu_share=0.4), told(SLOW, cpu_share=0.85)), [((1,), "processor")],
+    ),
+    "a node that others use": (record(told(WAITING), told(SLOW), machines="ab"), [((1,), "node")]),
+    "a slower GPU": (record(told(WAITING), told(SLOW), device="cuda"), [((1,), "gpu")]),
+    "a slow link": (record(told(EXCHANGING), told(EXCHANGING), links=SLOW_LINK), [((1,), "link")]),
+    "much to exchange over good links": (record(told(EXCHANGING), told(EXCHANGING), links=GOOD_LINKS), []),
+    "much to exchange, and no link was measured": (record(told(EXCHANGING), told(EXCHANGING)), []),
+    "a slow link that hardly matters": (record(told(HEALTHY), told(HEALTHY), links=SLOW_LINK), []),
+    "two processes that take one machine from each other": (record(told(WAITING), told(SLOW)), []),
+    "one epoch, not always": (record(told(WAITING), told(SLOW_LOADER, slowest_share=0.7), epochs=1), []),
+    "one epoch, always this rank": (
+        record(told(WAITING), told(SLOW_LOADER, slowest_share=1.0), epochs=1), [((1,), "loader")],
+    ),
+    "one process": (record(told({**SLOW_LOADER})), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "found"), CASES.values(), ids=CASES)
+def test_the_right_rank_is_named_with_the_right_cause(made: Record, found: list[tuple[tuple[int, ...], str]]) -> None:
+    assert named(made) == found
+    lines, bars = explain(made)
+    assert len(lines) == 3
+    assert len(bars) == len(made.ranks)
+    assert len(note_of(made)) == len(found)
+
+
+def test_a_slow_loader_is_named_though_something_else_made_an_epoch_long() -> None:
+    """Its batches take as many seconds then as in the other epochs: a smaller part of that one."""
+    made = record(told(WAITING), told(SLOW_LOADER))
+    for values in made.epochs[1]["time_by_rank"].values():
+        values["compute_seconds"] += 20
+    assert named(made) == [((1,), "loader")]
+
+
+def test_a_quota_that_sets_in_later_is_named() -> None:
+    made = record(told(WAITING), told(SLOW, throttled_share=0.5))
+    del made.epochs[0]["time_by_rank"]["1"]["throttled_share"]
+    assert named(made) == [((1,), "quota")]
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        (
+            (0.0, 0.45),
+            r"rank 1 \(node 1\) by a CPU quota: held back 45% of the training; the others wait for it 4\d%",
+        ),
+        ((0.45, 0.45), r"ranks 0, 1, each by a CPU quota: held back 45% of the training$"),
+    ],
+)
+def test_it_is_said_how_long_a_quota_holds_ranks_back(shares: tuple[float, ...], said: str) -> None:
+    ranks = [
+        told(part, **({"throttled_share": share} if share else {}))
+        for part, share in zip((WAITING, SLOW), shares, strict=True)
+    ]
+    (note,) = note_of(record(*ranks))
+    assert re.match(said, note)
+
+
+def test_a_rank_that_is_slow_in_some_epochs_only_is_not_named() -> None:
+    made = record(told(WAITING), told(SLOW_LOADER))
+    turned = made.epochs[2]["time_by_rank"]
+    turned["0"], turned["1"] = turned["1"], turned["0"]
+    assert named(made) == []
+
+
+@given(st.integers(2, 6), st.integers(1, 12), st.randoms(use_true_random=False))
+def test_ranks_that_differ_by_chance_are_not_named(ranks: int, epochs: int, draw: random.Random) -> None:
+    """Each epoch one rank, drawn anew, is up to a fifth slower than the others."""
+    rows = []
+    for epoch in range(epochs):
+        slower = [draw.uniform(0, 0.2) for _ in range(ranks)]
+        most = max(slower)
+        times = {
+            str(rank): told(
+                {**HEALTHY, "compute": 0.7 + own, "straggler": most - own, "communication": 0.2},
+                slowest_share=1 / ranks,
+            )
+            for rank, own in enumerate(slower)
+        }
+        rows.append({"epoch_num": epoch, "time_by_rank": times})
+    made = record(*[told(HEALTHY)] * ranks)
+    made.epochs = rows
+    assert named(made) == []
+
+
+def test_the_bars_have_one_length_and_the_lines_say_what_would_help() -> None:
+    lines, bars = explain(record(told(WAITING), told(SLOW_LOADER)))
+    assert {sum(columns for _, columns in stretches) for _, stretches, _ in bars} == {40}
+    assert lines[0].startswith("Where the time went: computing 40%, waiting for data 26%, waiting for the slowest 24%")
+    assert lines[1].startswith("What slows it: rank 1 (node 1) by its loader: it waits for batches 50%")
+    assert "num_workers" in lines[2]
+
+
+def test_of_many_ranks_the_named_ones_have_a_bar() -> None:
+    ranks = [told(WAITING)] * 100
+    ranks[90] = told(SLOW_LOADER)
+    _, bars = explain(record(*ranks, machines="a" * 100))
+    assert "rank 90" in [name for name, _, _ in bars]
+    assert bars[-1][0] == "... and 68 more"
+
+
+ODD = st.none() | st.booleans() | st.text(max_size=3) | st.floats() | st.integers() | st.lists(st.none(), max_size=1)
+KEYS = [f"{part}_seconds" for part in PARTS] + ["slowest_share", "cpu_share", "throttled_share"]
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), ODD), ODD, ODD, ODD)
+def test_whatever_stands_in_a_record_does_no_harm(odd: dict[str, Any], host: Any, to: Any, speed: Any) -> None:
+    made = record(
+        told(EXCHANGING), told(EXCHANGING), host=host, links={0: {"to": to, "bytes_per_second": speed}, 1: to}
+    )
+    made.epochs[0]["time_by_rank"]["1"] |= odd
+    made.epochs += [{"epoch_num": 9, "time_by_rank": host}, {"time_by_rank": {"0": to, "1": odd}}]
+    lines, bars = explain(made)
+    assert all(line.isprintable() for line in [*lines, *(name + figures for name, _, figures in bars)])
+
+
+def with_times(lines: bytes, parts: Told) -> bytes:
+    """Put into the one epoch of a rank's lines where its time went."""
+    fields = json.dumps(told(parts, slowest_share=1.0)).encode()
+    return lines.replace(b'"steps": 13', b'"steps": 13, ' + fields[1:-1])
+
+
+def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(
+    project: Project, make: Make, results: Path
+) -> None:
+    parts = (WAITING, SLOW_LOADER)
+    stdout = {rank: with_times(make.lines(rank, 10.0), own) for rank, own in enumerate(parts)}
+    folder = make.run(results, stdout=stdout, layout="1x2")
+    done = project.runner("explain", folder.path)
+    assert done.code == 0, done.snapshot
+    first, second, third, empty, *bars = done.stdout.splitlines()
+    assert first.startswith("Where the time went: ")
+    assert second.startswith("What slows it: rank 1 (node 0, here) by its loader: ")
+    assert third.startswith("What would help: ")
+    assert empty == ""
+    assert bars[0] == f"rank 0  d{'#' * 16}{'x' * 4}{'.' * 19}  d 2%  # 40%  x 10%  . 48%"
+    assert bars[2] == "d waiting for data  # computing  x exchanging  . waiting for the slowest"
+    assert project.runner("explain", folder.path / "run.json").stdout == done.stdout
+    assert folder.read().epochs[0]["time_by_rank"]["1"]["data_seconds"] == 5.0
+    (block,) = summarize(results)[0]
+    (run,) = block.rows[0].runs
+    assert run.slowed[0].startswith("rank 1 (node 0, here) by its loader")
+
+
+def test_a_record_without_these_events_gets_one_line(project: Project, make: Make, results: Path) -> None:
+    done = project.runner("explain", make.run(results).path)
+    assert (done.code, done.stdout) == (0, f"{NOT_TOLD}\n")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "said"),
+    [
+        ("running", None, "the run has no record yet: .*runner collect"),
+        ("completed", None, "the record holds no epochs, "),
+        ("failed", "rank 1 exited\x1b[0m", r"no epoch ended, .*; the run is failed: rank 1 exited\\x1b\[0m$"),
+    ],
+)
+def test_a_record_without_epochs_gets_one_line_that_says_why(status: Any, reason: str | None, said: str) -> None:
+    made = Record(launch=make_launch(), status=status, reason=reason)
+    (line,), bars = explain(made)
+    assert re.match(said, line)
+    assert bars == []
+
+
+def test_it_is_said_that_the_run_did_not_complete() -> None:
+    made = record(told(WAITING), told(SLOW_LOADER))
+    made.status = "failed"
+    assert explain(made)[0][0].startswith("Where the time went in the epochs of a run that is failed: computing 40%")
+
+
+def test_what_is_no_run_is_refused_in_one_line(project: Project, tmp_path: Path) -> None:
+    done = project.runner("explain", tmp_path / "nothing")
+    assert done.code == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.endswith("it holds no run.json: name one of results/<experiment>/\n")
+    (tmp_path / "run.json").write_text("{")
+    torn = project.runner("explain", tmp_path)
+    assert torn.code == 2
+    assert torn.stderr.count("\n") == 1

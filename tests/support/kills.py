@@ -1,0 +1,199 @@
+"""Processes of runs that are killed at random moments, what they had printed until then, and when a person is told."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+
+from tests.support.cluster import pods
+from tests.support.containers import containers_of
+from tests.support.launches import processes_of, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.contract.harness import Harness
+    from tests.support.projects import Project
+
+LINE = re.compile(rb"^line (\d+) of rank (\d+)$", re.MULTILINE)
+RANK_1, AGENT_1 = "rank 1", "agent of node 1"
+_INSIDE = """
+import glob, os, signal
+for place in glob.glob("/proc/[0-9]*"):
+    try:
+        variables = open(place + "/environ", "rb").read().split(b"\\0")
+        words = open(place + "/cmdline", "rb").read()
+    except OSError:
+        continue
+    ranks = [one for one in variables if one.startswith(b"RANK=")]
+    if ranks == [b"RANK=1"] if WORKER else not ranks and b"torchrun" in words and b"tini" not in words:
+        print(place, words)
+        os.kill(int(place[6:]), signal.SIGKILL)
+"""
+
+
+class Told:
+    """What a command says on stderr, with the time of each line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.lines: list[tuple[float, str]] = []
+        self.process = process
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def ended(self, seconds: float = 90) -> tuple[int, str]:
+        """Wait for the end; the exit code, and all that was said."""
+        code = self.process.wait(seconds)
+        self._thread.join(seconds)
+        return code, "\n".join(line for _, line in self.lines)
+
+    def close(self) -> None:
+        """Kill it if a test has failed before its end."""
+        self.process.kill()
+        self._thread.join()
+        with self.process:
+            pass
+
+    def after(self, moment: float, words: str) -> float:
+        """How many seconds after a moment it first said words that a pattern describes."""
+        return next(when for when, line in self.lines if when >= moment and re.search(words, line)) - moment
+
+    def _read(self) -> None:
+        assert self.process.stderr
+        for line in self.process.stderr:
+            self.lines.append((time.monotonic(), line.rstrip("\n")))
+
+
+class Witness:
+    """Knows what the processes of a run have printed: they count their lines themselves."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+
+    def printed(self) -> dict[int, int]:
+        """The last number of each rank until now."""
+        return written(self._run)
+
+
+class PodLogs(Witness):
+    """What pods print, read by kubectl beside the runner, from when they run until they end."""
+
+    def __init__(self, run: Path, namespace: str, folder: Path) -> None:
+        super().__init__(run)
+        self._files = []
+        for pod in pods(namespace):
+            name = str(pod["metadata"]["name"])
+            self._files.append(folder / name)
+            words = ["kubectl", "logs", "--follow", "-n", namespace, name]
+            threading.Thread(target=_keep, args=(words, self._files[-1]), daemon=True).start()
+        until(lambda: len(self.printed()) == len(self._files))
+
+    def printed(self) -> dict[int, int]:
+        texts = [path.read_bytes() for path in self._files if path.exists()]
+        return numbers(b"".join(text.rpartition(b"\n")[0] + b"\n" for text in texts))
+
+
+def _keep(words: list[str], path: Path) -> None:
+    with path.open("wb") as file:
+        subprocess.run(words, stdout=file, stderr=subprocess.DEVNULL, check=False)
+
+
+def numbers(text: bytes) -> dict[int, int]:
+    """The last number that each rank printed."""
+    last: dict[int, int] = {}
+    for number, rank in LINE.findall(text):
+        last[int(rank)] = max(last.get(int(rank), 0), int(number))
+    return last
+
+
+def written(run: Path) -> dict[int, int]:
+    """The last number that each rank has written, as it has counted itself."""
+    counts = {}
+    for path in (run / "artifacts").glob("written-*"):
+        counts[int(path.name.rpartition("-")[2])] = int(path.read_text().split("\n")[0] or 0)
+    return counts
+
+
+def lost(run: Path, expected: dict[int, int]) -> int:
+    """How many of the lines that were printed are not in the raw files; each line until then has to be there."""
+    text = b"".join(path.read_bytes() for path in (run / "raw").rglob("*") if path.is_file())
+    kept: dict[int, set[int]] = {}
+    for number, rank in LINE.findall(text):
+        kept.setdefault(int(rank), set()).add(int(number))
+    return sum(len(set(range(1, last + 1)) - kept.get(rank, set())) for rank, last in expected.items())
+
+
+def at_random(seconds: float) -> float:
+    """Wait for a random part of a time; return how long it was."""
+    waited = random.uniform(0, seconds)
+    time.sleep(waited)
+    return waited
+
+
+def runner_of(project: Project, run: Path) -> int:
+    """The pid of the runner itself, which is not that of a process that stands for it."""
+    pid: int = project.record(run)["launch"]["runner"]["pid"]
+    return pid
+
+
+def watchdog_of(run: Path) -> psutil.Process:
+    """The process that waits for the end of a run's runner."""
+    return until(lambda: next((one for one in psutil.process_iter() if _watches(one, run)), None))  # type: ignore[no-any-return]
+
+
+def _watches(process: psutil.Process, run: Path) -> bool:
+    try:
+        words = process.cmdline()
+    except psutil.Error:
+        return False
+    return any(word.endswith(f"/{run.name}") for word in words) and "runner.targets.watchdog" in words
+
+
+def kill(harness: Harness, run: Path, who: str) -> None:
+    """Kill rank 1 or the agent of the last node with SIGKILL, as soon as it is there.
+
+    The agent of a pod is process 1 there, which nobody inside can kill.
+    """
+    if "compose" in harness.words:
+        project = f"kit-{run.name.lower()}"
+        name = until(lambda: (containers_of(project) or [None])[-1])
+        until(lambda: _killed_inside(["docker", "exec", "--user", "0", name, "python3"], who))
+    elif "kubernetes" in harness.words:
+        namespace = getattr(harness, "namespace", "")
+        name = until(lambda: [str(pod["metadata"]["name"]) for pod in pods(namespace)][-1:])[0]
+        until(lambda: _killed_inside(["kubectl", "exec", "-n", namespace, name, "--", "python3"], who), 60)
+    else:
+        until(lambda: _killed_here(run, who))
+
+
+def _killed_here(run: Path, who: str) -> bool:
+    found = []
+    for process in processes_of(run.name):
+        with contextlib.suppress(psutil.Error):
+            is_agent = "torch.distributed.run" in process.cmdline() and "RANK" not in process.environ()
+            if is_agent if who == AGENT_1 else process.environ().get("RANK") == "1":
+                found.append(process)
+    for process in found:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    return bool(found)
+
+
+def _killed_inside(words: list[str], who: str) -> bool:
+    program = f"WORKER = {who == RANK_1}\n{_INSIDE}"
+    done = subprocess.run([*words, "-c", program], capture_output=True, text=True, check=False)
+    return "/proc/" in done.stdout or done.returncode == 137  # it took the container with it
+
+
+def kill_runner(project: Project, run: Path) -> None:
+    """Kill the runner with SIGKILL."""
+    os.kill(runner_of(project, run), signal.SIGKILL)

@@ -1,0 +1,82 @@
+"""docs/faults.md has a row for each fault that the tests inject, and no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.faults import BEGIN, END, make_rows, read_rows, write
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT = (ROOT / "docs" / "faults.md").read_text("utf-8")
+
+
+def test_the_table_has_a_row_for_each_fault_of_the_tests_and_no_other(tmp_path: Path) -> None:
+    files = [str(path) for path in (ROOT / "tests").rglob("test_*.py") if "mark.fault" in path.read_text("utf-8")]
+    found = tmp_path / "found.json"
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "KIT_FAULTS_LIST": str(found), "KIT_REQUIRE": ""}
+    done = subprocess.run([*words, *files], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tested = {tuple(one) for one in json.loads(found.read_text("utf-8"))}
+    assert len(tested) > 20
+    assert tested == set(read_rows(DOCUMENT)), "make faults writes the table again"
+
+
+def test_the_table_adds_up_the_tries_and_keeps_other_rows() -> None:
+    tries = [
+        {"fault": "b", "target": "local", "passed": True, "lost": 0, "told_seconds": 1.26},
+        {"fault": "b", "target": "local", "passed": True, "lost": 0, "told_seconds": 0.5},
+        {"fault": "a", "target": "local", "passed": True, "lost": None, "told_seconds": None},
+        {"fault": "b", "target": "compose", "passed": False, "lost": 3, "told_seconds": None},
+        {"fault": "b", "target": "compose", "passed": True, "lost": 0, "told_seconds": 20},
+    ]
+    before = f"words\n\n{BEGIN}| head |\n|---|\n| a | compose | 7 | nothing |  |\n{END}more\n"
+    document = write(before, {**read_rows(before), **make_rows(tries)})
+    table = document.partition(BEGIN)[2].partition(END)[0]
+    assert table.splitlines()[2:] == [
+        "| a | local | 1 |  |  |",
+        "| a | compose | 7 | nothing |  |",
+        "| b | local | 2 | nothing | 1.3 s |",
+        "| b | compose | 2, 1 failed | 3 lines | 20.0 s |",
+    ]
+    assert document.startswith("words\n\n")
+    assert document.endswith("more\n")
+
+
+def test_no_try_of_the_table_failed_and_nothing_was_lost() -> None:
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in read_rows(DOCUMENT).values()]
+    assert all(tried.isdecimal() for _, _, tried, _, _ in rows)
+    assert {lost for _, _, _, lost, _ in rows} <= {"nothing", ""}
+    assert all(float(told.split()[0]) <= 15 for *_, told in rows if told)
+
+
+@pytest.mark.parametrize(("asked", "ran"), [("", 1), ("3", 3), ("local=2", 2), ("long", 4)])
+def test_a_fault_is_tried_as_often_as_asked_and_each_try_is_written(tmp_path: Path, asked: str, ran: int) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.fault('it breaks', series=4)\n"
+        "@pytest.mark.parametrize('value', [1])\n"
+        "def test_it(value, fault):\n"
+        "    fault(lost=0, told_seconds=0.5)\n"
+        "@pytest.mark.fault('it tells nothing', target='compose', series=1)\n"
+        "def test_silent(fault):\n"
+        "    pass\n"
+    )
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.support.faults", "test_it.py"]
+    environment = {
+        **os.environ,
+        "KIT_FAULTS": asked,
+        "KIT_FAULTS_FILE": str(tmp_path / "tries"),
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    tries = [json.loads(line) for line in (tmp_path / "tries").read_text().splitlines()]
+    expected = {"fault": "it breaks", "target": "local", "passed": True, "lost": 0, "told_seconds": 0.5}
+    assert [one for one in tries if one["fault"] == "it breaks"] == [expected] * ran, done.stdout
+    assert "reports nothing" in done.stdout

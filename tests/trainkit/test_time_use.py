@@ -1,0 +1,217 @@
+"""What programs report of where the seconds of an epoch went: it adds up, it is right, and changes nothing."""
+
+from __future__ import annotations
+
+import copy
+import io
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.experiments.conftest import SHORT_PEAK, Ended, start
+from tests.trainkit.test_script import Script, good, script
+from trainkit.ddp_time import _Hook
+from trainkit.throttling import quota_throttling
+from trainkit.time_use import COMPUTE, DATA, EXCHANGE, LEFT_OUT, TimeUse
+
+__all__ = ["script"]
+
+PARTS = ("data_seconds", "compute_seconds", "communication_seconds", "straggler_seconds", "other_seconds")
+DIGITS = ("--dataset", "digits", "--epochs", "2", "--batch-size", "256", *SHORT_PEAK)
+SLOW_LOADER = """
+import os, runpy, sys, time
+from experiments.mnist import data
+batches_of = data.Batches.epoch
+
+def epoch(self, number):
+    for batch in batches_of(self, number):
+        time.sleep(0.03 if os.environ["RANK"] == "1" else 0)
+        yield batch
+
+data.Batches.epoch = epoch
+from experiments.mnist import ddp
+ddp.main()
+"""
+NOT_WATCHED = """
+import trainkit.session
+trainkit.session.find_ddp = lambda time_use: lambda: None
+from experiments.mnist import ddp
+ddp.main()
+"""
+
+
+def epochs(ended: Ended) -> list[dict[str, Any]]:
+    """The last epoch of each rank."""
+    assert ended.code == 0, ended.stderr
+    found = [event["metadata"] for event in ended.all("epoch_stop")]
+    for one in found:
+        assert sum(one.get(part, 0.0) for part in PARTS) == pytest.approx(one["train_seconds"], rel=0.02)
+        assert all(one.get(part, 0.0) >= 0 for part in PARTS)
+    last = max(one["epoch_num"] for one in found)
+    return [one for one in found if one["epoch_num"] == last]
+
+
+@pytest.mark.parametrize(
+    ("program", "processes"), [("mnist.ddp", 2), ("mnist.manual", 2), ("mnist.single", None), ("mnist.ddp", 1)]
+)
+def test_the_parts_add_up_to_the_training(program: str, processes: int | None) -> None:
+    found = epochs(start(["-m", f"experiments.{program}", *DIGITS], processes, {}))
+    assert len(found) == (processes or 1)
+    for one in found:
+        assert one["compute_seconds"] > 0.3 * one["train_seconds"] * (processes != 2)
+        assert one["other_seconds"] < 0.05 * one["train_seconds"]
+        if processes == 2:
+            assert one["communication_seconds"] > 0.001 * one["train_seconds"]
+        else:  # DDP copies its buckets even alone
+            assert one["communication_seconds"] < 0.3 * one["train_seconds"]
+        assert 0 < one["cpu_share"] < 2
+    assert any(one["slowest_share"] > 0 for one in found)
+
+
+@pytest.mark.parametrize("model", ["conv2-fc500", "conv3-bn"])
+def test_a_slow_loader_is_waited_for_whether_in_backward_or_for_buffers(model: str, tmp_path: Path) -> None:
+    """DDP sends the buffers of `conv3-bn` around before each forward pass, which waits for rank 0."""
+    path = tmp_path / "slow.py"
+    path.write_text(SLOW_LOADER)
+    words = ["--dataset", "digits", "--epochs", "2", "--batch-size", "128", *SHORT_PEAK, "--model", model]
+    fast, slow = epochs(start([str(path), *words], 2, {}))
+    slept = 0.03 * slow["steps"]
+    assert slept <= slow["data_seconds"] < 2 * slept + 0.3
+    assert slow["straggler_seconds"] < 0.3 * slept + 0.2
+    assert fast["data_seconds"] < 0.3 * slept + 0.1
+    assert 0.6 * slept < fast["straggler_seconds"]
+    assert slow["slowest_share"] > 0.6
+
+
+def test_not_a_bit_of_the_losses_and_parameters_differs_if_nothing_is_watched(tmp_path: Path) -> None:
+    path = tmp_path / "plain.py"
+    path.write_text(NOT_WATCHED)
+    words = [*DIGITS, "--model", "conv3-bn"]
+    plain = start([str(path), *words], 2, {})
+    watched = start(["-m", "experiments.mnist.ddp", *words], 2, {})
+    assert plain.code == watched.code == 0, plain.stderr
+    assert watched.losses == plain.losses != []
+    assert watched.first("parameters")["value"] == plain.first("parameters")["value"]
+    assert epochs(watched)[0]["communication_seconds"] > epochs(plain)[0]["communication_seconds"]
+
+
+LOOP = """
+    import time
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+    from trainkit import running
+
+    def batches():
+        for _ in range(10):
+            time.sleep(0.02)
+            yield torch.ones(4, 8)
+
+    with running() as run:
+        run.join()
+        model = DistributedDataParallel(torch.nn.Linear(8, 1))
+        for number in (1, 2):
+            with run.epoch(number) as epoch:
+                for batch in BATCHES:
+                    model(batch).sum().backward()
+                    if run.rank == 1:
+                        time.sleep(0.02)
+                    epoch.add(4)
+                with run.evaluation():
+                    time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_script_of_ones_own_has_exchanges_without_an_edit_and_data_by_timed(script: Script, *, timed: bool) -> None:
+    text = LOOP.replace("BATCHES", "epoch.timed(batches())" if timed else "batches()")
+    fast, slow = epochs(good(script(text, 2)))
+    assert ("data_seconds" in fast) == ("data_seconds" in slow) == timed
+    if timed:
+        assert fast["data_seconds"] >= 0.2
+    assert slow["compute_seconds"] >= 0.19 + (0 if timed else 0.19)
+    assert fast["straggler_seconds"] > 0.1
+    assert slow["straggler_seconds"] < 0.1
+    assert slow["train_seconds"] < 0.8  # the evaluation is left out
+
+
+def test_stretches_of_one_process_are_those_of_its_marks() -> None:
+    use = TimeUse(torch.device("cpu"))
+    use.begin(COMPUTE)  # before an epoch, a mark is none
+    use.open()
+    began = time.monotonic()
+    for kind in (DATA, COMPUTE, EXCHANGE, LEFT_OUT):
+        use.begin(kind)
+        time.sleep(0.02)
+    use.begin(COMPUTE, ends_step=True)
+    use.close()
+    seconds = time.monotonic() - began - 0.02
+    found = use.result(seconds)
+    assert found["data_seconds"] == pytest.approx(0.02, abs=0.015)
+    assert found["compute_seconds"] == pytest.approx(0.02, abs=0.015)
+    assert found["communication_seconds"] == pytest.approx(0.02, abs=0.015)
+    assert found["straggler_seconds"] == 0
+    assert sum(found[part] for part in PARTS) == pytest.approx(seconds, rel=0.02, abs=0.005)
+
+
+def test_a_copy_of_a_watched_model_and_a_file_of_it_have_hooks_that_do_nothing() -> None:
+    called: list[object] = []
+    model = nn.Linear(2, 2)
+    model.register_forward_pre_hook(_Hook(lambda *_: called.append(1)))
+    stored = io.BytesIO()
+    torch.save(model, stored)
+    stored.seek(0)
+    for other in (copy.deepcopy(model), torch.load(stored, weights_only=False)):
+        other(torch.ones(1, 2))
+    assert called == []
+    model(torch.ones(1, 2))
+    assert called == [1]
+
+
+def version_1(folder: Path, text: str) -> None:
+    (folder / "cpu").mkdir()
+    (folder / "cpu" / "cpu.stat").write_text(text)
+
+
+def both(folder: Path, text: str) -> None:
+    """A group of version 1 with a quota, below a root without one, on a machine that also has version 2."""
+    for place, words in (("cpu", "throttled_time 0\n"), ("cpu/own", text), ("unified", "")):
+        (folder / place).mkdir()
+        (folder / place / "cpu.stat").write_text(words)
+
+
+def below(folder: Path, text: str) -> None:
+    """A group of version 2 with a quota, below one with another."""
+    (folder / "pod" / "own").mkdir(parents=True)
+    (folder / "pod" / "cpu.stat").write_text("throttled_usec 250000\n")
+    (folder / "pod" / "own" / "cpu.stat").write_text(text)
+
+
+def version_2(folder: Path, text: str) -> None:
+    (folder / "own").mkdir()
+    (folder / "own" / "cpu.stat").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("write", "groups", "text", "seconds"),
+    [
+        (version_1, "1:cpu:/docker/of-the-host\n", "nr_throttled 3\nthrottled_time 2500000000\n", 2.5),
+        (version_2, "0::/own\n", "usage_usec 7\nnr_throttled 3\nthrottled_usec 1500000\n", 1.5),
+        (both, "2:cpuset:/\n1:cpu:/own\n0::/\n", "throttled_time 3500000000\n", 3.5),
+        (below, "0::/pod/own\n", "throttled_usec 1500000\n", 1.75),
+        (version_2, "0::/own\n", "usage_usec 7\n", None),
+        (version_2, "no such thing", "throttled_usec x\n", None),
+    ],
+)
+def test_how_long_a_quota_held_the_process_back_is_read_from_both_versions_of_control_groups(
+    write: Callable[[Path, str], None], groups: str, text: str, seconds: float | None, tmp_path: Path
+) -> None:
+    write(tmp_path, text)
+    own = tmp_path / "own-groups"
+    own.write_text(groups)
+    found = quota_throttling(tmp_path, own)
+    assert (found() if found else None) == seconds

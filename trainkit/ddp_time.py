@@ -1,0 +1,102 @@
+"""Marks where DistributedDataParallel waits for the other ranks, without a line in the program that trains.
+
+No communication hook is registered, so DDP exchanges what it exchanges without us, bit for bit. Autograd calls back at
+the end of a backward pass in the order in which that was asked for; DDP asks when its last bucket is ready and then
+waits for all buckets. A hook at one parameter asks before it: what lies between our two calls is the part of the
+exchange that backward did not hide. Source: torch/csrc/distributed/c10d/reducer.cpp, `mark_variable_ready`, and
+torch/csrc/autograd/engine.cpp, `exec_post_processing`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+from torch.autograd import Variable
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from trainkit.time_use import COMPUTE, EXCHANGE, TimeUse
+
+_CALLS = 1_000
+"""So many calls of modules are looked at for one that is DDP; the first is that of the model."""
+
+
+def find_ddp(time_use: TimeUse) -> Callable[[], None]:
+    """Watch each DDP that is among the next calls of modules; return what stops the search."""
+    left, known = [_CALLS], set[int]()
+
+    def look(module: nn.Module, _: object) -> None:
+        left[0] -= 1
+        model = getattr(module, "_orig_mod", module)  # what torch.compile has wrapped
+        if isinstance(model, DistributedDataParallel) and id(model) not in known:
+            known.add(id(model))
+            _watch(model, time_use)
+        if left[0] <= 0 or model is not module:
+            handle.remove()
+
+    handle = register_module_forward_pre_hook(look)
+    return handle.remove
+
+
+def _watch(ddp: DistributedDataParallel, time_use: TimeUse) -> None:
+    """Mark the exchanges of a model: that of the gradients, and that of the buffers before each forward pass."""
+    watch = _Watch(ddp, time_use)
+    trained = [parameter for parameter in ddp.parameters() if parameter.requires_grad]
+    # Which parameters a pass uses is known beforehand only if it has to be all of them.
+    for parameter in trained if ddp.find_unused_parameters else trained[:1]:
+        parameter.register_post_accumulate_grad_hook(_Hook(watch.in_backward))
+    if ddp.broadcast_buffers and next(ddp.buffers(), None) is not None:
+        ddp.register_forward_pre_hook(_Hook(watch.before_buffers))
+        ddp.module.register_forward_pre_hook(_Hook(watch.after_buffers))
+
+
+class _Watch:
+    """What is marked of one model."""
+
+    def __init__(self, ddp: DistributedDataParallel, time_use: TimeUse) -> None:
+        self._ddp = ddp
+        self._time_use = time_use
+        self._asked = False
+
+    def in_backward(self, _: Tensor) -> None:
+        """Ask for a call at the end of this backward pass, before DDP asks for its own."""
+        if self._time_use.running and not self._asked and self._ddp.require_backward_grad_sync:
+            self._asked = True
+            _at_end_of_backward(self._ready)
+
+    def before_buffers(self, module: nn.Module, _: object) -> None:
+        """Mark that rank 0's buffers are waited for."""
+        self._asked = False  # a backward pass that failed never called back
+        if module.training and self._ddp.require_forward_param_sync:
+            self._time_use.begin(EXCHANGE)
+
+    def after_buffers(self, module: nn.Module, _: object) -> None:
+        """Mark that the forward pass begins."""
+        if module.training:
+            self._time_use.begin(COMPUTE)
+
+    def _ready(self) -> None:
+        self._time_use.begin(EXCHANGE)
+        _at_end_of_backward(self._done)  # DDP's call lies before this one
+
+    def _done(self) -> None:
+        self._asked = False
+        self._time_use.begin(COMPUTE, ends_step=True)
+
+
+class _Hook:
+    """A hook of this process alone: a copy of the module, or a file of it, gets one that does nothing."""
+
+    def __init__(self, call: Callable[..., None] | None = None) -> None:
+        self._call = call
+
+    def __call__(self, *args: Any) -> None:
+        if self._call is not None:
+            self._call(*args)
+
+    def __reduce__(self) -> tuple[type["_Hook"], tuple[()]]:
+        return _Hook, ()
+
+
+def _at_end_of_backward(call: Callable[[], None]) -> None:
+    Variable._execution_engine.queue_callback(call)  # noqa: SLF001 - as DDP itself does

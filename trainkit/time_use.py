@@ -1,0 +1,210 @@
+"""Where the seconds of an epoch go on this rank: waiting for data, computing, exchanging, waiting for the slowest.
+
+Marks cut the time between the two ends of an epoch's clock into stretches. On a CPU a mark is a reading of the
+monotonic clock; on a GPU it is a CUDA event in the stream in which the process computes, which is read when the GPU has
+long passed it: nothing waits for a mark.
+
+What a rank waits in an exchange has two parts. All ranks leave an exchange at the same time, so in the next one a rank
+waits for the slowest as long as the slowest was busy longer than itself, and the rest is the exchange. Only durations
+of each rank's own clock are compared, so clocks of different machines need not agree.
+"""
+
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from trainkit import distributed
+from trainkit.throttling import quota_throttling
+
+DATA, COMPUTE, EXCHANGE, OTHER, LEFT_OUT = "data", "compute", "exchange", "other", "left out"
+_BUSY = (DATA, COMPUTE, OTHER)
+_READ_FROM = 512
+"""Marks on a GPU's stream after which the older ones are looked at, whether it has passed them."""
+
+
+class TimeUse:
+    """Adds up the stretches of one epoch after the other.
+
+    Args:
+        device: what the process trains on.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._clock: _HostClock | _DeviceClock = _DeviceClock(device) if device.type == "cuda" else _HostClock()
+        self._kind: str | None = None
+        self._quota = quota_throttling() or (lambda: 0.0)
+        self._reset()
+
+    @property
+    def running(self) -> bool:
+        """Whether an epoch is being timed."""
+        return self._kind is not None
+
+    def open(self) -> None:
+        """Begin an epoch; its clock has just been started."""
+        self._reset()
+        self._cpu_seconds, self._throttled = -time.process_time(), -self._quota()
+        self._kind = OTHER
+        self._clock.start()
+
+    def begin(self, kind: str, *, ends_step: bool = False) -> None:
+        """Count the time from here on as of this kind, until the next call.
+
+        Args:
+            kind: `DATA`, `COMPUTE`, `EXCHANGE`, `OTHER`, or `LEFT_OUT` of the epoch.
+            ends_step: an exchange ends here that all ranks have left together.
+        """
+        if self._kind is None:
+            return
+        if kind == DATA:
+            self._knows_data = True
+        self._clock.mark(self._kind, ends_step, self._add)
+        self._kind = kind
+
+    @contextmanager
+    def within(self, kind: str, *, ends_step: bool = False) -> Iterator[None]:
+        """Count a block as of this kind, and what follows as of the kind before it."""
+        before = self._kind
+        if before is None or before == kind:
+            yield
+            return
+        self.begin(kind)
+        yield
+        self.begin(before, ends_step=ends_step)
+
+    def close(self) -> None:
+        """End the epoch; its clock has just been stopped, and the device has done all its work."""
+        if self._kind is not None:
+            self._clock.mark(self._kind, False, self._add)
+            self._clock.read_all(self._add)
+            self._kind = None
+            self._cpu_seconds += time.process_time()
+            self._throttled += self._quota()
+
+    def result(self, train_seconds: float) -> dict[str, float]:
+        """Return the seconds of each kind; called by all ranks, because they compare how long each was busy.
+
+        Data, compute, communication, straggler and other seconds sum up to `train_seconds`. `data_seconds` is
+        missing if nobody marked when batches were waited for: then `compute_seconds` has it. Beside them, as
+        shares: in how many of the steps this rank was the slowest; CPU time and how long a CPU quota held the process
+        back, of `train_seconds`.
+        """
+        sums = self._sums
+        straggler, slowest = self._against_slowest()
+        parts = {
+            "data_seconds": sums[DATA],
+            "compute_seconds": sums[COMPUTE],
+            "communication_seconds": max(0.0, sums[EXCHANGE] - straggler),
+            "straggler_seconds": straggler,
+        }
+        if not self._knows_data:
+            parts["compute_seconds"] += parts.pop("data_seconds") + sums[OTHER]
+        other = train_seconds - sum(parts.values())
+        # What a script has left out by its own clock lies between two marks of its loop.
+        parts["compute_seconds"] = max(0.0, parts["compute_seconds"] + min(0.0, other))
+        parts["other_seconds"] = max(0.0, other)
+        parts["slowest_share"] = slowest
+        if train_seconds > 0:
+            parts["cpu_share"] = self._cpu_seconds / train_seconds
+            parts |= {"throttled_share": self._throttled / train_seconds} if self._throttled > 0 else {}
+        return {name: round(seconds, 6) for name, seconds in parts.items()}
+
+    def _reset(self) -> None:
+        self._sums = dict.fromkeys((DATA, COMPUTE, EXCHANGE, OTHER, LEFT_OUT), 0.0)
+        self._busy, self._waits = array("d"), array("d")
+        self._own = self._waited = 0.0
+        self._cpu_seconds = self._throttled = 0.0
+        self._knows_data = False
+
+    def _add(self, kind: str, seconds: float, ends_step: bool) -> None:  # noqa: FBT001 - called for each mark
+        self._sums[kind] += seconds
+        if kind == EXCHANGE:
+            self._waited += seconds
+        elif kind in _BUSY:
+            self._own += seconds
+        if ends_step:
+            self._busy.append(self._own)
+            self._waits.append(self._waited)
+            self._own = self._waited = 0.0
+
+    def _against_slowest(self) -> tuple[float, float]:
+        """Return how long this rank has waited for ranks that were busy longer, and in how many steps none was.
+
+        All ranks call it.
+        """
+        if not self._busy:
+            self._busy.append(self._own)
+            self._waits.append(self._waited)
+        counts = distributed.largest([len(self._busy), -len(self._busy)])
+        busy, waits = list(self._busy), list(self._waits)
+        if counts[0] != -counts[1]:  # the ranks took different numbers of steps: only their sums can be compared
+            busy, waits = [sum(busy)], [sum(waits)]
+        slowest = distributed.largest(busy)
+        waited = sum(min(max(most - own, 0.0), wait) for most, own, wait in zip(slowest, busy, waits, strict=True))
+        return waited, sum(own >= most for most, own in zip(slowest, busy, strict=True)) / len(busy)
+
+
+Add = Callable[[str, float, bool], None]
+
+
+class _HostClock:
+    """Stretches by the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def start(self) -> None:
+        self._last = time.monotonic()
+
+    def mark(self, kind: str, ends_step: bool, add: Add) -> None:  # noqa: FBT001 - called for each mark
+        """Add the stretch that ends here."""
+        now = time.monotonic()
+        add(kind, now - self._last, ends_step)
+        self._last = now
+
+    def read_all(self, add: Add) -> None:
+        """Nothing is pending."""
+
+
+class _DeviceClock:
+    """Stretches by CUDA events in the stream in which the process computes."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._pending: deque[tuple[str, bool, Any]] = deque()
+        self._spare: list[Any] = []
+        self._last: Any = None
+
+    def start(self) -> None:
+        self._pending.clear()
+        self._last = self._event()
+
+    def mark(self, kind: str, ends_step: bool, add: Add) -> None:  # noqa: FBT001 - called for each mark
+        """Put an event where a stretch ends; read those that the GPU has passed."""
+        self._pending.append((kind, ends_step, self._event()))
+        if len(self._pending) >= _READ_FROM:
+            while self._pending and self._pending[0][2].query():
+                self._read(add)
+
+    def read_all(self, add: Add) -> None:
+        """Read all events; the last one is waited for."""
+        if self._pending:
+            self._pending[-1][2].synchronize()
+        while self._pending:
+            self._read(add)
+
+    def _event(self) -> Any:
+        event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def _read(self, add: Add) -> None:
+        kind, ends_step, event = self._pending.popleft()
+        add(kind, self._last.elapsed_time(event) / 1000, ends_step)
+        self._spare.append(self._last)
+        self._last = event
