@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.core.secret_values import Masker, secrets_in
+from runner.definitions.definition import hash_resolved
 
 if TYPE_CHECKING:
     from runner.definitions.plan import Run
@@ -23,7 +23,7 @@ class Masked:
         run: the run as it is started.
 
     `run` is the same one with every secret masked in its args, so that a target's spec of it, which is pure, is the
-    request to keep; `found` are the names of what was masked.
+    request to keep; `found` are the names of what was masked, and `values` the secrets.
     """
 
     def __init__(self, run: Run) -> None:
@@ -38,12 +38,17 @@ class Masked:
         self.run = run
 
     def apply(self, launch: Launch, request: str, diff: str) -> tuple[str, str]:
-        """Mask what else is known before the start: fill in `launch.masked`, and return the request and the changes."""
+        """Mask what else is known before the start, and name it in `launch.masked`; return the request and the changes.
+
+        Args:
+            launch: of `run`; it is changed.
+            request: the text of the spec of `run`.
+            diff: the uncommitted changes.
+        """
         masker, masked = self.masker, list(self.found)
         if self.found:
             launch.definition = masker.tree(launch.definition)
-            text = json.dumps(launch.definition, sort_keys=True, ensure_ascii=False)
-            launch.definition_sha256 = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            launch.definition_sha256 = hash_resolved(launch.definition)
             launch.dialects = masker.tree(launch.dialects, named=False)
         launch.options = masker.tree(launch.options, named=False)
         if launch.side:

@@ -13,7 +13,7 @@ from runner.core.errors import RequestError, RunError
 from runner.core.text import listed, one_line
 from runner.proof import crate
 from runner.proof.archive import pack
-from runner.proof.masking import ASSIGNING, WHAT, Mask, holds_secrets, is_printed, without_secrets
+from runner.proof.masking import ASSIGNING, WHAT, Mask, holds_secrets, is_artifact, is_printed, without_secrets
 from runner.proof.sources import check_out, is_commit
 from runner.proof.whole import check_whole, runs_at
 from runner.records import manifest
@@ -96,7 +96,7 @@ class Bundle:
         regular, other = manifest.listing(path)
         changed, gone = [], [f"{one}: it is {why}" for one, why in other.items()]
         for one in regular:
-            if one.startswith("artifacts/"):
+            if is_artifact(one):
                 gone.append(f"{one}: an artifact may hold anything")
                 continue
             if secret and is_printed(one):
@@ -106,7 +106,7 @@ class Bundle:
                 gone.append(f"{one}: it has more than {LARGEST_MASKED:,} bytes")
                 continue
             data = files.read_file(path / one, LARGEST_MASKED, below=path)
-            shown = without_secrets(data if one == _DIFF else mask.apply(data))
+            shown = without_secrets(data if one.endswith(_DIFF) else mask.apply(data))
             changed += [one] if shown != data else []
             _put(target / one, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]

@@ -13,6 +13,7 @@ from runner.core.errors import KitError, RequestError
 from runner.core.text import listed, one_line
 from runner.definitions import program as programs
 from runner.definitions.data import environment
+from runner.definitions.definition import hash_resolved
 from runner.definitions.settings import PACKAGE
 from runner.proof.level import Check
 from runner.proof.sources import LOCK, Sources, Tree
@@ -58,8 +59,7 @@ class Inputs:
         return [*checks, *self._data(record)]
 
     def _definition(self, launch: Launch) -> Check:
-        text = json.dumps(launch.definition, sort_keys=True, ensure_ascii=False)
-        found = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        found = hash_resolved(launch.definition)
         if found == launch.definition_sha256:
             return Check("definition", True, f"the record holds it whole, {found[:12]}")
         return Check("definition", False, "the one in the record is not the one that its hash names")

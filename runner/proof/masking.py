@@ -26,7 +26,9 @@ _LONGEST = 253
 WHAT = "home directories, the folders of the project and the results, host names and ids of machines, secrets"
 ASSIGNING = (".yaml", ".yml", ".json", ".toml", ".env", ".ini", ".cfg", ".diff")
 """Ends of files in which a word behind a secret's name is its value, and no code."""
-_TOLD_BY_RUNNER = re.compile(r"raw/(?:outcome|node\d+-exit)\.json")
+_ATTEMPT = r"(?:attempts/\d+/)?"
+_PRINTED = re.compile(_ATTEMPT + r"raw/(?!(?:outcome|node\d+-exit)\.json$).*", re.DOTALL)
+_ARTIFACT = re.compile(_ATTEMPT + r"artifacts/.*", re.DOTALL)
 
 
 class Mask:
@@ -81,7 +83,12 @@ def holds_secrets(record: Record) -> bool:
 
 def is_printed(name: str) -> bool:
     """Whether a file of a run's folder is what its processes left, and not what the runner says of them."""
-    return name.startswith("raw/") and _TOLD_BY_RUNNER.fullmatch(name) is None
+    return _PRINTED.fullmatch(name) is not None
+
+
+def is_artifact(name: str) -> bool:
+    """Whether a file of a run's folder is what its program left for itself, in any attempt."""
+    return _ARTIFACT.fullmatch(name) is not None
 
 
 def _forms(path: Path) -> list[bytes]:

@@ -27,6 +27,7 @@ from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.records import manifest
 from runner.records.decode import decode, read_launch, read_record
+from runner.records.masking import mask_exit, mask_outcome
 from runner.records.raw_files import RawFiles
 from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
 from trainkit import files
@@ -134,6 +135,7 @@ class RunFolder:
 
     def keep_exit(self, ended: NodeExit) -> None:
         """Keep how one node ended, as its own launcher reports."""
+        mask_exit(ended, self.secrets)
         self._write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
 
     def exits(self, raw: RawFiles) -> tuple[list[NodeExit], list[str]]:
@@ -216,6 +218,7 @@ class RunFolder:
 
     def keep_outcome(self, outcome: Outcome) -> None:
         """Keep what was seen from outside, and give each process's file its lasting name."""
+        mask_outcome(outcome, self.secrets)
         self.name_outputs()
         self._write(self.raw / "outcome.json", _text(outcome))
 

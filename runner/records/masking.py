@@ -15,7 +15,7 @@ from runner.core.secret_values import Masker, secrets_in
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runner.records.schema import Failure, Record
+    from runner.records.schema import Failure, NodeExit, Outcome, Record
 
 WITHHELD = "withheld: an arg is masked, and may stand in it; raw/ has it"
 _ARGS = ("args.", "axes.")
@@ -30,15 +30,14 @@ def mask_record(record: Record, known: Iterable[str]) -> None:
         record: it is changed.
         known: the secrets of the run, as far as they are known.
     """
+    known = tuple(known)
     masked = {name.rpartition(".")[2] for name in record.launch.masked if name.startswith(_ARGS)}
     parsed = (record.ranks, record.facts, record.epochs, record.evaluations, record.load, record.printed)
     texts = (record.malformed, record.doubts, record.failure, record.outcome)
-    encoded = msgspec.json.encode((parsed, texts))
-    if not masked and not Masker(known).may_apply(encoded):
+    if not masked and not Masker(known).may_apply(msgspec.json.encode((parsed, texts))):
         return
     learnt = secrets_in([rank.facts for rank in record.ranks[:1]])
-    values = [*known, *(value for found in learnt.values() for value in found)]
-    masker = Masker(values)
+    masker = Masker([*known, *(value for found in learnt.values() for value in found)])
     for rank in record.ranks:
         rank.facts, rank.error = masker.tree(rank.facts), _text(masker, rank.error)
     for name in ("facts", "epochs", "evaluations", "load", "printed", "malformed", "doubts"):
@@ -46,16 +45,44 @@ def mask_record(record: Record, known: Iterable[str]) -> None:
     if record.failure:
         _mask_failure(record.failure, masker)
     if record.outcome:
-        record.outcome.stopped_because = _text(masker, record.outcome.stopped_because)
-        for one in record.outcome.exits:
-            one.why, one.place = _text(masker, one.why), masker.tree(one.place, named=False)
-    if masked - {name.rpartition(".")[2] for name in learnt} and not tuple(known):
+        _mask_outcome(record.outcome, masker)
+    if masked - {name.rpartition(".")[2] for name in learnt} and not known:
         _withhold(record)
 
 
+def mask_outcome(outcome: Outcome, known: Iterable[str]) -> None:
+    """Mask what was seen from outside, before it is kept; it is changed."""
+    masker = Masker(known)
+    if masker.may_apply(msgspec.json.encode(outcome)):
+        _mask_outcome(outcome, masker)
+
+
+def mask_exit(one: NodeExit, known: Iterable[str]) -> None:
+    """Mask how a node ended, before it is kept; it is changed."""
+    _mask_exit(one, Masker(known))
+
+
+def _mask_outcome(outcome: Outcome, masker: Masker) -> None:
+    outcome.stopped_because = _text(masker, outcome.stopped_because)
+    for one in outcome.exits:
+        _mask_exit(one, masker)
+    if outcome.stuck:
+        outcome.stuck.says = masker.tree(outcome.stuck.says, assigned=True)
+        for rank in outcome.stuck.ranks:
+            rank.words, rank.event = masker.text(rank.words, assigned=True), masker.text(rank.event, assigned=True)
+            rank.stack = masker.tree(rank.stack, assigned=True)
+
+
+def _mask_exit(one: NodeExit, masker: Masker) -> None:
+    one.why, one.stopped_because = _text(masker, one.why), _text(masker, one.stopped_because)
+    one.place = masker.tree(one.place, named=False)
+
+
 def _mask_failure(failure: Failure, masker: Masker) -> None:
+    """Mask the last lines together: a secret may have several, as a private key has."""
     failure.cause = _text(masker, failure.cause)
-    failure.last_lines = masker.text("\n".join(failure.last_lines), assigned=True).split("\n")
+    if failure.last_lines:
+        failure.last_lines = masker.text("\n".join(failure.last_lines), assigned=True).split("\n")
 
 
 def _withhold(record: Record) -> None:

@@ -121,3 +121,26 @@ def test_no_bundle_holds_a_secret_and_the_record_is_not_run_again(project: Proje
 def git(project: Project, *words: str) -> None:
     who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
     subprocess.run(["git", *who, *words], cwd=project.root, capture_output=True, check=True)
+
+
+def test_a_run_with_a_secret_in_its_definition_only_is_started_again(project: Project) -> None:
+    fails = "import pathlib\nif not pathlib.Path('fixed').exists(): raise ValueError('not yet')\n"
+    one_run(project, BEGINNING + TAKES + fails + END, "1x1", summary=f"Why not {FORM}?", args={"seed": 3})
+    assert project.runner("run", "tiny").code == 1
+    (run,) = project.runs()
+    assert project.record()["launch"]["masked"] == ["definition.summary"]
+    assert holding(run, FORM) == []
+    (project.root / "fixed").touch()
+    done = project.runner("resume", run)
+    assert done.code == 0, done.snapshot
+    assert project.record(run)["launch"]["masked"] == ["definition.summary"]
+    assert holding(run, FORM) == []
+
+
+def test_a_run_with_a_secret_arg_is_not_started_again_without_it(project: Project) -> None:
+    one_run(project, BEGINNING + TAKES + FAILS + END, "1x1", args={"hf_token": PLANTED})
+    assert project.runner("run", "tiny").code == 1
+    (run,) = project.runs()
+    done = project.runner("resume", run)
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "runner run tiny --set hf_token=..." in done.stderr
