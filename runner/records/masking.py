@@ -13,12 +13,13 @@ import msgspec
 from runner.core.secret_values import Masker, secrets_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from runner.records.schema import Failure, NodeExit, Outcome, Record
 
 WITHHELD = "withheld: an arg is masked, and may stand in it; raw/ has it"
 _ARGS = ("args.", "axes.")
+_RANKS = 1_000
 _PLAIN = ("host", "device", "device_name", "machine", "python", "torch", "cuda", "nccl", "backend", "env")
 """Facts that a process has from its machine and its libraries, and not from its args."""
 
@@ -32,9 +33,7 @@ def mask_record(record: Record, known: Iterable[str]) -> None:
     """
     known = tuple(known)
     masked = {name.rpartition(".")[2] for name in record.launch.masked if name.startswith(_ARGS)}
-    parsed = (record.ranks, record.facts, record.epochs, record.evaluations, record.load, record.printed)
-    texts = (record.malformed, record.doubts, record.failure, record.outcome)
-    if not masked and not Masker(known).may_apply(msgspec.json.encode((parsed, texts))):
+    if not masked and not any(Masker(known).may_apply(part) for part in _parts(record)):
         return
     learnt = secrets_in([rank.facts for rank in record.ranks[:1]])
     masker = Masker([*known, *(value for found in learnt.values() for value in found)])
@@ -48,6 +47,14 @@ def mask_record(record: Record, known: Iterable[str]) -> None:
         _mask_outcome(record.outcome, masker)
     if masked - {name.rpartition(".")[2] for name in learnt} and not known:
         _withhold(record)
+
+
+def _parts(record: Record) -> Iterator[bytes]:
+    """Encode what is looked at, in parts: a record of many ranks is large."""
+    yield msgspec.json.encode((record.facts, record.epochs, record.evaluations, record.load, record.printed))
+    yield msgspec.json.encode((record.malformed, record.doubts, record.failure, record.outcome))
+    for first in range(0, len(record.ranks), _RANKS):
+        yield msgspec.json.encode(record.ranks[first : first + _RANKS])
 
 
 def mask_outcome(outcome: Outcome, known: Iterable[str]) -> None:
