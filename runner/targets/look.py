@@ -110,8 +110,9 @@ def _ranks(found: list[_Process]) -> list[_Process]:
 
 
 def _is_agent(one: _Process, found: list[_Process], workers: set[int]) -> bool:
-    """Whether it is a launcher: torchrun by its command line, and no descendant of a rank."""
-    is_torchrun = any(word.endswith(("torchrun", "torch.distributed.run")) for word in one["command"][:4])
+    """Whether it is a launcher: Python with torchrun, not the init that holds it; and no descendant of a rank."""
+    first, *rest = one["command"]
+    is_torchrun = "python" in first and any(word.endswith(("torchrun", "torch.distributed.run")) for word in rest[:4])
     parents = {other["pid"]: other["parent"] for other in found}
     above = one["pid"]
     while above in parents:

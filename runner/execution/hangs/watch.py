@@ -92,7 +92,8 @@ class Watch:
         """
         now = time.monotonic()
         quiet = now - self._heard.last
-        if quiet < min(QUIET_SECONDS, self._patience) or len(self._heard.followed) > MOST_NODES:
+        is_worth_it = quiet >= min(QUIET_SECONDS, self._patience) or (self._said and self._is_waiting_for_rendezvous())
+        if not is_worth_it or len(self._heard.followed) > MOST_NODES:
             return None
         views = self._handle.look(abort=abort)
         if self._is_waiting_for_rendezvous() and (says := rendezvous.explain(self._layout, self._heard, views)):
