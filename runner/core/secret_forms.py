@@ -71,7 +71,14 @@ FORMS = tuple(
 _NAMES = "passw(?:or)?d|passphrase|secrets?|(?:api|access|secret|private|signing|encryption|ssh|wandb)[_-]?key"
 _NAMES += "|credentials?|token"
 _KEYS = ("api", "access", "secret", "private", "signing", "encryption", "ssh", "wandb")
-_NAMED = ("passw", "passphrase", "secret", "credential", "token", *(f"{one}{sep}key" for one in _KEYS for sep in ("", "_", "-")))
+_NAMED = (
+    "passw",
+    "passphrase",
+    "secret",
+    "credential",
+    "token",
+    *(f"{one}{sep}key" for one in _KEYS for sep in ("", "_", "-")),
+)
 _NAME = re.compile(rf"(?:.*[_.-])?(?:{_NAMES}|access_key_id|(?:hf|hub|auth|access|api|bearer|session|refresh)token)")
 # Not secrets but words of a vocabulary, as tokenizers name them.
 _VOCABULARY = re.compile(

@@ -65,12 +65,12 @@ def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts) -
     (job,) = prepare(Plan((run,), (run.cell,), ()), target, words, path.parent, observer, interrupts)
     masked = Masked(job.run)
     spec = target.spec(masked.run) if masked.found else job.spec
-    launch = _describe(job, masked, spec, before)
-    request, diff = masked.apply(launch, spec.text(launch.id), job.diff)
-    _require_same(before.launch, launch)
     try:
         with folder.held_alone():
-            before = _ended(folder)
+            before = _ended(folder)  # another resume may have made an attempt meanwhile
+            launch = _describe(job, masked, spec, before)
+            request, diff = masked.apply(launch, spec.text(launch.id), job.diff)
+            _require_same(before.launch, launch)
             folder.start_again(before, launch, request, diff, spec.file)
     except BlockingIOError:
         raise RequestError(_still_runs(path)) from None
