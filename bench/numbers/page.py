@@ -32,8 +32,8 @@ TAIL = """
 ## What follows
 
 - **The same image, layout, threads and seed repeat bit for bit.** A record keeps all of them, `reproduce` sets them.
-- **Threads, world size and memory format change the order of sums.** Level 2 fails at the step that the table names,
-  by the difference that it names; compare such runs at level 3.
+- **Threads, world size, memory format and torch's version change the order of sums.** Level 2 fails at the step that
+  the table names, by the difference that it names; compare such runs at level 3.
 - **bf16 rounds every product to 8 bits**, so its losses differ from the first step on, and by far more.
 - **Another order of the samples or another seed is another training.** Its difference is the measure for a claimed
   gain: an accuracy that is better by less than that shows nothing.
