@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from runner.definitions.settings import Settings
 
 PREPARE = "prepare"
+INPUTS = "inputs"
+"""The module of a family that hashes what its programs read: it prints one JSON object of `data_sha256` and others."""
 """The module of a family that brings its data; it trains nothing."""
 _SCRIPT = ".py"
 ALONE = "trainkit.alone"
@@ -143,6 +145,6 @@ def names(root: Path) -> list[str]:
 
 def _can_be_run(path: Path) -> bool:
     try:
-        return path.stem != PREPARE and b"__main__" in read_file(path, LARGEST_SOURCE)
+        return path.stem not in (PREPARE, INPUTS) and b"__main__" in read_file(path, LARGEST_SOURCE)
     except OSError:
         return False

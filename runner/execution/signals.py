@@ -17,13 +17,15 @@ class Interrupts:
     def __init__(self) -> None:
         self.asked = False
         self._raises = False
+        self._taken = False
+        """Whether KeyboardInterrupt was raised: a further signal does not raise it again in the midst of the end."""
 
     @contextmanager
     def raising(self) -> Iterator[None]:
         """Raise KeyboardInterrupt at the first signal, also at one that came before; further signals are held back."""
         try:
             self._raises = True
-            self._raise_if_asked()
+            self.raise_if_asked()
             yield
         finally:
             self._raises = False
@@ -31,11 +33,16 @@ class Interrupts:
     def take(self, _number: int, _frame: FrameType | None) -> None:
         """Remember a signal; the handler of all of them."""
         self.asked = True
-        self._raise_if_asked()
+        if not self._taken:
+            self.raise_if_asked()
 
-    def _raise_if_asked(self) -> None:
+    def raise_if_asked(self) -> None:
+        """Raise KeyboardInterrupt if a signal has come, also once more: Python drops it in hooks of fork and in `del`.
+
+        Called now and then inside of `raising`.
+        """
         if self.asked and self._raises:
-            self._raises = False
+            self._taken = True
             raise KeyboardInterrupt
 
 

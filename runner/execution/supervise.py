@@ -75,7 +75,7 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
             reserve = Reserve(folder.path)
             handle = life.start()
             watch = Watch(handle, Layout.parse(launch.layout), launch.patience_seconds, life.nodes)
-            because = follow(handle, folder, began + life.timeout_seconds, observer, watch)
+            because = follow(handle, folder, began + life.timeout_seconds, observer, watch, interrupts)
     except KeyboardInterrupt:
         because = INTERRUPTED
     except OSError as error:
@@ -99,10 +99,13 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
     return _record(life, folder, launch, outcome)
 
 
-def follow(handle: Handle, folder: RunFolder, deadline: float, observer: Observer, watch: Watch) -> str | None:
+def follow(
+    handle: Handle, folder: RunFolder, deadline: float, observer: Observer, watch: Watch, interrupts: Interrupts
+) -> str | None:
     """Show what comes until all has ended; return why the run has to be stopped before that, if it has to."""
     loss, printed = _Loss(folder), b""
     for line in handle.lines():
+        interrupts.raise_if_asked()
         if isinstance(line, Note):
             observer.note(line.text)
         elif line is None:

@@ -14,6 +14,7 @@ from runner.core.text import listed, one_line
 from runner.definitions import program as programs
 from runner.definitions.data import environment
 from runner.definitions.definition import hash_resolved
+from runner.definitions.program import INPUTS
 from runner.definitions.settings import PACKAGE
 from runner.proof.level import Check
 from runner.proof.sources import LOCK, Sources, Tree
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from runner.records.schema import Launch, Record
 
-INPUTS = "inputs"
-"""The module of a family that hashes what its programs read: it prints one JSON object of `data_sha256` and others."""
 LARGEST_DIFF = 4_000_000
 _HASH_SECONDS = 600
 _LARGEST_ANSWER = 10_000_000

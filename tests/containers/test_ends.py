@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +14,8 @@ from tests.support.launches import starting, until
 from tests.support.projects import patient
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
@@ -28,3 +32,22 @@ def test_a_container_that_somebody_removes_ends_the_run(project: Project) -> Non
     assert record["status"] in ("failed", "killed")
     assert re.match(r"node 1 (left no exit code: killed, removed|was killed by SIGKILL)", record["reason"])
     assert left_of(folder) == []
+
+
+def test_the_copy_of_a_record_cannot_end_the_containers_of_the_run(project: Project, tmp_path: Path) -> None:
+    with starting(project, "--on", "compose") as start:
+        process, folder = start("odd-slow", "--layout", "2x1", "--set", "seconds=100")
+        names = until(lambda: len(found := containers_of(f"kit-{folder.name.lower()}")) == 2 and found)
+        copied = tmp_path / "copied" / folder.parent.name / folder.name
+        shutil.copytree(folder, copied)
+        for file in ("run.json", "request/launch.json"):
+            path = copied / file
+            told = json.loads(path.read_text())
+            told.get("launch", told)["runner"]["pid"] = 2**22 - 1  # no process has it
+            path.write_text(json.dumps(told))
+        done = project.runner("recover", tmp_path / "copied")
+        assert "incomplete" in done.stdout, done.snapshot
+        assert docker("inspect", "--format", "{{.State.Running}}", *names).split() == ["true", "true"]
+        process.kill()
+        process.communicate()
+        until(lambda: left_of(folder) == [], 60)

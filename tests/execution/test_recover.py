@@ -81,6 +81,7 @@ def test_a_run_of_a_dead_runner_is_finished_with_all_that_was_printed(project: P
         f"results/tiny/{folder.path.name}: finished: {KILLED}; 8 events of 1 ranks are kept\n",
     )
     assert sorted(states(folder)) == [
+        "SHA256SUMS",
         "raw/node0-rank0.stdout",
         "request/launch.json",
         "request/request.json",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from runner.core.text import one_line
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 LABEL = "com.docker.compose.project"
 _SERVICE = "com.docker.compose.service"
+_FILE = "com.docker.compose.project.config_files"
 
 
 class Followed:
@@ -117,6 +119,12 @@ def of_project(client: DockerClient, project: str) -> dict[str, Container]:
     """Find the containers of a compose project, by service."""
     found = client.containers.list(all=True, filters={"label": f"{LABEL}={project}"})
     return {container.labels.get(_SERVICE, container.name): container for container in found}
+
+
+def belongs_elsewhere(client: DockerClient, project: str, file: Path) -> bool:
+    """Whether a compose project was started from another file than this one, and that file is still there."""
+    labels = (container.labels.get(_FILE, "") for container in of_project(client, project).values())
+    return any(Path(other).resolve() != file.resolve() and Path(other).exists() for other in labels if other)
 
 
 def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:

@@ -12,7 +12,7 @@ from runner.targets.base import LaunchSpec, Target
 from runner.targets.children import end_orphans
 from runner.targets.compose import engine
 from runner.targets.compose import image as images
-from runner.targets.compose.containers import project_of, remove_all, stop_all
+from runner.targets.compose.containers import belongs_elsewhere, project_of, remove_all, stop_all
 from runner.targets.compose.handle import ComposeHandle
 from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, service
 from runner.targets.torchrun import device_ids, node_specs
@@ -147,10 +147,15 @@ class Compose(Target[ComposeSpec]):
         return ComposeHandle(engine.reach(), spec, folder)
 
     def cleanup(self, folder: RunFolder) -> None:
-        """End the docker command that still makes containers, then the containers, and remove them."""
+        """End the docker command that still makes containers, then the containers, and remove them.
+
+        A record may be a copy, or come from a stranger: containers that another folder's run has made stay.
+        """
         end_orphans(folder.path.name, GRACE_SECONDS)
         client, project = engine.reach(), project_of(folder.path.name)
         with engine.asked():
+            if belongs_elsewhere(client, project, folder.path / "request" / ComposeSpec.file):
+                return
             stop_all(client, project, GRACE_SECONDS)
             remove_all(client, project)
 
