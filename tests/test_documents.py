@@ -128,7 +128,8 @@ def test_every_command_of_the_runner_in_a_document_exists_with_its_options() -> 
     found = [(name, words) for name, line in MENTIONED if (words := words_of(line, "runner"))]
     assert len(found) > 30
     for name, words in found:
-        command = " ".join(["runner", *words[: 2 if words[0] in ("image", "export") else 1]])
+        of_group = words[0] in ("image", "export") and len(words) > 1 and not words[1].startswith("-")
+        command = " ".join(["runner", *words[: 2 if of_group else 1]])
         options = {word.partition("=")[0] for word in words if word.startswith("--") and words[0] != "prepare"}
         missing = [option for option in options if option not in help_of(command)]
         assert not missing, f"{name}: runner {' '.join(words)}: no {missing}"

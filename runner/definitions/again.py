@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
-from runner.core.text import one_line
+from runner.core.secret_values import Masker, secrets_in
+from runner.core.text import listed, one_line
 from runner.core.values import spell_non_finite
 from runner.definitions import experiment as definitions
+from runner.definitions.definition import hash_resolved
 from runner.definitions.plan import Cell, Run
 from runner.definitions.skips import DEVICES
 
@@ -39,8 +41,9 @@ def run_of(launch: Launch, root: Path) -> Run:
     if not _NAME.fullmatch(launch.experiment):
         msg = f"the record's experiment {one_line(launch.experiment, 80)!r} is no name"
         raise RequestError(msg)
+    require_values(launch)
     experiment = definitions.load(definitions.find(launch.experiment, root), root)
-    if experiment.sha256() != launch.definition_sha256:
+    if _hash_as_kept(experiment, launch) != launch.definition_sha256:
         msg = f"{one_line(experiment.path)}: has changed since the run was started: {_changed(experiment, launch)}"
         raise RequestError(msg)
     programs = experiment.programs()
@@ -61,9 +64,26 @@ def run_of(launch: Launch, root: Path) -> Run:
     return Run(experiment, cell, launch.repeat, launch.repeats, launch.device)
 
 
+def require_values(launch: Launch) -> None:
+    """Raise RequestError if args of a run were masked in its record, and say how it is run with them."""
+    if lost := [one for one in launch.masked if one.startswith("args.")]:
+        named = " ".join(f"--set {one.removeprefix('args.')}=..." for one in lost)
+        msg = f"the record holds no value of {listed(lost)}: masked as a secret; runner run {launch.experiment} {named}"
+        raise RequestError(one_line(msg, 300))
+
+
 def _changed(experiment: Experiment, launch: Launch) -> str:
     """Name the keys of a definition that are not those of the record."""
     now: dict[str, Any] = spell_non_finite(experiment.resolved())
     then = launch.definition
     names = [name for name in (*now, *(one for one in then if one not in now)) if now.get(name) != then.get(name)]
     return one_line(", ".join(names) or "what it means", 200)
+
+
+def _hash_as_kept(experiment: Experiment, launch: Launch) -> str:
+    """Hash a definition as a record keeps it: with its secrets masked, if there are any."""
+    resolved: dict[str, Any] = spell_non_finite(experiment.resolved())
+    if not any(one.startswith("definition.") for one in launch.masked):
+        return hash_resolved(resolved)
+    secrets = secrets_in(resolved)
+    return hash_resolved(Masker(value for values in secrets.values() for value in values).tree(resolved))

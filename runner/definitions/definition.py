@@ -85,8 +85,7 @@ class Experiment:
 
     def sha256(self) -> str:
         """Hash the resolved definition."""
-        text = json.dumps(self.resolved(), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return hash_resolved(self.resolved())
 
     def programs(self) -> dict[str, programs.Program]:
         """Find the program of every cell, by name."""
@@ -101,3 +100,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def hash_resolved(resolved: dict[str, Any]) -> str:
+    """Hash a resolved definition, as a record has it."""
+    text = json.dumps(resolved, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -18,6 +18,7 @@ from runner.definitions import experiment as definition
 from runner.definitions import program
 from runner.definitions.plan import Cell, Run
 from runner.execution.launch import describe_launch, describe_surroundings, utc_now
+from runner.execution.masking import Masked
 from runner.execution.observer import Guarded
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
 from runner.records import provenance
@@ -68,14 +69,16 @@ def attach(
         cluster = Cluster(options.namespace or str(metadata.get("namespace") or ""), options.context or "")
         job = _find(cluster, document["kind"], str(metadata["name"]), path)
         run = _run(job, root, path)
-        launch = _launch(job, run, target)
+        masked = Masked(run)
+        launch = _launch(job, masked.run, target)
         folder = RunFolder(results / launch.experiment / launch.id)
         if (before := _before(folder)) and (before.status == "completed" or not _has_pods(cluster, job)):
             observer.note(f"{folder.path}: collected already: {before.status}")
             records.append(before)
             continue
         folder.discard()
-        folder = begin(results, launch, to_yaml(_created(job)), "", KubernetesSpec.file)
+        request, _ = masked.apply(launch, to_yaml(masked.masker.tree(_created(job))), "")
+        folder = begin(results, launch, request, "", KubernetesSpec.file, masked.values)
         observer.begin(1, 1, run, folder.path)
         record = supervise(_life(cluster, job, run, folder, launch), folder, launch, observer, interrupts)
         if record.status == INTERRUPTED:

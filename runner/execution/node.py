@@ -17,6 +17,7 @@ from runner.definitions.plan import make_plan
 from runner.execution import handshake
 from runner.execution.handshake_messages import read_secret
 from runner.execution.launch import describe_launch, describe_surroundings
+from runner.execution.masking import Masked
 from runner.execution.observer import Guarded
 from runner.execution.supervise import INTERRUPTED, Life, supervise
 from runner.records import provenance
@@ -73,10 +74,17 @@ def run_node(run: Run, node: int, master: str, results: Path, observer: Observer
     if len(specs) > 1:
         specs[node] = on_the_route(specs[node], master, os.environ, observer.note)
     code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
-    launch = describe_launch(run, TARGET, specs, describe_surroundings(code))
+    masked = Masked(run)
+    kept = [
+        replace(one, argv=other.argv)
+        for one, other in zip(specs, node_specs(masked.run.cell, master, run.device), strict=True)
+    ]
+    launch = describe_launch(masked.run, TARGET, kept, describe_surroundings(code))
     launch.by_hand = True
+    request, _ = masked.apply(launch, LaunchSpec(kept, str(run.experiment.root), run.device).text(), "")
     spec = LaunchSpec(specs, str(run.experiment.root), run.device)
-    folder, refused = _rendezvous(launch, spec, node, master, results, observer, interrupts)
+    folder, refused = _rendezvous(launch, request, len(specs), node, master, results, observer, interrupts)
+    folder.secrets = masked.values
     with folder.held():
         observer.begin(1, 1, run, folder.path)
         if refused:
@@ -136,7 +144,8 @@ def _life(spec: LaunchSpec, node: int, folder: RunFolder, launch: Launch) -> Lif
 
 def _rendezvous(
     launch: Launch,
-    spec: LaunchSpec,
+    request: str,
+    nodes: int,
     node: int,
     master: str,
     results: Path,
@@ -152,11 +161,11 @@ def _rendezvous(
     work = hashlib.sha256(what.encode()).hexdigest()
     secret = read_secret(os.environ)
     refused: KitError | None = None
-    folder = begin(results, launch, spec.text(launch.id), "") if node == 0 else None
+    folder = begin(results, launch, request, "") if node == 0 else None
     try:
         with interrupts.raising():
             if node == 0:
-                handshake.host(launch.id, work, len(spec.nodes), master, secret, observer.note)
+                handshake.host(launch.id, work, nodes, master, secret, observer.note)
             else:
                 launch.id = handshake.join(master, node, work, secret, observer.note)
     except KeyboardInterrupt:
@@ -165,7 +174,7 @@ def _rendezvous(
         refused = error
     folder = folder or RunFolder(results / launch.experiment / launch.id)
     if not folder.path.is_dir():
-        folder = begin(results, launch, spec.text(launch.id), "")
+        folder = begin(results, launch, request, "")
     if refused:
         with folder.open_agent(node) as output:
             output.write(f"error: {refused}\n".encode())

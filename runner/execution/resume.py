@@ -16,6 +16,7 @@ from runner.core.text import one_line
 from runner.definitions.again import run_of
 from runner.definitions.plan import Plan
 from runner.execution.launch import describe_launch
+from runner.execution.masking import Masked
 from runner.execution.observer import Guarded
 from runner.execution.recover import LEFT, RUNS, find_out, require_own_id, words_of
 from runner.execution.room import describe_error
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from runner.execution.run import Job
     from runner.execution.signals import Interrupts
     from runner.records.schema import Launch
+    from runner.targets.base import LaunchSpec
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,20 @@ def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts) -
     words = _words(before.launch)
     target = targets.load(before.launch.target, words)
     (job,) = prepare(Plan((run,), (run.cell,), ()), target, words, path.parent, observer, interrupts)
-    _require_same(before.launch, _describe(job, before))
+    masked = Masked(job.run)
+    spec = target.spec(masked.run) if masked.found else job.spec
     try:
         with folder.held_alone():
-            before = _ended(folder)  # another `resume` may have made an attempt meanwhile
-            launch = _describe(job, before)
-            folder.start_again(before, launch, job.spec.text(launch.id), job.diff, job.spec.file)
+            before = _ended(folder)  # another resume may have made an attempt meanwhile
+            launch = _describe(job, masked, spec, before)
+            request, diff = masked.apply(launch, spec.text(launch.id), job.diff)
+            _require_same(before.launch, launch)
+            folder.start_again(before, launch, request, diff, spec.file)
     except BlockingIOError:
         raise RequestError(_still_runs(path)) from None
     except OSError as error:
         raise RequestError(describe_error(error, path)) from None
+    folder.secrets = masked.values
     observer.begin(1, 1, run, path)
     record = supervise(life_of(job, folder, launch), folder, launch, observer, interrupts)
     observer.end(run, record, path)
@@ -125,9 +131,9 @@ def _words(launch: Launch) -> list[str]:
         raise RequestError(str(error)) from None
 
 
-def _describe(job: Job, before: Record) -> Launch:
+def _describe(job: Job, masked: Masked, spec: LaunchSpec, before: Record) -> Launch:
     """Describe the next attempt: as the first, but for what is of its own time and runner."""
-    launch = describe_launch(job.run, job.target.name, job.spec.nodes, job.surroundings, job.target.options)
+    launch = describe_launch(masked.run, job.target.name, spec.nodes, job.surroundings, job.target.options)
     ended = before.outcome.ended if before.outcome else None
     attempt = Attempt(before.launch.started, ended, before.status, before.reason)
     launch.id = before.launch.id

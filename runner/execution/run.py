@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import Interrupted, RequestError, RunError
+from runner.core.text import listed
 from runner.execution.launch import describe_launch, describe_surroundings
+from runner.execution.masking import Masked
 from runner.execution.observer import Guarded
 from runner.execution.room import NEXT_RUN_BYTES, what_is_lost
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
@@ -85,9 +87,13 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
         if str(run.cell) in failed:
             observer.left_out(run)
             continue
-        launch = describe_launch(run, target.name, job.spec.nodes, job.surroundings, target.options)
-        folder = _begin(results, launch, job.spec, job.diff, earlier=bool(records))
+        masked = Masked(run)
+        spec = target.spec(masked.run) if masked.found else job.spec
+        launch = describe_launch(masked.run, target.name, spec.nodes, job.surroundings, target.options)
+        folder = _begin(results, launch, spec, job.diff, masked, earlier=bool(records))
         observer.begin(number, len(jobs), run, folder.path)
+        if launch.masked:
+            observer.note(f"masked in the record: {listed(launch.masked)}")
         record = supervise(life_of(job, folder, launch), folder, launch, observer, interrupts)
         observer.end(run, record, folder.path)
         records.append(record)
@@ -118,10 +124,11 @@ def _surroundings(
         raise Interrupted from None
 
 
-def _begin(results: Path, launch: Launch, spec: LaunchSpec, diff: str, *, earlier: bool) -> RunFolder:
+def _begin(results: Path, launch: Launch, spec: LaunchSpec, diff: str, masked: Masked, *, earlier: bool) -> RunFolder:
     """Make a run's folder; if runs were carried out before, a failure is not one of the request."""
     try:
-        return begin(results, launch, spec.text(launch.id), diff, spec.file)
+        request, diff = masked.apply(launch, spec.text(launch.id), diff)
+        return begin(results, launch, request, diff, spec.file, masked.values)
     except RequestError as error:
         if not earlier:
             raise

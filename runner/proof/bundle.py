@@ -13,7 +13,7 @@ from runner.core.errors import RequestError, RunError
 from runner.core.text import listed, one_line
 from runner.proof import crate
 from runner.proof.archive import pack
-from runner.proof.masking import WHAT, Mask
+from runner.proof.masking import ASSIGNING, WHAT, Mask, holds_secrets, is_artifact, is_printed, without_secrets
 from runner.proof.sources import check_out, is_commit
 from runner.proof.whole import check_whole, runs_at
 from runner.records import manifest
@@ -86,23 +86,27 @@ class Bundle:
             if name in self.records or Path(name).parts != (RESULTS, record.launch.experiment, record.launch.id):
                 self.left_out.append(f"{one_line(path)}: its name is that of another run, or none")
                 continue
-            self._copy_run(path, name, mask)
+            self._copy_run(path, name, mask, record)
             self.records[name] = RunFolder(self.folder / name).read()
 
-    def _copy_run(self, path: Path, name: str, mask: Mask) -> None:
+    def _copy_run(self, path: Path, name: str, mask: Mask, record: Record) -> None:
         """Copy a run with what is private masked; its manifest follows, and says so."""
         target = self.folder / name
+        secret = holds_secrets(record)
         regular, other = manifest.listing(path)
         changed, gone = [], [f"{one}: it is {why}" for one, why in other.items()]
         for one in regular:
-            if one.startswith("artifacts/"):
+            if is_artifact(one):
                 gone.append(f"{one}: an artifact may hold anything")
+                continue
+            if secret and is_printed(one):
+                gone.append(f"{one}: the run has secret args, and its processes may have printed them")
                 continue
             if (path / one).stat().st_size > LARGEST_MASKED:
                 gone.append(f"{one}: it has more than {LARGEST_MASKED:,} bytes")
                 continue
             data = files.read_file(path / one, LARGEST_MASKED, below=path)
-            shown = data if one == _DIFF else mask.apply(data)
+            shown = without_secrets(data if one.endswith(_DIFF) else mask.apply(data))
             changed += [one] if shown != data else []
             _put(target / one, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]
@@ -147,6 +151,12 @@ class Bundle:
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
+            data = source.read_bytes()
+            if (shown := without_secrets(data, assigned=source.suffix in ASSIGNING)) != data:
+                target.write_bytes(shown)
+                self.left_out.append(
+                    one_line(f"{name}/{one}: a secret in it is masked: change it, it is in the repository")
+                )
 
     def _make_tables(self) -> None:
         """Make the tables and the page from the records as they are in the archive."""

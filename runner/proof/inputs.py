@@ -10,9 +10,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import KitError, RequestError
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.definitions import program as programs
 from runner.definitions.data import environment
+from runner.definitions.definition import hash_resolved
 from runner.definitions.program import INPUTS
 from runner.definitions.settings import PACKAGE
 from runner.proof.level import Check
@@ -50,12 +51,14 @@ class Inputs:
         if launch.target == "replay":
             return [Check("programs", None, "a recording was replayed: nothing was run")]
         checks = [self._definition(launch), self._changes(launch, folder), self._programs(launch, folder)]
+        if launch.masked:
+            words = f"the record holds no value of {one_line(listed(launch.masked), 200)}: masked as secrets"
+            checks.append(Check("args", None, words))
         checks += [self._lock(launch), self._architecture(launch), self._image(record)]
         return [*checks, *self._data(record)]
 
     def _definition(self, launch: Launch) -> Check:
-        text = json.dumps(launch.definition, sort_keys=True, ensure_ascii=False)
-        found = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        found = hash_resolved(launch.definition)
         if found == launch.definition_sha256:
             return Check("definition", True, f"the record holds it whole, {found[:12]}")
         return Check("definition", False, "the one in the record is not the one that its hash names")

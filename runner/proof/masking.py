@@ -1,8 +1,8 @@
 """What is private in a record, and what stands for it in a bundle: always the same word for the same thing.
 
 Masked are home directories, the folders of the project and of the results, host names, and the random ids of machines,
-as far as records name them. Nothing else is: what a program prints, addresses of networks and uncommitted changes stay
-as they are, and the bundle says so.
+as far as records name them; and secrets that show themselves by their form or name. Nothing else is: what a program
+prints, addresses of networks and uncommitted changes stay as they are, and the bundle says so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from runner.core.secret_values import Masker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +23,12 @@ _HOME = re.compile(rb"/(?:home|Users)/(?!user\b)[^/\s\"'\\:,;<>|]+")
 _SHARED = (Path("/"), Path("/root"), Path("/home"), Path("/tmp"))  # noqa: S108 - a name, not a place to write
 _PUBLIC = {"localhost", "127.0.0.1", "::1", ""}
 _LONGEST = 253
-WHAT = "home directories, the folders of the project and the results, host names and ids of machines"
+WHAT = "home directories, the folders of the project and the results, host names and ids of machines, secrets"
+ASSIGNING = (".yaml", ".yml", ".json", ".toml", ".env", ".ini", ".cfg", ".diff")
+"""Ends of files in which a word behind a secret's name is its value, and no code."""
+_ATTEMPT = r"(?:attempts/\d+/)?"
+_PRINTED = re.compile(_ATTEMPT + r"raw/(?!(?:outcome|node\d+-exit)\.json$).*", re.DOTALL)
+_ARTIFACT = re.compile(_ATTEMPT + r"artifacts/.*", re.DOTALL)
 
 
 class Mask:
@@ -58,6 +65,30 @@ class Mask:
         if self._pattern:
             data = self._pattern.sub(lambda found: self._places.get(found[0]) or self._words[found[0]], data)
         return _HOME.sub(b"/home/user", data)
+
+
+def without_secrets(data: bytes, *, assigned: bool = True) -> bytes:
+    """Mask secrets that show themselves, also those assigned to a secret's name if `assigned`."""
+    masker = Masker()
+    if not masker.may_apply(data):
+        return data
+    text = data.decode("utf-8", "surrogateescape")
+    return masker.text(text, assigned=assigned).encode("utf-8", "surrogateescape")
+
+
+def holds_secrets(record: Record) -> bool:
+    """Whether processes of a run got secrets that its record does not name."""
+    return any(not one.startswith("request/") for one in record.launch.masked)
+
+
+def is_printed(name: str) -> bool:
+    """Whether a file of a run's folder is what its processes left, and not what the runner says of them."""
+    return _PRINTED.fullmatch(name) is not None
+
+
+def is_artifact(name: str) -> bool:
+    """Whether a file of a run's folder is what its program left for itself, in any attempt."""
+    return _ARTIFACT.fullmatch(name) is not None
 
 
 def _forms(path: Path) -> list[bytes]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from runner import targets
 from runner.core.errors import RequestError, RunError
 from runner.core.text import one_line
-from runner.definitions.again import run_of
+from runner.definitions.again import require_values, run_of
 from runner.definitions.plan import Plan
 from runner.execution.run import carry_out, prepare
 from runner.proof.again import compare
@@ -94,6 +94,7 @@ def reproduce(
     if name in BY_HAND:
         msg = f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
         raise RequestError(msg)
+    require_values(record.launch)
     words = wish.words or _words(record, name)
     with _tree(path, record, code, wish.data) as root:
         run = run_of(record.launch, root)

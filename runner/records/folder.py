@@ -27,6 +27,7 @@ from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.records import manifest
 from runner.records.decode import decode, read_launch, read_record
+from runner.records.masking import mask_exit, mask_outcome
 from runner.records.raw_files import RawFiles
 from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
 from trainkit import files
@@ -46,10 +47,16 @@ _NAME = re.compile(r"\w[\w.+-]{0,199}")
 
 
 class RunFolder:
-    """The folder of one run."""
+    """The folder of one run.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: where it is.
+        secrets: values that its processes got and that stand nowhere in its record.
+    """
+
+    def __init__(self, path: Path, secrets: tuple[str, ...] = ()) -> None:
         self.path = path
+        self.secrets = secrets
 
     @property
     def raw(self) -> Path:
@@ -128,6 +135,7 @@ class RunFolder:
 
     def keep_exit(self, ended: NodeExit) -> None:
         """Keep how one node ended, as its own launcher reports."""
+        mask_exit(ended, self.secrets)
         self._write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
 
     def exits(self, raw: RawFiles) -> tuple[list[NodeExit], list[str]]:
@@ -210,6 +218,7 @@ class RunFolder:
 
     def keep_outcome(self, outcome: Outcome) -> None:
         """Keep what was seen from outside, and give each process's file its lasting name."""
+        mask_outcome(outcome, self.secrets)
         self.name_outputs()
         self._write(self.raw / "outcome.json", _text(outcome))
 
@@ -316,7 +325,14 @@ def _unwritable(path: Path, why: str | None) -> str:
     return f"{path}: cannot be written: {why}; name another folder with --results"
 
 
-def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
+def begin(
+    results: Path,
+    launch: Launch,
+    request: str,
+    diff: str,
+    file: str = "request.json",
+    secrets: tuple[str, ...] = (),
+) -> RunFolder:
     """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written.
 
     The names of the experiment and of the run have to stay in their folders: an id may come from another machine.
@@ -325,7 +341,7 @@ def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "r
         if not _NAME.fullmatch(name):
             msg = f"{name!r} is no name for a folder in {results}"
             raise RequestError(msg)
-    folder = RunFolder(results / launch.experiment / launch.id)
+    folder = RunFolder(results / launch.experiment / launch.id, secrets)
     made = False
     try:
         folder.path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from runner.core.text import one_line
 from runner.records.doubts import Doubts, check_figure, nan_since
 from runner.records.events import read_events
 from runner.records.failure import first_failure
+from runner.records.masking import mask_record
 from runner.records.printed import take_printed
 from runner.records.schema import Launch, Outcome, Record
 from runner.records.tally import Tally
@@ -64,6 +65,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         take_printed(record, folder, raw, doubts)
     record.failure = first_failure(folder, raw, outcome, record.ranks)
     record.doubts = doubts.all()
+    mask_record(record, folder.secrets)
     record.status, record.reason = verdict(record, launch)
     return record
 

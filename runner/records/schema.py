@@ -42,7 +42,8 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `dialects` are how the stdout of a program is read that knows nothing of the kit: the names of the kit's, and the
     text of others. `options` are the target's, as given. Floats that JSON lacks are words in `axes`, `args` and
-    `definition`. `attempts` are the earlier ones of a run that was started again.
+    `definition`. `attempts` are the earlier ones of a run that was started again. `masked` names what held a secret and
+    was masked, for example `args.hf_token`: the processes got the real value, and what they printed of it is in `raw/`.
     """
 
     schema: int
@@ -73,6 +74,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     dialects: dict[str, str] = {}
     side: Side | None = None
     attempts: list[Attempt] = []
+    masked: list[str] = []
 
     def __post_init__(self) -> None:
         """Spell the floats that JSON lacks, so that runs with different values stay apart."""

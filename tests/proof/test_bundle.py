@@ -240,13 +240,14 @@ def test_records_without_a_commit_go_without_code_and_it_says_so(finished: Proje
 
 
 def test_a_hundred_runs_are_bundled_within_ten_seconds(project: Project, make: Make) -> None:
+    project.forked = False  # a child, whose CPU time is counted
     for number in range(100):
         make.run(project.results, layout=f"1x{number % 4 + 1}")
-    begun = os.times()
+    begun = sum(os.times()[2:4])
     ended = project.runner("bundle", "results", "-o", "kit.tar")
+    took = sum(os.times()[2:4]) - begun
     assert ended.code == 0, ended.snapshot
-    took = [after - before for before, after in zip(begun[:4], os.times()[:4], strict=True)]
-    assert sum(took) < 10
+    assert 0.1 < took < 10
     assert project.runner("verify", "kit.tar", "--level", "0").code == 0
 
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -211,8 +210,10 @@ def test_a_run_made_before_manifests_says_so(project: Project, make: Make) -> No
 def test_a_thousand_records_are_verified_within_ten_seconds(project: Project, make: Make) -> None:
     for _ in range(1_000):
         make.run(project.root / "results")
-    begun = time.process_time() + sum(os.times()[2:4])
+    project.forked = False  # a child, whose CPU time is counted
+    begun = sum(os.times()[2:4])
     ended = project.runner("verify", "results", "--level", "0")
+    took = sum(os.times()[2:4]) - begun
     assert ended.code == 0
     assert "1000 of 1000 runs reach level 0" in ended.stdout
-    assert time.process_time() + sum(os.times()[2:4]) - begun < 10
+    assert 0.1 < took < 10

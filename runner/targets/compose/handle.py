@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.core.text import one_line
@@ -18,22 +19,24 @@ from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from docker import DockerClient
 
     from runner.records.folder import RunFolder
-    from runner.targets.base import Line, NodeSpec
+    from runner.targets.base import LaunchSpec, Line
+
+UP = ("--detach", "--no-build", "--pull", "never")
 
 
 class ComposeHandle:
     """The containers of one run, and the files that their workers print to."""
 
-    def __init__(self, client: DockerClient, nodes: list[NodeSpec], root: Path, folder: RunFolder) -> None:
-        self._client, self._nodes, self._root, self._folder = client, nodes, root, folder
+    def __init__(self, client: DockerClient, spec: LaunchSpec, folder: RunFolder) -> None:
+        self._client, self._nodes, self._root, self._folder = client, spec.nodes, Path(spec.cwd), folder
+        self._text = spec.text(folder.path.name)
         self._project = project_of(folder.path.name)
         self._followed: list[Followed] = []
-        self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(nodes)})
+        self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(spec.nodes)})
         self._up: subprocess.Popen[bytes] | None = None
         self._left: str | None = None
         """What could not be removed, and how to do it."""
@@ -85,16 +88,19 @@ class ComposeHandle:
         """Let Compose make the containers, and follow each from its first line."""
         (self._root / "data").mkdir(exist_ok=True)  # Docker would make it, and it would belong to root
         outputs = [self._folder.open_agent(node) for node in range(len(self._nodes))]
-        file = self._folder.path / "request" / "compose.yaml"
-        words = ["docker", "compose", "--progress", "quiet", "-f", str(file), "-p", self._project]
-        self._up = subprocess.Popen(
-            [*words, "up", "--detach", "--no-build", "--pull", "never"],
-            env={**os.environ, **self._environment(), **marks(self._folder.path.name)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        # Not the kept file: a secret is masked there. Memory, so that it is on no disk either.
+        with os.fdopen(os.memfd_create("compose.yaml"), "w+b") as file:
+            file.write(self._text.encode("utf-8", "surrogateescape"))
+            file.seek(0)
+            places = ["-f", "-", "--project-directory", str(self._folder.path / "request")]
+            self._up = subprocess.Popen(
+                ["docker", "compose", "--progress", "quiet", *places, "-p", self._project, "up", *UP],
+                env={**os.environ, **self._environment(), **marks(self._folder.path.name)},
+                stdin=file,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
         while self._up.poll() is None:
             yield None
             with suppress(subprocess.TimeoutExpired):

@@ -144,7 +144,7 @@ class Compose(Target[ComposeSpec]):
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
         """Prepare the start; the containers are made when the lines are asked for, so that a stop finds them."""
-        return ComposeHandle(engine.reach(), spec.nodes, Path(spec.cwd), folder)
+        return ComposeHandle(engine.reach(), spec, folder)
 
     def cleanup(self, folder: RunFolder) -> None:
         """End the docker command that still makes containers, then the containers, and remove them.

@@ -1,0 +1,149 @@
+"""Secrets masked in texts and JSON values: those that their name or form shows, and values that are known."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from runner.core.secret_forms import MASK, find_assigned, find_secrets, is_secret, may_hold_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SHORTEST = 4
+"""Letters of a value that is looked for in texts; a shorter one stands in too many words."""
+_WHOLE_WORD = 8
+_LINE = 16
+
+
+class Masker:
+    """Puts `MASK` in place of secrets: of those that their form or name shows, and of values that are known.
+
+    Args:
+        values: known secrets, wherever they stand.
+    """
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self.values = tuple(dict.fromkeys(value for value in values if len(value) >= SHORTEST and value != MASK))
+        forms = sorted({form for value in self.values for form in _spellings(value)}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(_bounded, forms))) if forms else None
+
+    def may_apply(self, data: bytes) -> bool:
+        """Whether anything in an encoded text may be a secret: a quick look before the long one."""
+        return self._known is not None or may_hold_secrets(data.lower())
+
+    def text(self, text: str, *, assigned: bool = False) -> str:
+        """Mask a text; if `assigned`, also literals assigned to a secret's name in it, as in `--token abc1`."""
+        if self._known:
+            text = self._cut_off(self._known.sub(MASK, text))
+        spans = [(one.start, one.end) for one in find_secrets(text)]
+        if assigned:
+            spans += find_assigned(text)
+        for start, end in reversed(_apart(spans)):
+            text = text[:start] + MASK + text[end:]
+        return text
+
+    def tree(self, value: Any, *, named: bool = True, assigned: bool = False) -> Any:
+        """Mask a JSON value: below a secret's name every value, and elsewhere every text as `text` does.
+
+        Without `named` the names say nothing.
+        """
+        if isinstance(value, str):
+            return self.text(value, assigned=assigned)
+        if isinstance(value, dict):
+            if named and _is_variable(value):
+                return {"name": value["name"], "value": MASK}
+            return {
+                self.text(key) if isinstance(key, str) else key: _emptied(item)
+                if named and is_secret(str(key), item)
+                else self.tree(item, named=named, assigned=assigned)
+                for key, item in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self.tree(item, named=named, assigned=assigned) for item in value]
+        return value
+
+    def _cut_off(self, text: str) -> str:
+        """Mask the beginning of a known value at the end of a text that was cut there."""
+        if not text.endswith("..."):
+            return text
+        body = text[:-3]
+        for value in self.values:
+            for length in range(min(len(value), len(body)), SHORTEST - 1, -1):
+                if body.endswith(value[:length]):
+                    return f"{body[:-length]}{MASK}..."
+        return text
+
+
+def secrets_in(value: Any) -> dict[str, list[str]]:
+    """Return the secrets in a mapping of args, by the path to each, for example `hub.token`."""
+    found: dict[str, list[str]] = {}
+    _collect(value, "", found, inside=False)
+    return found
+
+
+def _collect(value: Any, path: str, found: dict[str, list[str]], *, inside: bool) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            below = f"{path}.{key}" if path else str(key)
+            _collect(item, below, found, inside=inside or is_secret(str(key), item))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _collect(item, path, found, inside=inside)
+    elif inside and value is not None and not isinstance(value, bool) and value not in ("", MASK):
+        found.setdefault(path, []).append(str(value))
+    elif isinstance(value, str) and (shown := [value[one.start : one.end] for one in find_secrets(value)]):
+        found.setdefault(path, []).extend(shown)
+
+
+def _is_variable(value: dict[Any, Any]) -> bool:
+    """Whether it is a secret of an environment, as a pod has it."""
+    return (
+        value.keys() == {"name", "value"}
+        and isinstance(value["name"], str)
+        and is_secret(value["name"], value["value"])
+    )
+
+
+def _emptied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _emptied(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_emptied(item) for item in value]
+    return value if value is None or isinstance(value, bool) or value == "" else MASK
+
+
+def _spellings(value: str) -> set[str]:
+    """Write a value as it may stand in JSON, YAML, a shell, Python or a URL, and folded into one line."""
+    lines = [line.strip() for line in value.splitlines()] if "\n" in value else []
+    plain = {value, " ".join(value.split()), *(line for line in lines if len(line) >= _LINE)}
+    spelled = {
+        form
+        for one in plain
+        for form in (one, json.dumps(one)[1:-1], json.dumps(one, ensure_ascii=False)[1:-1], repr(one)[1:-1])
+    }
+    spelled |= {json.dumps(one)[1:-1] for one in spelled} | {value.replace("'", "''"), value.replace("$", "$$")}
+    spelled |= {
+        shlex.quote(value).removeprefix("'").removesuffix("'"),
+        quote(value.encode("utf-8", "replace"), safe=""),
+    }
+    return {one for one in spelled if len(one) >= SHORTEST}
+
+
+def _bounded(form: str) -> str:
+    """Match a short value as a whole word only."""
+    return re.escape(form) if len(form) >= _WHOLE_WORD else rf"(?<!\w){re.escape(form)}(?!\w)"
+
+
+def _apart(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join spans that overlap."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined

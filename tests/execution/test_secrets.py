@@ -1,0 +1,146 @@
+"""A secret of a run reaches its processes, and stands nowhere in its record, its table or its bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.launches import BEGINNING, END, one_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.projects import Project
+
+PLANTED = "correct-horse-9"
+QUOTED = """it's a "p\u00e4ss: wörd" $9 #1"""
+FORM = "h" + "f_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xZ7cF0" + "yLrU"
+TAKES = """
+import argparse
+import hashlib
+parser = argparse.ArgumentParser()
+parser.add_argument("--hf-token", default="")
+parser.add_argument("--source", default="")
+parser.add_argument("--seed", type=int, default=1)
+args = parser.parse_args()
+print("got", hashlib.sha256(args.hf_token.encode()).hexdigest(), flush=True)
+print("the token is", args.hf_token, "of", args.source, flush=True)
+"""
+SAYS_ARGS = "log.point('facts', args=vars(args))\n"
+FAILS = "raise ValueError('cannot log in with ' + args.hf_token)\n"
+
+
+def holding(folder: Path, value: str) -> list[str]:
+    """Name the files below a folder that hold a value, as it is or as JSON writes it."""
+    forms = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], value.replace("'", "''")}
+    return sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and any(form.encode() in path.read_bytes() for form in forms)
+    )
+
+
+def sha256(value: str) -> str:
+    return hashlib.sha256(value.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("value", [PLANTED, QUOTED, FORM])
+@pytest.mark.parametrize("ending", [END, FAILS], ids=["completes", "fails"])
+def test_a_secret_arg_stands_nowhere_in_the_record_and_reaches_the_process(
+    project: Project, value: str, ending: str
+) -> None:
+    one_run(project, BEGINNING + TAKES + ending, "1x2", args={"hf_token": value, "seed": 3})
+    done = project.runner("run", "tiny")
+    (run,) = project.runs()
+    printed = (run / "raw" / "node0-rank0.stdout").read_text("utf-8")
+    assert f"got {sha256(value)}" in printed
+    assert value in printed  # what the process itself prints is kept as it is: the test can fail
+    assert [name for name in holding(run, value) if not name.startswith("raw/")] == []
+    launch = project.record()["launch"]
+    assert launch["args"] == {"hf_token": "<masked>", "seed": 3}
+    assert launch["argv"][0][-4:] == ["--hf-token", "<masked>", "--seed", "3"]
+    assert "args.hf_token" in launch["masked"]
+    assert "masked in the record: args.hf_token" in done.stderr
+    # Parsed again, the value is not known any more.
+    assert project.runner("collect", run).code == 0
+    assert [name for name in holding(run, value) if not name.startswith("raw/")] == []
+    assert value not in project.runner("summarize").stdout
+    assert project.runner("verify", run, "--level", "0").code == 0
+
+
+def test_a_secret_that_its_form_shows_is_masked_in_any_arg(project: Project) -> None:
+    url = "s3://ada" + ":hunter2@store.example.org/x"
+    one_run(project, BEGINNING + TAKES + END, "1x1", args={"source": url})
+    assert project.runner("run", "tiny").code == 0
+    (run,) = project.runs()
+    assert [name for name in holding(run, "hunter2") if not name.startswith("raw/")] == []
+    assert project.record()["launch"]["args"]["source"] == "s3://ada:<masked>@store.example.org/x"
+
+
+def test_a_run_without_secrets_says_nothing_of_masking(project: Project) -> None:
+    one_run(project, BEGINNING + TAKES + END, "1x1", args={"source": "tokens.txt", "seed": 4})
+    done = project.runner("run", "tiny")
+    assert "masked" not in done.stderr
+    assert "masked" not in project.record()["launch"]
+
+
+def test_no_bundle_holds_a_secret_and_the_record_is_not_run_again(project: Project, tmp_path: Path) -> None:
+    one_run(project, BEGINNING + TAKES + SAYS_ARGS + END, "1x1", args={"hf_token": PLANTED})
+    (project.root / ".gitignore").write_text("results/\n__pycache__/\n*.tar\n")
+    (project.root / "note.txt").write_text(f"the key is {FORM}\n")
+    git(project, "init", "--quiet")
+    git(project, "add", ".")
+    git(project, "commit", "--quiet", "-m", "All")
+    (project.root / "note.txt").write_text(f"the key is {FORM}, and {FORM}!\n")
+    assert project.runner("run", "tiny").code == 0
+    (run,) = project.runs()
+    assert [name for name in holding(run, FORM) if not name.startswith("raw/")] == []
+    assert "request/code.diff" in project.record()["launch"]["masked"]
+    done = project.runner("bundle", "results", "-o", "kit.tar")
+    assert done.code == 0, done.snapshot
+    with tarfile.open(project.root / "kit.tar") as tar:
+        tar.extractall(tmp_path / "out", filter="data")
+    assert holding(tmp_path / "out", PLANTED) == []
+    assert holding(tmp_path / "out", FORM) == []
+    assert "raw/node0-rank0.stdout: the run has secret args" in done.stderr
+    assert "note.txt: a secret in it is masked" in done.stderr
+    shown = project.runner("verify", "kit.tar", "--level", "0")
+    assert shown.code == 0, shown.snapshot
+    again = project.runner("reproduce", run)
+    assert again.code == 2, again.snapshot
+    assert "the record holds no value of args.hf_token: masked as a secret" in again.stderr
+    checked = project.runner("verify", run)
+    assert "args: not checked: the record holds no value of args.hf_token" in checked.stdout
+
+
+def git(project: Project, *words: str) -> None:
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *who, *words], cwd=project.root, capture_output=True, check=True)
+
+
+def test_a_run_with_a_secret_in_its_definition_only_is_started_again(project: Project) -> None:
+    fails = "import pathlib\nif not pathlib.Path('fixed').exists(): raise ValueError('not yet')\n"
+    one_run(project, BEGINNING + TAKES + fails + END, "1x1", summary=f"Why not {FORM}?", args={"seed": 3})
+    assert project.runner("run", "tiny").code == 1
+    (run,) = project.runs()
+    assert project.record()["launch"]["masked"] == ["definition.summary"]
+    assert holding(run, FORM) == []
+    (project.root / "fixed").touch()
+    done = project.runner("resume", run)
+    assert done.code == 0, done.snapshot
+    assert project.record(run)["launch"]["masked"] == ["definition.summary"]
+    assert holding(run, FORM) == []
+
+
+def test_a_run_with_a_secret_arg_is_not_started_again_without_it(project: Project) -> None:
+    one_run(project, BEGINNING + TAKES + FAILS + END, "1x1", args={"hf_token": PLANTED})
+    assert project.runner("run", "tiny").code == 1
+    (run,) = project.runs()
+    done = project.runner("resume", run)
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "runner run tiny --set hf_token=..." in done.stderr

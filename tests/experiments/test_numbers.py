@@ -1,0 +1,59 @@
+"""The page about numbers that do not repeat is made of real trainings, which are compared step by step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.numbers.__main__ import CHANGES
+from bench.numbers.measure import Change, Curve, compare, train
+from bench.numbers.page import HEAD, page
+from tests.support.fork_server import command
+
+ROOT = Path(__file__).parents[2]
+BASE = Curve([2.0, 1.0, 0.5], 0.9, 100, "a" * 64, "2.3.1")
+
+
+def test_the_first_step_that_differs_and_the_largest_difference_are_found() -> None:
+    found = compare(BASE, replace(BASE, losses=[2.0, 1.5, 0.25]))
+    assert (found.first, found.first_difference, found.largest, found.at, found.last) == (2, 0.5, 0.5, 2, 0.25)
+    same = compare(BASE, BASE)
+    assert (same.first, same.largest, same.at) == (None, 0.0, None)
+
+
+def test_a_row_says_which_levels_hold() -> None:
+    cases = [
+        (Change("again"), BASE),
+        (Change("other | parameters"), replace(BASE, parameters="b" * 64)),
+        (Change("worse"), replace(BASE, losses=[2.0, 1.0, 0.75], accuracy=0.5)),
+    ]
+    rows = [line for line in page(BASE, cases, 1, ["GPUs."], "a CPU").splitlines() if line.startswith("| ")][1:]
+    assert [row.rpartition(" | ")[2] for row in rows] == ["2, 3 |", "3 |", "none |"]
+    assert rows[0] == "| again | none | 0 | 0 | none | 0 | 90 | 2, 3 |"
+    assert rows[1].startswith(r"| other \| parameters | none |")
+
+
+@pytest.mark.timeout(600)
+def test_the_same_training_repeats_bit_for_bit_and_each_change_is_seen() -> None:
+    python = command("python")
+    base = train(Change("the base", python=python), 1)
+    assert len(base.losses) == 12
+    again = train(Change("again", python=python), 1)
+    assert (compare(base, again).first, again.parameters) == (None, base.parameters)
+    for how in ("order", "bf16", "contiguous"):
+        changed = train(Change(how, how=how, python=python), 1)
+        assert changed.parameters != base.parameters, how
+        assert compare(base, changed).first in (1, 2, 3), how
+    two = train(Change("two", processes=2, python=python), 1)
+    assert compare(base, two).largest < 1e-4
+
+
+def test_the_page_is_the_one_that_is_measured() -> None:
+    text = (ROOT / "docs" / "numbers.md").read_text("utf-8")
+    assert text.startswith(HEAD)
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("| ")]
+    assert [change.name for change in CHANGES] == rows[1 : len(CHANGES) + 1]
+    assert rows[1:2] == ["nothing: the same run again"]
+    assert "| nothing: the same run again | none | 0 | 0 | none | 0 |" in text
