@@ -10,8 +10,6 @@ import pytest
 
 from tests.contract.targets import on
 from tests.experiments import tiny_bert
-from tests.support.containers import copy_project
-from tests.support.repository import commit_all
 from tests.support.smallest import BERT, SMALLEST
 
 if TYPE_CHECKING:
@@ -24,12 +22,10 @@ if TYPE_CHECKING:
 RUN_AGAIN = ("quickstart", "toy", "collectives", "bert")
 
 
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A copy of this project that is a repository: what is run again needs a commit."""
-    project = copy_project(tmp_path_factory.mktemp("committed"))
-    commit_all(project.root)
-    return project
+@pytest.fixture
+def copied(committed: Project) -> Project:
+    """Let the harness run a repository."""
+    return committed
 
 
 @pytest.fixture(scope="session")
