@@ -27,7 +27,8 @@ from runner.targets import load
 from runner.targets.committed_files import FOLDERS
 from runner.targets.committed_list import read_listing
 from runner.targets.compose.target import Compose
-from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN, indexed_job, job_name, pytorchjob
+from runner.targets.kubernetes.job import RUN, indexed_job, job_name, pytorchjob
+from runner.targets.kubernetes.kinds import KINDS, OBJECTS
 from runner.targets.kubernetes.pod_spec import PodOptions, literal
 from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec, Options
 from runner.targets.local import Local
