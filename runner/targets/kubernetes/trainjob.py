@@ -4,7 +4,7 @@ Trainer makes a JobSet of the runtime's template, sets PET_NNODES, PET_NPROC_PER
 and PET_MASTER_PORT in the container `node`, and leaves the rest to JobSet: an Indexed Job and a headless Service. The
 runtimes that come with Trainer say neither how torchrun is called nor what a pod may do, so each job brings its own.
 
-Sources: Trainer v2.2.1 (pkg/runtime/framework/plugins/torch and .../jobset, pkg/webhooks) and JobSet v0.11.1
+Sources: Trainer v2.2.1 (pkg/runtime/framework/plugins/torch and .../jobset, pkg/webhooks) and JobSet v0.12.0
 (pkg/webhooks, pkg/controllers).
 """
 
