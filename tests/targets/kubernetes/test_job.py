@@ -228,6 +228,10 @@ def test_a_spec_is_the_same_each_time_and_its_job_has_a_name_of_its_own_at_each_
     run_id = "20261121T000000Z-kubernetes-0badcafe"
     assert one.documents(run_id)[-1]["metadata"]["name"] == "mnist-2x2-0badcafe"
     assert [yaml.safe_load(one.text(run_id))] == one.documents(run_id)
+    for kind in KINDS:
+        one = spec(run(), job=kind)
+        assert one.text() == spec(run(), job=kind).text()
+        assert list(yaml.safe_load_all(one.text(run_id))) == one.documents(run_id)
     runtime, trains = spec(run("1+2", "cpu"), job="trainjob").documents(run_id)
     assert runtime["metadata"]["name"] == trains["metadata"]["name"] == trains["spec"]["runtimeRef"]["name"]
     assert [one["metadata"]["annotations"][RUN_ID] for one in (runtime, trains)] == [run_id, run_id]
