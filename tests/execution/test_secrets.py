@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.launches import BEGINNING, END, one_run
+from tests.support.repository import commit_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,9 +93,7 @@ def test_no_bundle_holds_a_secret_and_the_record_is_not_run_again(project: Proje
     one_run(project, BEGINNING + TAKES + SAYS_ARGS + END, "1x1", args={"hf_token": PLANTED})
     (project.root / ".gitignore").write_text("results/\n__pycache__/\n*.tar\n")
     (project.root / "note.txt").write_text(f"the key is {FORM}\n")
-    git(project, "init", "--quiet")
-    git(project, "add", ".")
-    git(project, "commit", "--quiet", "-m", "All")
+    commit_all(project.root)
     (project.root / "note.txt").write_text(f"the key is {FORM}, and {FORM}!\n")
     assert project.runner("run", "tiny").code == 0
     (run,) = project.runs()
@@ -116,11 +114,6 @@ def test_no_bundle_holds_a_secret_and_the_record_is_not_run_again(project: Proje
     assert "the record holds no value of args.hf_token: masked as a secret" in again.stderr
     checked = project.runner("verify", run)
     assert "args: not checked: the record holds no value of args.hf_token" in checked.stdout
-
-
-def git(project: Project, *words: str) -> None:
-    who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *who, *words], cwd=project.root, capture_output=True, check=True)
 
 
 def test_a_run_with_a_secret_in_its_definition_only_is_started_again(project: Project) -> None:
