@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
@@ -208,6 +208,7 @@ def test_a_job_s_name_is_a_dns_label_with_room_for_those_of_its_pods(experiment:
 
 
 @given(st.text(min_size=1), st.from_regex(r"[1-9]x[1-9]|[1-9]\+[1-9]|65536x1", fullmatch=True))
+@example("x" * 80, "65536x1")
 def test_a_trainjob_s_name_leaves_room_for_those_of_its_pods(experiment: str, layout: str) -> None:
     name = name_of("trainjob", experiment, layout, "20261121T000000Z-kubernetes-0123abcd")
     assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name)
