@@ -78,7 +78,7 @@ def _check_kind(cluster: Cluster, kind: str) -> None:
             raise
         known = []
     if kind not in known:
-        msg = f"the cluster knows no {kind}: use --with job=indexed, or install {_PROVIDERS.get(kind, 'it')}"
+        msg = f"the cluster knows no {kind}: use --with job=indexed, or install {_PROVIDERS.get(kind, 'Kubernetes')}"
         raise RequestError(msg)
 
 
