@@ -73,6 +73,18 @@ def test_a_secret_arg_stands_nowhere_in_the_record_and_reaches_the_process(
     assert project.runner("verify", run, "--level", "0").code == 0
 
 
+def test_a_node_that_is_started_by_hand_masks_its_secrets_too(project: Project) -> None:
+    one_run(project, BEGINNING + TAKES + FAILS, "1x1", args={"seed": 3})
+    project.results.mkdir(exist_ok=True)
+    done = project.runner("node", "tiny", "--device", "cpu", "--layout", "1x1", "--", "--hf-token", PLANTED)
+    assert done.code == 1, done.snapshot
+    (run,) = project.runs()
+    assert project.runner("collect", run).code == 0
+    assert f"got {sha256(PLANTED)}" in (run / "raw" / "node0-rank0.stdout").read_text("utf-8")
+    assert project.record(run)["launch"]["masked"] == ["args.hf_token"]
+    assert [name for name in holding(run, PLANTED) if not name.startswith("raw/node0-")] == []
+
+
 def test_a_secret_that_its_form_shows_is_masked_in_any_arg(project: Project) -> None:
     url = "s3://ada" + ":hunter2@store.example.org/x"
     one_run(project, BEGINNING + TAKES + END, "1x1", args={"source": url})
