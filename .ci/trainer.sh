@@ -47,6 +47,10 @@ kubeflow_trainer() {
   done
   load kit.local/jobset:1 kit.local/trainer:1
   rm -rf "$work"
+  # One of each, so that a machine that is busy for 15 s ends none of them: that is how long they may take to lead.
+  sed -i 's/leaderElect: true/leaderElect: false/; s/- --leader-elect$/&=false/' \
+    "$own"/{jobset/config/components,trainer/manifests/base}/manager/controller_manager_config.yaml \
+    "$own/jobset/config/components/manager/manager.yaml"
   sed -i /third-party/d "$own/trainer/manifests/overlays/manager/kustomization.yaml"  # it fetches a JobSet's manifests
   cat > "$own/jobset/kit/kustomization.yaml" << END
 resources: [../config/default]
