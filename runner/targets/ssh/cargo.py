@@ -1,4 +1,4 @@
-"""What a run needs on a host: its programs, and its data, each as a folder that is named by the hash of what it holds."""
+"""What a run needs on a host: its programs and its data, each as a folder that is named by its hash."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Cargo:
 
     paths: dict[str, Path] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
-    bytes: int = 0
+    size: int = 0
+    """Bytes of all files."""
 
     @property
     def sha256(self) -> str:
@@ -92,8 +93,8 @@ def data(run: Run) -> Cargo | None:
 def _add(cargo: Cargo, path: Path, name: str, what: str) -> None:
     for one, inner in _walk(path, name):
         with files.open_file(one) as file:
-            cargo.bytes += os.fstat(file.fileno()).st_size
-            if cargo.bytes > MOST_BYTES[what] or len(cargo.paths) >= MOST_FILES:
+            cargo.size += os.fstat(file.fileno()).st_size
+            if cargo.size > MOST_BYTES[what] or len(cargo.paths) >= MOST_FILES:
                 _refuse(what, path)
             cargo.hashes[inner] = _digest(file)
         cargo.paths[inner] = one

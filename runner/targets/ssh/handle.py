@@ -147,15 +147,14 @@ class SshHandle:
         numbers = range(len(self._nodes))
         with ExitStack() as stack:
             places = on_all(self._prepare, numbers)
-            sessions = on_all(lambda number: self._session(number), numbers)
+            sessions = on_all(self._session, numbers)
             for session in sessions:
                 stack.callback(session.close)
             with self._starting:
                 if self._is_stopped:
                     return
                 env = self._rendezvous(sessions[0])
-                begun = on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
-                del begun
+                on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
             for node, session in zip(self._nodes, sessions, strict=True):
                 node.follow(session)
             stack.pop_all()
@@ -207,7 +206,7 @@ class SshHandle:
 
 
 def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFolder, base: str) -> None:
-    """End what is left of a run on its hosts, and keep the rest of what it printed; OSError names who does not answer."""
+    """End what is left of a run on its hosts, and keep the rest of its output; OSError names who does not answer."""
     run_id = folder.path.name
     nodes = [
         RemoteNode(number, ssh, host, python, run_on_host(run_id, number, base), run_id, Brought(folder, number))

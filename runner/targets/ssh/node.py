@@ -14,7 +14,7 @@ from runner.core.text import one_line
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.node_view import NodeView
-from runner.targets.ssh.session import SILENT_SECONDS, HostError, Lost, Session
+from runner.targets.ssh.session import SILENT_SECONDS, HostError, LostError, Session
 
 if TYPE_CHECKING:
     from runner.records.brought import Brought
@@ -71,7 +71,7 @@ class RemoteNode:
         self._first: Session | None = None
 
     def follow(self, session: Session | None = None) -> None:
-        """Begin to follow a run that was started on the host, through the session that has started it if it is there."""
+        """Begin to follow a run that was started on the host, at first through the session that has started it."""
         self._first = session
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
@@ -158,7 +158,7 @@ class RemoteNode:
                 first, self._first = self._first, None
                 with first or Session(self._ssh, self.host, self._python) as session:
                     return self._one_connection(session, keep=keep)
-            except Lost as error:
+            except LostError as error:
                 now = time.monotonic()
                 if self._lost_since is None:
                     self._lost_since = now
@@ -203,7 +203,7 @@ class RemoteNode:
                 pinged = now
             if now - heard > SILENT_SECONDS:
                 msg = f"host {self.host}: it says nothing for {SILENT_SECONDS:.0f} s"
-                raise Lost(msg)
+                raise LostError(msg)
 
     def _describe(self, ended: dict[str, Any] | None) -> NodeExit:
         """Translate a supervisor's words; they come from another machine."""

@@ -1,4 +1,4 @@
-"""What is looked at on every host before anything is started anywhere: each finding is one line with the host's name."""
+"""What is looked at on every host before anything is started anywhere; a finding is one line with the host's name."""
 
 from __future__ import annotations
 

@@ -12,20 +12,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
-from runner.targets.ssh import on_host
+from runner.targets.ssh import host_facts, host_frames, host_run, on_host
 from runner.targets.ssh.openssh import CONNECT_SECONDS, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
+    from typing_extensions import Self
+
     from runner.targets.ssh.openssh import OpenSsh
 
-BOOT = (
-    "import sys;sys.path[:]=[p for p in sys.path if p];b=sys.stdin.buffer;"
-    "exec(compile(b.read(int(b.readline())),'on_host.py','exec'))"
-)
-"""What the host's Python is started with: it runs a script that comes over its stdin, of the length in the first line."""
+BOOT = "import json,sys;sys.path[:]=[p for p in sys.path if p];exec(json.loads(sys.stdin.buffer.readline()))"
+"""What a host's Python is started with: the rest comes over its stdin, where no shell reads it."""
+_LOAD = """
+import json, sys, types
+for name, text in json.loads(sys.stdin.buffer.readline()):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+module.main()
+"""
+_MODULES = (host_frames, host_facts, host_run, on_host)
+"""What runs on a host; each module imports those before it."""
 SILENT_SECONDS = 8.0
 """A host that says nothing for so long, though it was asked, is no longer connected."""
 ANSWER_SECONDS = 60.0
@@ -39,13 +47,14 @@ class HostError(OSError):
     """A host cannot do what is asked of it; one line that begins with its name."""
 
 
-class Lost(HostError):
+class LostError(HostError):
     """The connection to a host cannot be made, or broke."""
 
 
 def source() -> str:
-    """Return the text of the script that runs on a host."""
-    return Path(on_host.__file__).read_text("utf-8")
+    """Return the two lines by which a host's Python loads what runs there."""
+    texts = [(module.__name__, Path(str(module.__file__)).read_text("utf-8")) for module in _MODULES]
+    return f"{json.dumps(_LOAD)}\n{json.dumps(texts)}\n"
 
 
 class Session:
@@ -56,7 +65,7 @@ class Session:
         host: its name.
         python: the Python there.
 
-    Raises Lost if the host cannot be reached, HostError if there is no such Python.
+    Raises LostError if the host cannot be reached, HostError if there is no such Python.
     """
 
     def __init__(self, ssh: OpenSsh, host: str, python: str) -> None:
@@ -79,14 +88,13 @@ class Session:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
         try:
-            script = source().encode()
-            self._write(b'%d\n%s{"do": "hello"}\n' % (len(script), script))
+            self._write(f'{source()}{{"do": "hello"}}\n'.encode())
             self._greet()
         except BaseException:
             self.close()
             raise
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -125,13 +133,11 @@ class Session:
             if got is not None and "answer" in got[0]:
                 return self.answer(got[0])
         msg = f"host {self.host}: it does not answer for {ANSWER_SECONDS:.0f} s"
-        raise Lost(msg)
+        raise LostError(msg)
 
     def answer(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Return the answer in a frame; HostError if it is an error."""
-        answer = frame["answer"]
-        if not isinstance(answer, dict):
-            self._refuse()
+        answer: dict[str, Any] = frame["answer"] if isinstance(frame["answer"], dict) else {"error": "no answer"}
         if "error" in answer:
             msg = f"host {self.host}: {one_line(answer['error'], 500)}"
             raise HostError(msg)
@@ -143,7 +149,7 @@ class Session:
         self._write(json.dumps(frame).encode() + b"\n" + data)
 
     def receive(self, seconds: float) -> tuple[dict[str, Any], bytes] | None:
-        """Return the next frame, or None if none has come; Lost at the end of the connection."""
+        """Return the next frame, or None if none has come; LostError at the end of the connection."""
         until = time.monotonic() + seconds
         while True:
             head, newline, rest = self._buffer.partition(b"\n")
@@ -172,7 +178,7 @@ class Session:
             left = until - time.monotonic()
             if left <= 0:
                 msg = f"host {self.host}: it does not answer: is it on, and does a firewall let ssh through?"
-                raise Lost(msg)
+                raise LostError(msg)
             self._read(left)
         self._buffer = self._buffer.partition(hello)[2]
 
@@ -206,19 +212,19 @@ class Session:
             )
             raise HostError(msg)
         if code == _SSH_FAILED or code is None:
-            raise Lost(explain(self.host, said))
+            raise LostError(explain(self.host, said))
         last = said.strip().splitlines()
         msg = f"host {self.host}: {self._python} ended with {code}{f': {one_line(last[-1], 300)}' if last else ''}"
-        raise Lost(msg) if code < 0 else HostError(msg)
+        raise LostError(msg) if code < 0 else HostError(msg)
 
     def _decode(self, head: bytes) -> dict[str, Any]:
         try:
-            frame = json.loads(head)
-        except (ValueError, RecursionError):
-            frame = None
-        if not isinstance(frame, dict):
+            frame: dict[str, Any] = dict(json.loads(head))
+        except (ValueError, TypeError, RecursionError):
+            frame = {}
+        if not frame:
             self._refuse()
-        return frame  # type: ignore[no-any-return] - checked
+        return frame
 
     def _refuse(self) -> None:
         msg = f"host {self.host}: what it sends is not what the kit's script sends"

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
@@ -79,10 +79,10 @@ class Ssh(Target[SshSpec]):
     summary: ClassVar[str] = "hosts that you reach by SSH; one torchrun on each"
     Options: ClassVar[type] = Options
 
-    def __init__(self, options: Options | None = None) -> None:
+    def __init__(self, options: Any = None) -> None:
         """Read the names of the hosts; RequestError for options that make no sense."""
         super().__init__(options)
-        own: Options = self.options
+        own = self.options
         if bool(own.hosts) == bool(own.hosts_file):
             both = "takes hosts or hosts-file, not both" if own.hosts else "needs --with hosts=h0,h1 or hosts-file=FILE"
             msg = f"target ssh {both}"
@@ -95,7 +95,7 @@ class Ssh(Target[SshSpec]):
         self._facts: dict[str, list[Facts]] = {}
 
     def spec(self, run: Run) -> SshSpec:
-        """Build one torchrun command and environment for each node; RequestError if there are too few hosts or slots."""
+        """Build a torchrun command and environment for each node; RequestError without enough hosts or slots."""
         nodes = node_specs(run.cell, "", run.device)
         for node in nodes:
             del node.env["PET_MASTER_ADDR"], node.env["PET_MASTER_PORT"]
@@ -103,7 +103,7 @@ class Ssh(Target[SshSpec]):
         return SshSpec(nodes, str(run.experiment.root), run.device, asdict(self.options), run=run, hosts=chosen)
 
     def preflight(self, spec: SshSpec) -> None:
-        """Look at all hosts of a run: whether they can be reached, what they have, and whether they reach each other."""
+        """Look at all hosts: whether they can be reached, what they have, and whether they reach each other."""
         if self._config and not self._config.is_file():
             msg = f"--with config={self.options.config}: there is no such file"
             raise RequestError(msg)
@@ -116,7 +116,7 @@ class Ssh(Target[SshSpec]):
             folder=self.options.folder,
             network=self.options.network,
             port=self.options.port,
-            bytes=sum(one.bytes for one in self._cargo(spec) if one),
+            bytes=sum(one.size for one in self._cargo(spec) if one),
             gpus=[node.processes * per_process for node in spec.nodes] if spec.device == "cuda" else [],
         )
         self._facts[_key(spec)] = preflight.check(self._ssh, spec.hosts, need)
