@@ -9,6 +9,7 @@ TARGETS = {
     "compose": pytest.param("compose", marks=pytest.mark.engine),
     "pytorchjob": pytest.param("pytorchjob", marks=pytest.mark.cluster),
     "indexed": pytest.param("indexed", marks=pytest.mark.cluster),
+    "ssh": pytest.param("ssh", marks=pytest.mark.hosts),
 }
 HERE = ("local", "compose")
 
