@@ -26,7 +26,9 @@ def missing() -> str | None:
     if not CONFIG:
         return "KIT_HOSTS names no ssh configuration, as .ci/hosts prints it"
     for name in NAMES:
-        done = subprocess.run(["ssh", "-F", CONFIG, "-o", "BatchMode=yes", name, "true"], capture_output=True, check=False)
+        done = subprocess.run(
+            ["ssh", "-F", CONFIG, "-o", "BatchMode=yes", name, "true"], capture_output=True, check=False
+        )
         if done.returncode:
             return f"host {name} of {CONFIG} does not answer: .ci/hosts up"
     return None
@@ -47,7 +49,10 @@ def processes_of(run: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get("KIT_RUN_ID", "").startswith(f"{run}/") and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                process.environ().get("KIT_RUN_ID", "").startswith(f"{run}/")
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process)
         except psutil.Error:
             continue
