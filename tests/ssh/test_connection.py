@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import ssh_hosts
 from tests.support.launches import ended, until
-from tests.support.projects import Project, patient
+from tests.support.projects import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,12 +134,3 @@ def test_a_supervisor_that_is_killed_ends_its_run_and_is_named(
     assert code == 1, stderr
     assert "host h1: its supervisor was killed, or the host has started again" in on_hosts.record(run)["reason"]
     until(lambda: ssh_hosts.processes_of(run.name) == [], 10)
-
-
-def test_an_endless_printer_beside_a_slow_link_is_ended_in_time(
-    on_hosts: Project, run: Callable[..., tuple[Any, dict[str, Any]]]
-) -> None:
-    began = time.monotonic()
-    done, record = run("odd-slow", "--layout", "1x1", "--set", "seconds=2")
-    assert (done.code, record["status"]) == (0, "completed")
-    assert time.monotonic() - began < patient(60)

@@ -50,6 +50,7 @@ def check(request: Frame) -> Frame:
         "free_bytes": disk.f_bavail * disk.f_frsize,
         "address": words[2].partition("%")[0] if len(words) == 4 else "",  # noqa: PLR2004 - sshd(8)
         "addresses": _addresses(),
+        "has_data": os.path.isdir(os.path.expanduser(request["data"])),
         "gpus": len(glob.glob("/proc/driver/nvidia/gpus/*")),
     }
 

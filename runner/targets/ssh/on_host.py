@@ -71,8 +71,9 @@ def bring(request: Frame, requests: Requests) -> Frame:
         if _hash(found) != request["sha256"]:
             raise OSError(0, "what was received is not what was sent")
         if request.get("data"):
-            os.makedirs(request["data"], exist_ok=True)
-            os.symlink(request["data"], os.path.join(beside, "data"))
+            data = os.path.expanduser(request["data"])
+            os.makedirs(data, exist_ok=True)
+            os.symlink(data, os.path.join(beside, "data"))
         with contextlib.suppress(OSError):  # somebody else was faster
             os.rename(beside, place)
     finally:

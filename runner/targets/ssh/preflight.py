@@ -38,6 +38,7 @@ class Need:
         python: the Python there.
         torch: the version that has to be there; empty for any, if all have the same.
         folder: where the kit's files are put; empty for the cache of the user there.
+        data: the folder of prepared data there; empty for what is brought.
         network: the network in which the hosts reach each other; empty for that of the connection.
         port: the port of the rendezvous, 0 for a free one.
         bytes: how much is brought.
@@ -47,6 +48,7 @@ class Need:
     python: str
     torch: str
     folder: str
+    data: str
     network: str
     port: int
     bytes: int
@@ -119,7 +121,7 @@ def _facts(session: Session, node: int, need: Need) -> Facts:
     """Ask a host for its facts, and judge those that concern it alone."""
     host = session.host
     asked = time.time()
-    said = session.ask("check", folder=need.folder)
+    said = session.ask("check", folder=need.folder, data=need.data)
     answered = time.time()
     python, torch = _text(said, "python"), _text(said, "torch")
     numbers = tuple(int(word) for word in python.split(".") if word.isdigit())
@@ -139,6 +141,8 @@ def _facts(session: Session, node: int, need: Need) -> Facts:
     if free < need.bytes + SPARE_BYTES:
         megabytes = f"{free / 1e6:,.0f} MB free in {folder}, the run needs {(need.bytes + SPARE_BYTES) / 1e6:,.0f} MB"
         raise HostError(f"host {host}: {megabytes}: make room, or name another folder with --with folder=PATH")
+    if need.data and said.get("has_data") is not True:
+        raise HostError(f"host {host}: there is no folder {need.data}: prepare the data there, or leave data= out")
     if need.gpus and _number(said, "gpus") < need.gpus[node]:
         gpus = f"{_number(said, 'gpus'):.0f} GPUs, the layout needs {need.gpus[node]} there"
         raise HostError(f"host {host}: {gpus}: choose a smaller one, or --device cpu")

@@ -30,7 +30,7 @@ _LARGEST_PORT = 65_535
 
 @dataclass(frozen=True)
 class Options:
-    """The options of target ssh; paths of a host are absolute, or begin with ~."""
+    """The options of target ssh; paths of a host are absolute."""
 
     hosts: str = field(
         default="", metadata={"help": "hosts as ssh knows them, separated by commas; the first one is node 0"}
@@ -114,6 +114,7 @@ class Ssh(Target[SshSpec]):
             python=self._python,
             torch="" if self.options.python else _own_torch(),
             folder=self.options.folder,
+            data=self.options.data,
             network=self.options.network,
             port=self.options.port,
             bytes=sum(one.size for one in self._cargo(spec) if one),
@@ -154,8 +155,8 @@ def _check(options: Options) -> None:
     """Refuse values that no host could take."""
     for name in ("python", "folder", "data"):
         value = getattr(options, name)
-        if value and not value.startswith(("/", "~/")):
-            msg = f"--with {name}={shown(value)}: write the whole path, from / or ~/"
+        if value and not value.startswith("/" if name == "python" else ("/", "~/")):
+            msg = f"--with {name}={shown(value)}: write the whole path, from /{' or ~/' * (name != 'python')}"
             raise RequestError(msg)
     if options.network:
         try:
