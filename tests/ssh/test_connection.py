@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.hosts
+pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 Start = "Callable[..., tuple[Any, Path]]"
 SSH = ("-p", "tcp", "--dport", "22")
 
@@ -36,6 +36,7 @@ def epochs_of(run: Path, rank: int) -> list[int]:
     return [int(one) for one in re.findall(r'"epoch_stop".*?"epoch_num": (\d+)', text)]
 
 
+@pytest.mark.alone
 @pytest.mark.fault("a connection drops and comes back", target="ssh", series=5)
 def test_a_connection_that_comes_back_loses_no_line(
     on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any
@@ -58,6 +59,7 @@ def test_a_connection_that_comes_back_loses_no_line(
     fault(told_seconds=0)
 
 
+@pytest.mark.alone
 @pytest.mark.fault("a connection drops for good", target="ssh", series=3)
 def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
     on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any
@@ -101,6 +103,7 @@ def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_
     assert ssh_hosts.folders_of(run.name) == []
 
 
+@pytest.mark.alone
 def test_a_killed_runner_whose_host_did_not_answer_is_recovered_with_all_that_was_printed(
     on_hosts: Project, start: Callable[..., tuple[Any, Path]]
 ) -> None:

@@ -15,7 +15,7 @@ from tests.support import ssh_hosts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.hosts
+pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 Refused = "Callable[..., str]"
 WORDS = ssh_hosts.WORDS
 
@@ -123,6 +123,7 @@ def test_a_disk_that_is_full(refused: Callable[..., str]) -> None:
     assert said.endswith("make room, or name another folder with --with folder=PATH")
 
 
+@pytest.mark.alone
 def test_a_firewall_between_the_hosts(refused: Callable[..., str]) -> None:
     with ssh_hosts.dropped("h1", "-s", "10.77.0.11"):
         said = refused(*WORDS)

@@ -41,7 +41,7 @@ class Options:
     )
     config: str = field(default="", metadata={"help": "configuration of ssh, as for ssh -F; by default the user's own"})
     python: str = field(
-        default="", metadata={"help": "Python of the hosts, which has torch; by default the path of the runner's own"}
+        default="", metadata={"help": "path of a Python with torch on the hosts; by default that of the runner's own"}
     )
     folder: str = field(
         default="", metadata={"help": "folder of the hosts for what is brought; by default in ~/.cache"}
