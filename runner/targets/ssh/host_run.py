@@ -192,10 +192,10 @@ def _send_new(folder: str, sent: Frame, requests: Requests, *, artifacts: bool) 
             with os.fdopen(descriptor, "rb") as file:
                 file.seek(sent.get(name, 0))
                 data = file.read(_BLOCK)
-            if data:
+            if data or name not in sent:  # an empty file is a fact too
                 send({"file": name, "at": sent.get(name, 0)}, data)
                 sent[name] = sent.get(name, 0) + len(data)
-                new = True
+                new = new or bool(data)
                 _take(folder, requests)
     return new
 
