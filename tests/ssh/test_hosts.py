@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from runner import targets
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.records.brought import Brought
@@ -186,3 +189,28 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, make: Make) -> None:
     with pytest.raises(OSError, match="symbolic"):
         Brought(folder, 1).append("agent.log", 0, b"x")
     assert list(outside.iterdir()) == []
+
+
+def test_a_configuration_that_lies_beside_a_record_is_not_used_to_clean_up(tmp_path: Path, make: Make) -> None:
+    folder = begin(tmp_path / "results", make.launch(), "{}", "")
+    evil = tmp_path / "results" / "config"
+    evil.write_text(f"Host h0\n  ProxyCommand touch {tmp_path}/ran\n")
+    target = targets.load("ssh", ["hosts=h0", f"config={evil}"])
+    with pytest.raises(RequestError, match="it lies in the folder of the results"):
+        target.cleanup(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_nobody_else_can_enter_the_folder_of_the_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tempfile.mkdtemp(dir="/tmp")  # short, as the path of a socket has to be
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
+    monkeypatch.setattr("tempfile.tempdir", place)
+    try:
+        OpenSsh().command("h0", ["true"])
+        (own,) = Path(place).iterdir()
+        assert own.stat().st_mode & 0o777 == 0o700
+        own.chmod(0o755)
+        with pytest.raises(RequestError, match="it is not this user's alone"):
+            OpenSsh().command("h0", ["true"])
+    finally:
+        shutil.rmtree(place)
