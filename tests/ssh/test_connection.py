@@ -77,7 +77,7 @@ def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
     assert record["status"] in ("failed", "killed")
     assert "host h1" in record["reason"]
     assert ssh_hosts.processes_of(run.name) == []
-    fault(told_seconds=seconds)
+    fault()
 
 
 def node_of(process: Any) -> str:
