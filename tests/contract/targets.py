@@ -10,6 +10,7 @@ TARGETS = {
     "pytorchjob": pytest.param("pytorchjob", marks=pytest.mark.cluster),
     "trainjob": pytest.param("trainjob", marks=[pytest.mark.cluster, pytest.mark.trainer]),
     "indexed": pytest.param("indexed", marks=pytest.mark.cluster),
+    "ssh": pytest.param("ssh", marks=pytest.mark.hosts),
 }
 HERE = ("local", "compose")
 IN_CI = tuple(name for name in TARGETS if name != "trainjob")
