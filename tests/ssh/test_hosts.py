@@ -104,8 +104,8 @@ def test_unlike_hosts_take_unlike_layouts() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "needs --with hosts=h0,h1 or hosts-file=FILE"),
-        (["hosts=h0", "hosts-file=x"], "takes hosts or hosts-file, not both"),
+        ([], "needs --with hosts=h0,h1 or hosts_file=FILE"),
+        (["hosts=h0", "hosts_file=x"], "takes hosts or hosts_file, not both"),
         (["hosts=h0", "python=bin/python"], "write the whole path"),
         (["hosts=h0", "network=ten"], "write an address and a length"),
         (["hosts=h0", "port=70000"], "ports are 1 to 65535"),

@@ -70,7 +70,7 @@ def test_the_same_layout_gives_the_loss_curve_of_local_and_a_record_of_its_shape
 def test_repeats_are_interleaved_and_summarised(on_hosts: Project, tmp_path: Path) -> None:
     file = tmp_path / "hosts.txt"
     file.write_text("h0 slots=1\nh1 slots=1\n")
-    words = ["--on", "ssh", "--with", f"hosts-file={file}", *ssh_hosts.WORDS[2:], "--only", "layout=1x1,2x1"]
+    words = ["--on", "ssh", "--with", f"hosts_file={file}", *ssh_hosts.WORDS[2:], "--only", "layout=1x1,2x1"]
     results = tmp_path / "results"
     done = on_hosts.runner("run", "toy", *words, "--repeat", "3", "--device", "cpu", "--results", results, within=400)
     assert done.code == 0, done.snapshot

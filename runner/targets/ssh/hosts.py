@@ -41,7 +41,7 @@ def of_file(path: Path) -> list[Host]:
 
     Source: the host files of Open MPI and DeepSpeed. RequestError names the line that is wrong.
     """
-    place = f"--with hosts-file={one_line(path)}"
+    place = f"--with hosts_file={one_line(path)}"
     try:
         text = read_file(path, LARGEST_FILE).decode("utf-8")
     except UnicodeDecodeError:

@@ -84,7 +84,7 @@ class Ssh(Target[SshSpec]):
         super().__init__(options)
         own = self.options
         if bool(own.hosts) == bool(own.hosts_file):
-            both = "takes hosts or hosts-file, not both" if own.hosts else "needs --with hosts=h0,h1 or hosts-file=FILE"
+            both = "takes hosts or hosts_file, not both" if own.hosts else "needs --with hosts=h0,h1 or hosts_file=FILE"
             msg = f"target ssh {both}"
             raise RequestError(msg)
         self._hosts = hosts.of_words(own.hosts) if own.hosts else hosts.of_file(Path(own.hosts_file).expanduser())
