@@ -15,7 +15,7 @@ from runner.targets.base import Note
 from runner.targets.node_view import NodeView, at_once, by_node
 from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNode
 from runner.targets.ssh.preflight import on_all
-from runner.targets.ssh.session import BOOT, HostError, Session, source
+from runner.targets.ssh.session import BOOT, HostError, connect, source
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from runner.targets.base import Line, NodeSpec
     from runner.targets.ssh.cargo import Cargo
     from runner.targets.ssh.openssh import OpenSsh
+    from runner.targets.ssh.session import Session
     from runner.targets.ssh.preflight import Facts
 
 _STOP_SECONDS = 45.0
@@ -160,7 +161,7 @@ class SshHandle:
             stack.pop_all()
 
     def _session(self, number: int) -> Session:
-        return Session(self._setup.ssh, self._nodes[number].host, self._setup.python)
+        return connect(self._setup.ssh, self._nodes[number].host, self._setup.python)
 
     def _prepare(self, number: int) -> str:
         """Bring what a host lacks; return the folder that the run is started in."""

@@ -61,8 +61,9 @@ def begin(request: Frame) -> Frame:
     supervisor.stdin.write(b"%s%s\n" % (source, words))
     supervisor.stdin.close()
     said = supervisor.stdout.readlines()
-    if b"started\n" not in said:
-        why = b"".join(said).decode("utf-8", "replace").strip() or "its supervisor does not start"
+    if b"started\n" not in said:  # what this Python prints at its start stands before it
+        last = [line.strip() for line in said if line.strip()][-1:]
+        why = last[0].decode("utf-8", "replace") if last else "its supervisor does not start"
         raise OSError(0, why)
     return {"folder": folder}
 
@@ -93,9 +94,9 @@ def supervise(request: Frame) -> None:
                     preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),  # noqa: PLW1509 - one thread
                 )
             except OSError as error:
-                _tell(str(error))
+                _tell(f"\n{error}\n")
                 return
-        _tell("started\n")
+        _tell("\nstarted\n")
         ended = _watch(child, folder, request)
         _kill(request["mark"])
         _write(os.path.join(folder, "exit.json"), json.dumps(ended).encode())

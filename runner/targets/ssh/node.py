@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import threading
@@ -14,11 +15,13 @@ from runner.core.text import one_line
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.node_view import NodeView
-from runner.targets.ssh.session import SILENT_SECONDS, HostError, LostError, Session
+from runner.targets.ssh.openssh import environment
+from runner.targets.ssh.session import BOOT, SILENT_SECONDS, HostError, LostError, connect
 
 if TYPE_CHECKING:
     from runner.records.brought import Brought
     from runner.targets.ssh.openssh import OpenSsh
+    from runner.targets.ssh.session import Session
 
 PING_SECONDS = 1.0
 GIVE_UP_SECONDS = 60.0
@@ -117,15 +120,16 @@ class RemoteNode:
         if self._lost_since is not None:
             seconds = time.monotonic() - self._lost_since
             return NodeView(self.number, trouble=f"host {self.host} does not answer since {seconds:.0f} s")
-        words = [*node_view.command_inside(abort=abort), self._mark]
+        words = [self._python, "-c", BOOT, *(["--abort"] if abort else []), self._mark]
         try:
             done = subprocess.run(
                 self._ssh.command(self.host, words),
-                stdin=subprocess.DEVNULL,
+                input=json.dumps(node_view.script()).encode() + b"\n",
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 timeout=node_view.SECONDS,
                 check=False,
+                env=environment(),
                 start_new_session=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
@@ -156,7 +160,7 @@ class RemoteNode:
         while True:
             try:
                 first, self._first = self._first, None
-                with first or Session(self._ssh, self.host, self._python) as session:
+                with first or connect(self._ssh, self.host, self._python) as session:
                     return self._one_connection(session, keep=keep)
             except LostError as error:
                 now = time.monotonic()

@@ -15,9 +15,13 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CONNECT_SECONDS = 10
 _PERSIST_SECONDS = 15
@@ -36,8 +40,9 @@ _OPTIONS = (
     "RequestTTY=no",
     "LogLevel=ERROR",
 )
-_SOCKET_PATH = 60
-"""Characters that the socket's folder may have: 108 less a hash of 40 and what ssh adds (unix(7))."""
+_SOCKET_PATH = 41
+"""Characters that the socket's folder may have: 107, less a hash of 40, ours of 8, and the 17 that ssh adds (unix(7))."""
+_FORGET_SECONDS = 3.0
 _WAYS_OUT = (
     (
         r"Permission denied \((?P<how>[^)]*)\)",
@@ -67,29 +72,46 @@ class OpenSsh:
 
     def command(self, host: str, words: list[str]) -> list[str]:
         """Write the command that runs words on a host, each quoted for the shell there."""
-        return [*self._client(), "-T", "--", host, shlex.join(words)]
+        return [*self._client(host), "-T", "--", host, shlex.join(words)]
+
+    def is_shared(self, host: str) -> bool:
+        """Whether there is a shared connection to a host, of which nobody knows yet whether it still works."""
+        return any(self._sockets(host))
 
     def forget(self, host: str) -> None:
-        """End the shared connection to a host: it no longer answers."""
+        """Give up the shared connection to a host: it no longer answers, and its own process may not either."""
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
-                [*self._client(), "-O", "exit", "--", host],
+                [*self._client(host), "-O", "exit", "--", host],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                timeout=3,
+                timeout=_FORGET_SECONDS,
                 check=False,
                 start_new_session=True,
             )
+        for socket in self._sockets(host):
+            socket.unlink(missing_ok=True)
 
-    def _client(self) -> list[str]:
-        own = hashlib.sha256(self.config.encode("utf-8", "surrogateescape")).hexdigest()[:4]
-        options = (*_OPTIONS, f"ControlPath={_folder()}/{own}%C")
+    def _sockets(self, host: str) -> Iterator[Path]:
+        return _folder().glob(f"{self._own(host)}*")
+
+    def _own(self, host: str) -> str:
+        """What the name of the socket begins with: the rest is ssh's hash of the address, the port and the user."""
+        return hashlib.sha256(f"{self.config}\0{host}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+    def _client(self, host: str) -> list[str]:
+        options = (*_OPTIONS, f"ControlPath={_folder()}/{self._own(host)}%C")
         return [
             "ssh",
             *(["-F", self.config] if self.config else []),
             *(word for one in options for word in ("-o", one)),
         ]
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of ssh: nothing that it starts, for example for a ProxyJump, may ask in a window."""
+    return {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}
 
 
 def explain(host: str, said: str) -> str:

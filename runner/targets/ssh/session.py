@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import selectors
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
 from runner.targets.ssh import host_facts, host_frames, host_run, on_host
-from runner.targets.ssh.openssh import CONNECT_SECONDS, explain
+from runner.targets.ssh.openssh import CONNECT_SECONDS, environment, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +40,7 @@ SILENT_SECONDS = 8.0
 ANSWER_SECONDS = 60.0
 _LARGEST_FRAME = 1_000_000
 _LARGEST_NOISE = 65_536
+_MOST_WORDS = 1_000_000
 _SSH_FAILED = 255
 _NOT_FOUND = (126, 127)
 
@@ -57,6 +59,19 @@ def source() -> str:
     return f"{json.dumps(_LOAD)}\n{json.dumps(texts)}\n"
 
 
+def connect(ssh: OpenSsh, host: str, python: str) -> Session:
+    """Begin a conversation; a shared connection that no longer answers, as of a host that restarted, is made again.
+
+    Raises what `Session` raises.
+    """
+    if ssh.is_shared(host):
+        try:
+            return Session(ssh, host, python, seconds=SILENT_SECONDS)
+        except LostError:
+            ssh.forget(host)
+    return Session(ssh, host, python)
+
+
 class Session:
     """One process of the script on a host; it ends with its connection.
 
@@ -64,13 +79,17 @@ class Session:
         ssh: how hosts are reached.
         host: its name.
         python: the Python there.
+        seconds: how long it may take until the host greets.
 
     Raises LostError if the host cannot be reached, HostError if there is no such Python.
     """
 
-    def __init__(self, ssh: OpenSsh, host: str, python: str) -> None:
+    def __init__(
+        self, ssh: OpenSsh, host: str, python: str, *, seconds: float = CONNECT_SECONDS + SILENT_SECONDS
+    ) -> None:
         self.host, self._python = host, python
         self._said = os.memfd_create("kit-ssh")
+        fcntl.fcntl(self._said, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied while ssh writes to it
         self._buffer = b""
         try:
             self._process = subprocess.Popen(
@@ -78,6 +97,7 @@ class Session:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._said,
+                env=environment(),
                 start_new_session=True,
             )
         except FileNotFoundError:
@@ -89,7 +109,7 @@ class Session:
         self._selector.register(self._out, selectors.EVENT_READ)
         try:
             self._write(f'{source()}{{"do": "hello"}}\n'.encode())
-            self._greet()
+            self._greet(seconds)
         except BaseException:
             self.close()
             raise
@@ -167,9 +187,9 @@ class Session:
             if left <= 0 or not self._read(left):
                 return None
 
-    def _greet(self) -> None:
-        """Wait for the script's first line; whatever the host's shell prints before it is left out."""
-        until = time.monotonic() + CONNECT_SECONDS + SILENT_SECONDS
+    def _greet(self, seconds: float) -> None:
+        """Wait for the script's first line; whatever the host's shell or Python prints before it is left out."""
+        until = time.monotonic() + seconds
         hello = f"\n{on_host.HELLO}\n".encode()
         while hello not in self._buffer:
             if len(self._buffer) > _LARGEST_NOISE:
@@ -183,6 +203,8 @@ class Session:
         self._buffer = self._buffer.partition(hello)[2]
 
     def _read(self, seconds: float) -> bool:
+        if os.fstat(self._said).st_size > _MOST_WORDS:
+            os.ftruncate(self._said, 0)
         if not self._selector.select(seconds):
             return False
         block = os.read(self._out, 262_144)

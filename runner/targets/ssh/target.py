@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import sys
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from runner.targets.ssh.preflight import Facts
 
 _LARGEST_PORT = 65_535
+_NOT_QUOTED_ALIKE = re.compile(r"[\\!\x00-\x1f\x7f]")
+"""What the shells that a user may have (sh, csh, fish) do not take alike within quotes."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,9 @@ class Ssh(Target[SshSpec]):
         self._hosts = hosts.of_words(own.hosts) if own.hosts else hosts.of_file(Path(own.hosts_file).expanduser())
         _check(own)
         self._python = own.python or sys.executable
+        if _NOT_QUOTED_ALIKE.search(self._python):
+            msg = f"python {shown(self._python)}: not every login shell takes \\, ! and line breaks: name it by a link"
+            raise RequestError(msg)
         self._config = Path(own.config).expanduser().absolute() if own.config else None
         self._ssh = OpenSsh(str(self._config) if self._config else "")
         self._facts: dict[str, list[Facts]] = {}
