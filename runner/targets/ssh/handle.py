@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from runner.core.network import variables_for
-from runner.records.brought import Brought
+from runner.records.brought import Brought, settle
 from runner.targets.base import Note
 from runner.targets.node_view import NodeView, at_once, by_node
 from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNode
@@ -106,6 +106,7 @@ class SshHandle:
                     raise node.failure
         yield from self._logs.rest()
         yield from self._said()
+        self._settle()
 
     @property
     def exits(self) -> list[NodeExit]:
@@ -137,6 +138,11 @@ class SshHandle:
         until = time.monotonic() + _STOP_SECONDS
         for node in begun:
             node.wait(max(0.0, until - time.monotonic()))
+        self._settle()
+
+    def _settle(self) -> None:
+        if all(node.ended for node in self._nodes if node.is_begun):
+            settle(self._folder, len(self._nodes))
 
     def _said(self) -> Iterator[Note]:
         for node in self._nodes:
@@ -218,5 +224,6 @@ def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFold
         node.follow()
     for node in nodes:
         node.wait(_STOP_SECONDS)
+    settle(folder, len(nodes))
     if left := [node.exit.why or f"host {node.host} does not answer" for node in nodes if not node.has_answered]:
         raise HostError("; ".join(left))

@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.core.text import one_line
+from runner.core.text import one_line, shown
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.node_view import NodeView
@@ -67,7 +67,7 @@ class RemoteNode:
         """Why its output can no longer be written here, for example because the disk is full."""
         self._ssh, self._python, self._run, self._mark, self._brought = ssh, python, run, mark, brought
         self._exit: NodeExit | None = None
-        self._is_stopping = False
+        self._is_stopping = self._has_left_out = False
         self._lost_since: float | None = None
         self._thread: threading.Thread | None = None
         self._stop_asked: float | None = None
@@ -198,7 +198,7 @@ class RemoteNode:
                     self.has_answered = True
                     return ended if isinstance(ended, dict) else None
                 if keep and isinstance(frame.get("file"), str) and isinstance(frame.get("at"), int):
-                    self._brought.append(frame["file"], frame["at"], data)
+                    self._keep(frame["file"], frame["at"], data)
             if self._is_stopping and not told:
                 session.send("stop")
                 told = True
@@ -208,6 +208,14 @@ class RemoteNode:
             if now - heard > SILENT_SECONDS:
                 msg = f"host {self.host}: it says nothing for {SILENT_SECONDS:.0f} s"
                 raise LostError(msg)
+
+    def _keep(self, name: str, at: int, data: bytes) -> None:
+        if name.startswith("artifacts/") and not self._brought.takes(name):
+            if not self._has_left_out:
+                self._has_left_out = True
+                self.notes.append(f"host {self.host}: left out, as it is hidden or has an odd name: {shown(name)}")
+            return
+        self._brought.append(name, at, data)
 
     def _describe(self, ended: dict[str, Any] | None) -> NodeExit:
         """Translate a supervisor's words; they come from another machine."""
