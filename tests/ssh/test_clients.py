@@ -131,6 +131,14 @@ def test_a_run_is_as_ever_whatever_the_login_shell_is(on_hosts: Project, fresh: 
     assert record["events"]["seen"] == record["events"]["expected"]
 
 
+SITE = """
+import sys
+sys.stdout.write('hello {"answer": 1}')
+sys.stdout.flush()
+print("a warning", file=sys.stderr)
+"""
+
+
 def test_a_python_that_prints_when_it_starts_disturbs_nothing(on_hosts: Project) -> None:
     own = ssh_hosts.own("h1")
     for host in ssh_hosts.NAMES:
@@ -138,8 +146,7 @@ def test_a_python_that_prints_when_it_starts_disturbs_nothing(on_hosts: Project)
         python.write_text(f'#!/bin/sh\nPYTHONPATH={ssh_hosts.OWN}/site exec {sys.executable} "$@"\n')
         python.chmod(0o755)
     (own / "site").mkdir(exist_ok=True)
-    words = "import sys\nsys.stdout.write('hello {\"answer\": 1}')\nsys.stdout.flush()\nprint('a warning', file=sys.stderr)\n"
-    (own / "site" / "sitecustomize.py").write_text(words)
+    (own / "site" / "sitecustomize.py").write_text(SITE)
     try:
         words = ["--on", "ssh", *ssh_hosts.WORDS, "--with", f"python={ssh_hosts.OWN}/python"]
         done, record = run_once(on_hosts, *QUICK, *words)
@@ -152,7 +159,7 @@ def test_a_python_that_prints_when_it_starts_disturbs_nothing(on_hosts: Project)
 
 
 def test_sockets_are_kept_where_their_names_are_short_enough(
-    refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for length in (32, 33, 34, 60, 100):
         runtime = Path("/tmp", f"kit-{'r' * (length - len('/tmp/kit-'))}")  # noqa: S108 - a short path of a known length

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 TEXT = (ROOT / "docs" / "ssh.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
-BLOCKS = [body for body in re.findall(r"^```\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE) if "ssh" in body or "slots" in body]
+BLOCKS = [
+    body for body in re.findall(r"^```\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE) if "ssh" in body or "slots" in body
+]
 COMMANDS = [
     line.partition(" #")[0].strip()
     for body in BLOCKS

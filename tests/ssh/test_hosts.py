@@ -138,8 +138,8 @@ def test_ssh_never_asks_and_forwards_nothing() -> None:
 
 
 def test_words_of_ssh_that_nobody_knows_are_shown_as_they_are() -> None:
-    assert explain("h0", "one\n\x1b[31mtwo\n") == "host h0: \\x1b[31mtwo"
-    assert explain("h0", "") == "host h0: the connection was closed"
+    assert explain("h0", "one\n\x1b[31mtwo\n") == ("host h0: \\x1b[31mtwo", "")
+    assert explain("h0", "") == ("host h0: the connection was closed", "")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,6 @@ def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make
         {"plot.png": b"two", "late/y": b"2"},
     ]
     for node in (2, 0, 1):  # they come in any order, and a part of them again
-        brought = Brought(folder, node)
         for _ in range(2):
             for name, data in sent[node].items():
                 Brought(folder, node).append(f"artifacts/{name}", 0, b"")
@@ -206,7 +205,7 @@ def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make
             if path.is_file()
         }
         assert kept == {
-            **{name: data for name, data in sent[0].items()},
+            **sent[0],
             "trace/rank1.json": b"[]",
             "late/y": b"2",
             "@node1/plot.png": b"one",

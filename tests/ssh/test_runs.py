@@ -40,7 +40,7 @@ def test_a_record_says_on_which_hosts_each_node_ran_and_by_which_interface(
 
 def test_mnist_runs_at_every_layout_interleaved_and_is_summarised(on_hosts: Project, tmp_path: Path) -> None:
     layouts, results = ["1x2", "2x1", "2x2", "2+3"], tmp_path / "results"
-    words = ["--layout", ",".join(layouts), "--repeat", "2", "--set", "epochs=1", *SMALL[2:], "--results", results]
+    words = ("--layout", ",".join(layouts), "--repeat", "2", "--set", "epochs=1", *SMALL[2:], "--results", results)
     done = on_hosts.runner("run", "mnist", "--on", "ssh", *ssh_hosts.WORDS, *words, within=500)
     assert done.code == 0, done.snapshot
     records = [on_hosts.record(path.parent) for path in results.glob("mnist/*/run.json")]
@@ -59,7 +59,17 @@ def test_bert_trains_an_epoch_on_two_hosts_with_data_that_are_brought(
     made = tiny_bert.make(tmp_path / "tiny") / "bert"
     family = on_hosts.root / "data" / "bert"
     shutil.copytree(made, family)
-    words = ("bert", "--layout", "2x1", "--set", "epochs=1", "--set", "peak_milliseconds=20", "--only", "precision=fp32")
+    words = (
+        "bert",
+        "--layout",
+        "2x1",
+        "--set",
+        "epochs=1",
+        "--set",
+        "peak_milliseconds=20",
+        "--only",
+        "precision=fp32",
+    )
     try:
         done, there = run(*words)
         _, here = run_once(on_hosts, *words, "--on", "local", "--device", "cpu")

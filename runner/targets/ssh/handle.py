@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runner.targets.ssh.cargo import Cargo
     from runner.targets.ssh.openssh import OpenSsh
     from runner.targets.ssh.session import Session
-    from runner.targets.ssh.preflight import Facts
+    from runner.targets.ssh.verdicts import Facts
 
 _STOP_SECONDS = 45.0
 """How long a stop may take, also of hosts that do not answer."""

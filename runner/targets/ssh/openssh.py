@@ -41,22 +41,36 @@ _OPTIONS = (
     "LogLevel=ERROR",
 )
 _SOCKET_PATH = 41
-"""Characters that the socket's folder may have: 107, less a hash of 40, ours of 8, and the 17 that ssh adds (unix(7))."""
+"""Characters that the sockets' folder may have: 107 (unix(7)), less hashes of 40 and 8, and 17 that ssh adds."""
 _FORGET_SECONDS = 3.0
 _WAYS_OUT = (
     (
         r"Permission denied \((?P<how>[^)]*)\)",
-        "it refuses this user's keys, or asks for a password: ssh-copy-id {host}, or load the key with ssh-add",
+        "it refuses this user's keys, or asks for a password",
+        "ssh-copy-id {host}, or load the key with ssh-add",
     ),
-    (r"Too many authentication failures", "it refuses the keys: name one with IdentityFile in ssh's configuration"),
+    (r"Too many authentication failures", "it refuses the keys", "name one with IdentityFile in ssh's configuration"),
     (
         r"Host key verification failed|host key is known|IDENTIFICATION HAS CHANGED",
-        "its host key is not known here, or has changed: ssh {host} once by hand, and compare the key",
+        "its host key is not known here, or has changed",
+        "ssh {host} once by hand, and compare the key",
     ),
-    (r"Could not resolve hostname", "its name does not resolve: check the name, or ssh's configuration"),
-    (r"Connection refused", "nothing answers at ssh's port there: start sshd, or name its Port in ssh's configuration"),
-    (r"timed out|No route to host|unreachable", "it does not answer: is it on, and does a firewall let ssh through?"),
-    (r"Bad configuration option|terminating, \d+ bad|Can't open user config", "ssh cannot read its configuration"),
+    (r"Could not resolve hostname", "its name does not resolve", "check the name, or ssh's configuration"),
+    (
+        r"Connection refused",
+        "nothing answers at ssh's port there",
+        "start sshd, or name its Port in ssh's configuration",
+    ),
+    (
+        r"timed out|No route to host|unreachable",
+        "it does not answer",
+        "is it on, and does a firewall let ssh through?",
+    ),
+    (
+        r"Bad configuration option|terminating, \d+ bad|Can't open user config",
+        "ssh cannot read its configuration",
+        "ssh -G {host} shows where",
+    ),
 )
 
 
@@ -97,7 +111,7 @@ class OpenSsh:
         return _folder().glob(f"{self._own(host)}*")
 
     def _own(self, host: str) -> str:
-        """What the name of the socket begins with: the rest is ssh's hash of the address, the port and the user."""
+        """Return what the name of the socket begins with; the rest is ssh's hash of address, port and user."""
         return hashlib.sha256(f"{self.config}\0{host}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def _client(self, host: str) -> list[str]:
@@ -114,14 +128,14 @@ def environment() -> dict[str, str]:
     return {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}
 
 
-def explain(host: str, said: str) -> str:
-    """Say in one line what is wrong with a host, of what ssh printed, and the way out."""
+def explain(host: str, said: str) -> tuple[str, str]:
+    """Say in one line what is wrong with a host, of what ssh printed; and the way out, if it is known."""
     lines = [line for line in said.splitlines() if line.strip()]
-    for pattern, way in _WAYS_OUT:
+    for pattern, seen, way in _WAYS_OUT:
         if re.search(pattern, said, re.IGNORECASE):
             last = next((line for line in reversed(lines) if re.search(pattern, line, re.IGNORECASE)), "")
-            return f"host {host}: {way.format(host=host)} ({one_line(last, 200)})"
-    return f"host {host}: {one_line(lines[-1], 300) if lines else 'the connection was closed'}"
+            return f"host {host}: {seen}", f"{way.format(host=host)} ({one_line(last, 200)})"
+    return f"host {host}: {one_line(lines[-1], 300) if lines else 'the connection was closed'}", ""
 
 
 def _folder() -> Path:

@@ -46,7 +46,16 @@ _NOT_FOUND = (126, 127)
 
 
 class HostError(OSError):
-    """A host cannot do what is asked of it; one line that begins with its name."""
+    """A host cannot do what is asked of it; one line that begins with its name.
+
+    Args:
+        seen: what is wrong.
+        mend: what mends it, if that is known.
+    """
+
+    def __init__(self, seen: str, *, mend: str = "") -> None:
+        super().__init__(f"{seen}: {mend}" if mend else seen)
+        self.seen, self.mend = seen, mend
 
 
 class LostError(HostError):
@@ -102,8 +111,8 @@ class Session:
             )
         except FileNotFoundError:
             os.close(self._said)
-            msg = "there is no ssh here: install OpenSSH's client"
-            raise HostError(msg) from None
+            msg = "there is no ssh here"
+            raise HostError(msg, mend="install OpenSSH's client") from None
         self._out = self._process.stdout.fileno() if self._process.stdout else -1
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
@@ -197,8 +206,8 @@ class Session:
                 raise HostError(msg)
             left = until - time.monotonic()
             if left <= 0:
-                msg = f"host {self.host}: it does not answer: is it on, and does a firewall let ssh through?"
-                raise LostError(msg)
+                msg = f"host {self.host}: it does not answer"
+                raise LostError(msg, mend="is it on, and does a firewall let ssh through?")
             self._read(left)
         self._buffer = self._buffer.partition(hello)[2]
 
@@ -229,12 +238,11 @@ class Session:
         code = self._process.poll()
         said = os.pread(self._said, 100_000, 0).decode("utf-8", "replace")
         if code in _NOT_FOUND:
-            msg = (
-                f"host {self.host}: there is no Python at {self._python}: name one that it has with --with python=PATH"
-            )
-            raise HostError(msg)
+            msg = f"host {self.host}: there is no Python at {self._python}"
+            raise HostError(msg, mend="name one that it has with --with python=PATH")
         if code == _SSH_FAILED or code is None:
-            raise LostError(explain(self.host, said))
+            seen, mend = explain(self.host, said)
+            raise LostError(seen, mend=mend)
         last = said.strip().splitlines()
         msg = f"host {self.host}: {self._python} ended with {code}{f': {one_line(last[-1], 300)}' if last else ''}"
         raise LostError(msg) if code < 0 else HostError(msg)
