@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from tests.experiments import tiny_bert
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, until
+from tests.support.odd import Odd
 from tests.support.same_records import curve, differences
 
 if TYPE_CHECKING:
@@ -120,6 +123,45 @@ def test_programs_and_data_are_brought_once(on_hosts: Project, run: Callable[...
     finally:
         if not had:
             shutil.rmtree(family)
+
+
+def test_what_no_run_has_used_for_30_days_is_removed_from_the_host(run: Callable[..., Any]) -> None:
+    then = time.time() - 31 * 86_400
+    left = [ssh_hosts.state("h1") / "cache" / kind / ("0" * 64) for kind in ("programs", "data")]
+    for folder in left:
+        (folder / "inner").mkdir(parents=True)
+        os.utime(folder, (then, then))
+    done, _ = run("odd-slow", "--layout", "2x1", "--set", "seconds=0.5")
+    assert done.code == 0, done.snapshot
+    until(lambda: not any(folder.exists() for folder in left), 10)
+    again, _ = run("odd-slow", "--layout", "2x1", "--set", "seconds=0.5")
+    assert again.code == 0, again.snapshot
+
+
+def test_artifacts_of_all_hosts_are_kept_also_those_of_one_name(on_hosts: Project, run: Callable[..., Any]) -> None:
+    write_artifacts = """
+    from pathlib import Path
+
+    place = Path(os.environ["KIT_ARTIFACTS"])
+    (place / f"rank {RANK}.txt").write_text("mine")
+    (place / "same.txt").write_text("of all")
+    (place / "node.txt").write_text(os.environ["PET_NODE_RANK"])
+    (place / ".hidden").write_text("x")
+    """
+    on_hosts.program("odd.writes", Odd("Write files.", write_artifacts, {}).text("writes"))
+    on_hosts.define(name="writes", program="odd.writes", matrix={"layout": ["2x1"]})
+    done, record = run("writes")
+    assert done.code == 0, done.snapshot
+    artifacts = on_hosts.results / "writes" / record["launch"]["id"] / "artifacts"
+    kept = {str(path.relative_to(artifacts)): path.read_text() for path in artifacts.rglob("*") if path.is_file()}
+    assert kept == {
+        "rank 0.txt": "mine",
+        "rank 1.txt": "mine",
+        "same.txt": "of all",
+        "node.txt": "0",
+        "@node1/node.txt": "1",
+    }
+    assert "host h1: left out, as it is hidden or has an odd name: 'artifacts/.hidden'" in done.stderr
 
 
 def test_a_run_that_was_interrupted_is_resumed_as_one_record_with_two_attempts(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import math
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -168,12 +170,13 @@ def text(said: dict[str, Any], name: str) -> str:
 def number(said: dict[str, Any], name: str) -> float:
     """Return a number that a host said; 0 for none."""
     with suppress(TypeError, ValueError, OverflowError):
-        return float(said.get(name, 0))
+        value = float(said.get(name, 0))
+        return value if math.isfinite(value) else 0.0
     return 0.0
 
 
 def _judge_python(facts: Facts, need: Need) -> Iterator[Verdict]:
-    numbers = tuple(int(word) for word in facts.python.split(".") if word.isdigit())
+    numbers = tuple(map(int, re.findall(r"(?a:\d{1,6})", facts.python)))
     if numbers < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         seen = f"{need.python} is Python {facts.python}, {oldest} is the oldest that the kit runs on"
