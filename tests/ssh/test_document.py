@@ -16,16 +16,14 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 TEXT = (ROOT / "docs" / "ssh.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
-BLOCKS = [
-    body for body in re.findall(r"^```\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE) if "ssh" in body or "slots" in body
-]
+BLOCKS = [body for _, body in re.findall(r"^```(\w*)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)]
 COMMANDS = [
     line.partition(" #")[0].strip()
     for body in BLOCKS
     for line in body.splitlines()
-    if line.startswith("runner ") and "ssh" in line
+    if re.match(r"runner \w+ .*\bssh\b", line)
 ]
-HOSTS = next(body for body in BLOCKS if "slots=" in body and "runner" not in body)
+(HOSTS,) = (body for body in BLOCKS if re.match(r"\w+ slots=", body))
 SMALL = shlex.split("--set epochs=1 --set dataset=digits --set peak_milliseconds=0 --repeat 1 --device cpu")
 
 
