@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,3 +172,21 @@ def test_sockets_are_kept_where_their_names_are_short_enough(
                 OpenSsh(ssh_hosts.CONFIG).forget(host)
         finally:
             shutil.rmtree(runtime)
+
+
+FLOODS = {
+    "it prints without end": ("exec yes", "host h1: its shell prints without end at the login"),
+    "it warns without end": ("exec yes >&2", "host h1: ssh reaches it, but /run/kit-host/python says nothing"),
+    "it says nothing": ("exec sleep 60", "host h1: ssh reaches it, but /run/kit-host/python says nothing"),
+}
+
+
+@pytest.mark.parametrize(("does", "says"), FLOODS.values(), ids=FLOODS)
+def test_a_python_that_is_none_is_refused_without_a_hang(refused: Callable[..., str], does: str, says: str) -> None:
+    for host in ssh_hosts.NAMES:
+        python = ssh_hosts.own(host) / "python"
+        python.write_text(f'#!/bin/sh\n{does if host == "h1" else f"exec {sys.executable}"} "$@"\n')
+        python.chmod(0o755)
+    began = time.monotonic()
+    assert says in refused(*ssh_hosts.WORDS, "--with", f"python={ssh_hosts.OWN}/python")
+    assert time.monotonic() - began < 60

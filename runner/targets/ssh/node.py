@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import threading
 import time
 from collections import deque
@@ -15,7 +14,6 @@ from runner.core.text import one_line, shown
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.node_view import NodeView
-from runner.targets.ssh.openssh import environment
 from runner.targets.ssh.session import BOOT, SILENT_SECONDS, HostError, LostError, connect
 
 if TYPE_CHECKING:
@@ -121,20 +119,12 @@ class RemoteNode:
             seconds = time.monotonic() - self._lost_since
             return NodeView(self.number, trouble=f"host {self.host} does not answer since {seconds:.0f} s")
         words = [self._python, "-c", BOOT, *(["--abort"] if abort else []), self._mark]
+        given = json.dumps(node_view.script()).encode() + b"\n"
         try:
-            done = subprocess.run(
-                self._ssh.command(self.host, words),
-                input=json.dumps(node_view.script()).encode() + b"\n",
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=node_view.SECONDS,
-                check=False,
-                env=environment(),
-                start_new_session=True,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            return NodeView(self.number, trouble=one_line(f"host {self.host}: {error}", 300))
-        view = node_view.view(self.number, done.stdout)
+            printed = self._ssh.output(self.host, words, given, node_view.SECONDS, node_view.LARGEST)
+        except OSError as error:
+            return NodeView(self.number, trouble=one_line(f"host {self.host}: {error.strerror}", 300))
+        view = node_view.view(self.number, printed)
         if view.seen:
             own = str(self.number)
             agents = [one for one in view.seen.agents if one.told.node == own]

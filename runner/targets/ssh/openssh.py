@@ -6,6 +6,7 @@ the user's own. BatchMode keeps ssh from asking for a password or a host key. No
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -13,6 +14,7 @@ import shlex
 import stat
 import subprocess
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +45,7 @@ _OPTIONS = (
 _SOCKET_PATH = 41
 """Characters that the sockets' folder may have: 107 (unix(7)), less hashes of 40 and 8, and 17 that ssh adds."""
 _FORGET_SECONDS = 3.0
+_POLL_SECONDS = 0.05
 _WAYS_OUT = (
     (
         r"Permission denied \((?P<how>[^)]*)\)",
@@ -87,6 +90,37 @@ class OpenSsh:
     def command(self, host: str, words: list[str]) -> list[str]:
         """Write the command that runs words on a host, each quoted for the shell there."""
         return [*self._client(host), "-T", "--", host, shlex.join(words)]
+
+    def output(self, host: str, words: list[str], given: bytes, seconds: float, most: int) -> bytes:
+        """Run words on a host, give them something to read, and return what is printed; OSError says why that fails.
+
+        Args:
+            host: its name.
+            words: the command, each word quoted for the shell there.
+            given: what stands in its stdin.
+            seconds: how long it may take.
+            most: bytes that it may print.
+        """
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout:
+            stdin.write(given)
+            stdin.seek(0)
+            command = self.command(host, words)
+            process = subprocess.Popen(
+                command, stdin=stdin, stdout=stdout, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
+            )
+            until, size = time.monotonic() + seconds, 0
+            with process:
+                while process.poll() is None and time.monotonic() < until and size <= most:
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(_POLL_SECONDS)
+                    size = os.fstat(stdout.fileno()).st_size
+                is_late = process.poll() is None
+                process.kill()
+            if is_late:
+                raise OSError(
+                    errno.ETIMEDOUT, "it prints without end" if size > most else f"no answer in {seconds:g} s"
+                )
+            return os.pread(stdout.fileno(), most, 0)
 
     def is_shared(self, host: str) -> bool:
         """Whether there is a shared connection to a host, of which nobody knows yet whether it still works."""

@@ -41,6 +41,7 @@ ANSWER_SECONDS = 60.0
 _LARGEST_FRAME = 1_000_000
 _LARGEST_NOISE = 65_536
 _MOST_WORDS = 1_000_000
+_POLL_SECONDS = 0.2
 _SSH_FAILED = 255
 _NOT_FOUND = (126, 127)
 
@@ -96,7 +97,7 @@ class Session:
     def __init__(
         self, ssh: OpenSsh, host: str, python: str, *, seconds: float = CONNECT_SECONDS + SILENT_SECONDS
     ) -> None:
-        self.host, self._python = host, python
+        self.host, self._ssh, self._python = host, ssh, python
         self._said = os.memfd_create("kit-ssh")
         fcntl.fcntl(self._said, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied while ssh writes to it
         self._buffer = b""
@@ -193,7 +194,7 @@ class Session:
             elif len(self._buffer) > _LARGEST_FRAME:
                 self._refuse()
             left = until - time.monotonic()
-            if left <= 0 or not self._read(left):
+            if not self._read(max(0.0, left)) and left <= 0:
                 return None
 
     def _greet(self, seconds: float) -> None:
@@ -206,15 +207,19 @@ class Session:
                 raise HostError(msg)
             left = until - time.monotonic()
             if left <= 0:
+                if self._ssh.is_shared(self.host):
+                    msg = f"host {self.host}: ssh reaches it, but {self._python} says nothing"
+                    raise LostError(msg, mend="try it there by hand, or name another one with --with python=PATH")
                 msg = f"host {self.host}: it does not answer"
                 raise LostError(msg, mend="is it on, and does a firewall let ssh through?")
             self._read(left)
         self._buffer = self._buffer.partition(hello)[2]
 
     def _read(self, seconds: float) -> bool:
+        """Read what has come, and wait for it a while, at most so long; what ssh has to say is kept small meanwhile."""
         if os.fstat(self._said).st_size > _MOST_WORDS:
             os.ftruncate(self._said, 0)
-        if not self._selector.select(seconds):
+        if not self._selector.select(min(seconds, _POLL_SECONDS)):
             return False
         block = os.read(self._out, 262_144)
         if not block:
