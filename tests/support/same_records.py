@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 PLACES = (
     r"launch\.(id|target|argv|runner|host|options|image)\b.*",
     r"outcome\.exits\.\d+\.place\b.*",
-    r"ranks\.\d+\.facts\.(host|pid|python|env|args\.data_dir)\b.*",
+    r"ranks\.\d+\.facts\.(host|pid|python|env|link|args\.data_dir)\b.*",
     r"load\b.*",
 )
-"""Where it ran, and with which of the target's options: a target may have no such fact at all."""
+"""Where it ran, over which network, and with the target's options: a target may have no such fact at all."""
 TIMES = (
     r"launch\.started",
     r"outcome\.(ended|wall_seconds)",
