@@ -32,9 +32,9 @@ ASKED = "host h1: it has no address in network"
 """What is said of a host that could be asked."""
 
 
-def master_of(host: str) -> int:
+def master_of(host: str, config: str) -> int:
     """The process that holds the shared connection to a host."""
-    command = OpenSsh(ssh_hosts.CONFIG).command(host, [])
+    command = OpenSsh(config).command(host, [])
     asked = [*command[: command.index("-T")], "-O", "check", host]
     said = subprocess.run(asked, capture_output=True, text=True, check=True)
     found = re.search(r"pid=(\d+)", said.stdout + said.stderr)
@@ -42,13 +42,22 @@ def master_of(host: str) -> int:
     return int(found[1])
 
 
-def test_a_shared_connection_whose_process_hangs_is_made_again(refused: Callable[..., str]) -> None:
-    assert ASKED in refused(*ssh_hosts.WORDS, *NO_NETWORK)
-    master = master_of("h1")
+@pytest.fixture
+def fresh(tmp_path: Path) -> list[str]:
+    """The words that name the hosts, with a configuration of which no connection is shared yet."""
+    config = tmp_path / "config"
+    config.write_text(f"Include {ssh_hosts.CONFIG}\n")
+    return ["--with", "hosts=h0,h1", "--with", f"config={config}"]
+
+
+def test_a_shared_connection_whose_process_hangs_is_made_again(refused: Callable[..., str], fresh: list[str]) -> None:
+    config = fresh[-1].partition("=")[2]
+    assert ASKED in refused(*fresh, *NO_NETWORK)
+    master = master_of("h1", config)
     os.kill(master, signal.SIGSTOP)
     try:
-        assert ASKED in refused(*ssh_hosts.WORDS, *NO_NETWORK)
-        assert master_of("h1") != master
+        assert ASKED in refused(*fresh, *NO_NETWORK)
+        assert master_of("h1", config) != master
     finally:
         os.kill(master, signal.SIGCONT)
 
@@ -104,14 +113,6 @@ def login_shell(host: str, shell: Path) -> Iterator[None]:
         yield
     finally:
         ssh_hosts.inside(host, "umount", "/etc/passwd")
-
-
-@pytest.fixture
-def fresh(tmp_path: Path) -> list[str]:
-    """The words that name the hosts, with a configuration of which no connection is shared yet."""
-    config = tmp_path / "config"
-    config.write_text(f"Include {ssh_hosts.CONFIG}\n")
-    return ["--with", "hosts=h0,h1", "--with", f"config={config}"]
 
 
 NOISY = """#!/bin/sh

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from runner.targets.base import Note
 from runner.targets.node_view import NodeView, at_once, by_node
 from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNode
 from runner.targets.ssh.preflight import on_all
-from runner.targets.ssh.session import BOOT, HostError, connect, source
+from runner.targets.ssh.session import BOOT, HostError, LostError, connect, source
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
 
 if TYPE_CHECKING:
@@ -152,19 +151,18 @@ class SshHandle:
     def _make(self) -> None:
         """Prepare all hosts; if that has succeeded on all, start the run on all."""
         numbers = range(len(self._nodes))
-        with ExitStack() as stack:
-            places = on_all(self._prepare, numbers)
-            sessions = on_all(self._session, numbers)
-            for session in sessions:
-                stack.callback(session.close)
+        places = on_all(self._prepare, numbers)
+        sessions = on_all(self._session, numbers)
+        try:
             with self._starting:
                 if self._is_stopped:
                     return
                 env = self._rendezvous(sessions[0])
                 on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
+        finally:
             for node, session in zip(self._nodes, sessions, strict=True):
-                node.follow(session)
-            stack.pop_all()
+                if not node.is_begun:
+                    session.close()
 
     def _session(self, number: int) -> Session:
         return connect(self._setup.ssh, self._nodes[number].host, self._setup.python)
@@ -209,7 +207,13 @@ class SshHandle:
             "lost_grace_seconds": LOST_GRACE_SECONDS,
             "grace_seconds": GRACE_SECONDS,
         }
-        session.ask("begin", **run_on_host(self._folder.path.name, number, facts.folder), **words)
+        try:
+            session.ask("begin", **run_on_host(self._folder.path.name, number, facts.folder), **words)
+        except LostError:
+            session.close()
+            self._nodes[number].follow()  # it may have begun
+            raise
+        self._nodes[number].follow(session)  # at once: if another host cannot begin, this one is stopped
 
 
 def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFolder, base: str) -> None:
