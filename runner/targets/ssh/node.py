@@ -70,6 +70,7 @@ class RemoteNode:
         self._thread: threading.Thread | None = None
         self._stop_asked: float | None = None
         self._first: Session | None = None
+        self._over = threading.Event()
 
     def follow(self, session: Session | None = None) -> None:
         """Begin to follow a run that was started on the host, at first through the session that has started it."""
@@ -100,7 +101,7 @@ class RemoteNode:
     def wait(self, seconds: float) -> None:
         """Wait for the end."""
         if self._thread:
-            self._thread.join(seconds)
+            self._over.wait(seconds)  # an interrupted join would take the thread for ended (CPython, bpo-45274)
 
     def stop(self) -> None:
         """Tell its supervisor to end it; do not wait for that."""
@@ -133,17 +134,22 @@ class RemoteNode:
         return view
 
     def _follow(self) -> None:
+        try:
+            self._exit = self._followed()
+        finally:
+            self._over.set()
+
+    def _followed(self) -> NodeExit:
         ended: dict[str, Any] | None = None
         try:
             ended = self._until_ended()
         except (HostError, ValueError) as error:
-            self._exit = NodeExit(self.number, stopped=self._is_stopping, why=one_line(error), place=self.place)
-            return
+            return NodeExit(self.number, stopped=self._is_stopping, why=one_line(error), place=self.place)
         except OSError as error:
             self.failure = error
             with suppress(OSError, ValueError):  # go on without its output, so that its end is seen
                 ended = self._until_ended(keep=False)
-        self._exit = self._describe(ended)
+        return self._describe(ended)
 
     def _until_ended(self, *, keep: bool = True) -> dict[str, Any] | None:
         """Follow the run through one connection after the other; return how its supervisor says that it ended."""
