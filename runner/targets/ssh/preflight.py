@@ -109,7 +109,7 @@ class Examination:
 
         list(self._each(one, able, "port"))
         if not alone:
-            self._reach(ports)
+            self._reach(dict(sorted(ports.items())))
 
     def _reach(self, ports: dict[int, int]) -> None:
         found: dict[int, list[Verdict]] = {}
