@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
-from runner.doctor import answer, cluster, engine, inside, nvml
+from runner.doctor import answer, cluster, engine, inside, nvml, ssh_hosts
 from runner.doctor import peers as hosts
 from runner.doctor.finding import OK, STATES, Finding, ok, wrong
 from runner.doctor.gpus import check_gpus, check_links
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECONDS = 12.0
-"""All questions together; what has not answered by then is a finding."""
+"""All questions together, hosts by SSH aside; what has not answered by then is a finding."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,25 @@ def examine(request: Request) -> list[Finding]:
         questions["engine"] = partial(engine.gather, request.options, chosen, container, request.image)
     if request.target == "kubernetes":
         questions["cluster"] = partial(cluster.gather, request.options)
+    seconds = SECONDS
+    if request.target == "ssh":
+        seconds = ssh_hosts.SECONDS
+        questions["hosts"] = partial(ssh_hosts.gather, request.options, chosen)
     try:
-        facts = dict(zip(questions, together(list(questions.values()), SECONDS), strict=True))
+        facts = dict(zip(questions, together(list(questions.values()), seconds), strict=True))
     finally:
         container.remove()
-    return _check(request, facts, chosen)
+    return _check(request, facts, chosen, seconds)
 
 
-def _check(request: Request, facts: dict[str, Any], device: str) -> list[Finding]:
+def _check(request: Request, facts: dict[str, Any], device: str, seconds: float) -> list[Finding]:
     here = facts["here"] or {}
     where = one_line(here.get("host") or "this machine", 60)
     mends = {"engine": "docker info, docker ps", "cluster": "kubectl cluster-info", "peers": "getent hosts HOST"}
+    mends["hosts"] = "ssh HOST true, for each host"
     mends["here"] = "df: a folder on a network disk that does not answer?"
     found = [
-        wrong(name, where, f"no answer within {SECONDS:g} s", mends.get(name, "try again"))
+        wrong(name, where, f"no answer within {seconds:g} s", mends.get(name, "try again"))
         for name, answered in facts.items()
         if answered is None and name in mends
     ]
@@ -79,6 +84,8 @@ def _check(request: Request, facts: dict[str, Any], device: str) -> list[Finding
         found += engine.check(facts["engine"], here, where, device)
     if facts.get("cluster"):
         found += cluster.check(facts["cluster"], where, request.options, device, request.image)
+    if facts.get("hosts"):
+        found += ssh_hosts.check(facts["hosts"], where)
     if facts["peers"]:
         found += check_peers(facts["peers"], here, where) + _check_port(request.port, facts["port"], where)
     return found

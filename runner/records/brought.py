@@ -11,17 +11,18 @@ import os
 import re
 import stat
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainkit import files
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from runner.records.folder import RunFolder
 
 _WORKER = re.compile(r"logs/[\w.-]{1,200}/attempt_\d{1,9}/\d{1,9}/(?:stdout\.log|stderr\.log|error\.json)", re.ASCII)
-_ARTIFACT = re.compile(r"artifacts(?:/[\w+=@-][\w.+=@ -]{0,199}){1,6}")
+_ARTIFACT = re.compile(r"artifacts(?!/@node\d)(?:/[^\x00-\x1f\x7f/.][^\x00-\x1f\x7f/]{0,199}){1,8}")
+"""Hidden files are none: tools that look at a folder may obey what is in them."""
+_BLOCK = 262_144
 MOST_FILES = 20_000
 """Files that one node may send."""
 
@@ -32,6 +33,11 @@ class Brought:
     def __init__(self, folder: RunFolder, node: int) -> None:
         self._folder, self._node = folder, node
         self._sizes: dict[str, int] = {}
+
+    @staticmethod
+    def takes(name: str) -> bool:
+        """Whether a file of this name is kept; artifacts are named by the programs."""
+        return name == "agent.log" or bool(_WORKER.fullmatch(name) or _ARTIFACT.fullmatch(name))
 
     def begin(self) -> None:
         """Make the places of the node's files, empty."""
@@ -57,7 +63,7 @@ class Brought:
         with suppress(FileExistsError):
             self._make(path.parent)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        if at == 0:  # another node may have a file of this name, as on a disk that nodes share
+        if at == 0:  # of an earlier connection, or attempt
             flags |= os.O_TRUNC
         with os.fdopen(os.open(path, flags, 0o666), "ab") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -71,7 +77,8 @@ class Brought:
         if _WORKER.fullmatch(name):
             return self._folder.node(self._node) / name.removeprefix("logs/")
         if _ARTIFACT.fullmatch(name):
-            return self._folder.path / name
+            inner = Path(name).relative_to("artifacts")
+            return (_of_node(self._folder, self._node) if self._node else self._folder.path / "artifacts") / inner
         msg = f"{name!r} is no file of a run"
         raise ValueError(msg)
 
@@ -83,3 +90,43 @@ class Brought:
                 one.mkdir()
             if not files.is_folder(one):
                 raise OSError(errno.ENOTDIR, f"{one.name} is no folder, or a link", str(one))
+
+
+def settle(folder: RunFolder, nodes: int) -> None:
+    """Put the artifacts of all nodes together, once all are here: as on one disk, unless two of one name differ.
+
+    Those that another node has too, with another content, stay in `artifacts/@node1/` and so on. May be called again.
+    """
+    artifacts = folder.path / "artifacts"
+    for own in (_of_node(folder, node) for node in range(1, nodes)):
+        if not files.is_folder(own):
+            continue
+        for place, _, names in os.walk(own, topdown=False):
+            for name in names:
+                _move(Path(place, name), artifacts / Path(place, name).relative_to(own))
+            with suppress(OSError):  # some are left
+                Path(place).rmdir()
+
+
+def _of_node(folder: RunFolder, node: int) -> Path:
+    return folder.path / "artifacts" / f"@node{node}"
+
+
+def _move(path: Path, to: Path) -> None:
+    """Move a file, unless there is another one; what cannot be moved stays."""
+    with suppress(OSError):
+        if not os.path.lexists(to):
+            to.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(to)
+        elif files.is_file(path) and files.is_file(to) and _same(path, to):
+            path.unlink()
+
+
+def _same(one: Path, other: Path) -> bool:
+    with files.open_file(one) as mine, files.open_file(other) as theirs:
+        if os.fstat(mine.fileno()).st_size != os.fstat(theirs.fileno()).st_size:
+            return False
+        while block := mine.read(_BLOCK):
+            if block != theirs.read(_BLOCK):
+                return False
+    return True

@@ -95,12 +95,12 @@ class NodeView:
 
 def command_here(mark: str, *, abort: bool) -> list[str]:
     """Return the command that looks at this machine."""
-    return [sys.executable, "-I", "-c", _script(), *(["--abort"] if abort else []), mark]
+    return [sys.executable, "-I", "-c", script(), *(["--abort"] if abort else []), mark]
 
 
 def command_inside(*, abort: bool) -> list[str]:
     """Return the command that looks at the container that it is run in, with the first Python there."""
-    packed = base64.b64encode(zlib.compress(_script().encode(), 9)).decode("ascii")
+    packed = base64.b64encode(zlib.compress(script().encode(), 9)).decode("ascii")
     return ["sh", "-c", _FIRST_PYTHON, _UNPACKED.format(packed), *(["--abort"] if abort else [])]
 
 
@@ -138,5 +138,6 @@ def by_node(views: Iterable[NodeView]) -> list[NodeView]:
     return [found[node] for node in sorted(found)]
 
 
-def _script() -> str:
+def script() -> str:
+    """Return the text of the script, for a Python that reads it."""
     return Path(look.__file__).read_text("utf-8")

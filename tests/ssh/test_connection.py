@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support import ssh_hosts
-from tests.support.launches import ended, until
-from tests.support.projects import Project
+from tests.support.launches import ended, run_once, until
+from tests.support.projects import Project, patient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,3 +138,22 @@ def test_a_supervisor_that_is_killed_ends_its_run_and_is_named(
     assert code == 1, stderr
     assert "host h1: its supervisor was killed, or the host has started again" in on_hosts.record(run)["reason"]
     until(lambda: ssh_hosts.processes_of(run.name) == [], 10)
+
+
+def test_a_host_that_cannot_begin_the_run_ends_it_on_the_others(on_hosts: Project) -> None:
+    places = [ssh_hosts.own(name) / "begins" for name in ssh_hosts.NAMES]
+    for place in places:
+        place.mkdir()
+    (places[1] / "runs").touch()  # where its folder of runs would be
+    words = ["--on", "ssh", *ssh_hosts.WORDS, "--with", f"folder={ssh_hosts.OWN}/begins", "--device", "cpu"]
+    try:
+        began = time.monotonic()
+        done, record = run_once(on_hosts, "odd-slow", "--layout", "2x1", "--set", "seconds=200", *words)
+        assert time.monotonic() - began < patient(20)
+        assert done.code == 1, done.snapshot
+        assert "host h1: " in record["reason"]
+        assert ssh_hosts.processes_of(record["launch"]["id"]) == []
+        assert list((places[0] / "runs").iterdir()) == []
+    finally:
+        for place in places:
+            shutil.rmtree(place)

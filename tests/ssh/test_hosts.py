@@ -13,7 +13,7 @@ import pytest
 from runner import targets
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
-from runner.records.brought import Brought
+from runner.records.brought import Brought, settle
 from runner.records.folder import begin
 from runner.targets.ssh.hosts import Host, chosen, of_file, of_words
 from runner.targets.ssh.openssh import OpenSsh, explain
@@ -111,6 +111,8 @@ def test_unlike_hosts_take_unlike_layouts() -> None:
         (["hosts=h0", "port=70000"], "ports are 1 to 65535"),
         (["hosts=h0", "config=/no such/file"], "there is no such file"),
         (["host=h0"], "did you mean 'hosts'"),
+        (["hosts=h0", "python=/opt/a!b/python"], "not every login shell takes"),
+        (["hosts=h0", "python=/opt/a\\'/python"], "not every login shell takes"),
     ],
 )
 def test_options_that_make_no_sense_are_one_line(project: Project, words: list[str], says: str) -> None:
@@ -136,8 +138,8 @@ def test_ssh_never_asks_and_forwards_nothing() -> None:
 
 
 def test_words_of_ssh_that_nobody_knows_are_shown_as_they_are() -> None:
-    assert explain("h0", "one\n\x1b[31mtwo\n") == "host h0: \\x1b[31mtwo"
-    assert explain("h0", "") == "host h0: the connection was closed"
+    assert explain("h0", "one\n\x1b[31mtwo\n") == ("host h0: \\x1b[31mtwo", "")
+    assert explain("h0", "") == ("host h0: the connection was closed", "")
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,9 @@ def test_words_of_ssh_that_nobody_knows_are_shown_as_they_are() -> None:
         "logs/a/attempt_0/0/other.log",
         "artifacts/../run.json",
         "artifacts/.hidden",
+        "artifacts/@node1/x",
+        "artifacts/a\nb",
+        "artifacts/a/.git/config",
         "/etc/passwd",
         "logs/a/attempt_0/../0/stdout.log",
         "",
@@ -168,14 +173,48 @@ def test_pieces_of_a_file_come_in_order_and_go_on_where_they_stopped(tmp_path: P
     first = Brought(folder, 0)
     first.begin()
     first.append(name, 0, b"one")
-    first.append("artifacts/trace/a b.json", 0, b"{}")
+    first.append("artifacts/trace/a b (1) 目.json", 0, b"{}")
     again = Brought(folder, 0)
     assert again.sizes() == {"agent.log": 0, name: 3}
     again.append(name, 3, b" two")
     assert (folder.node(0) / name.removeprefix("logs/")).read_bytes() == b"one two"
-    assert (folder.path / "artifacts" / "trace" / "a b.json").read_bytes() == b"{}"
+    assert (folder.path / "artifacts" / "trace" / "a b (1) 目.json").read_bytes() == b"{}"
     with pytest.raises(ValueError, match="was not to come"):
         again.append(name, 3, b"again")
+
+
+def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make) -> None:
+    folder = begin(tmp_path, make.launch(), "{}", "")
+    sent = [
+        {"config.json": b"{}", "plot.png": b"zero", "both/x": b"0"},
+        {"config.json": b"{}", "plot.png": b"one", "trace/rank1.json": b"[]", "both": b"a file here"},
+        {"plot.png": b"two", "late/y": b"2"},
+    ]
+    for node in (2, 0, 1):  # they come in any order, and a part of them again
+        for _ in range(2):
+            for name, data in sent[node].items():
+                Brought(folder, node).append(f"artifacts/{name}", 0, b"")
+                brought = Brought(folder, node)
+                brought.append(f"artifacts/{name}", 0, data[:1])
+                brought.append(f"artifacts/{name}", 1, data[1:])
+    for _ in range(2):
+        settle(folder, 3)
+        kept = {
+            str(path.relative_to(folder.path / "artifacts")): path.read_bytes()
+            for path in (folder.path / "artifacts").rglob("*")
+            if path.is_file()
+        }
+        assert kept == {
+            **sent[0],
+            "trace/rank1.json": b"[]",
+            "late/y": b"2",
+            "@node1/plot.png": b"one",
+            "@node1/both": b"a file here",
+            "@node2/plot.png": b"two",
+        }
+    assert sorted(path.name for path in (folder.path / "artifacts").iterdir()) == [
+        *("@node1", "@node2", "both", "config.json", "late", "plot.png", "trace")
+    ]
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path, make: Make) -> None:

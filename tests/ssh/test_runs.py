@@ -1,14 +1,20 @@
-"""Runs on hosts give the records that target local gives, with what they need brought once."""
+"""Runs on hosts: what they need is brought once, and their records say where each node ran."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.experiments import tiny_bert
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, until
+from tests.support.odd import Odd
+from tests.support.same_records import curve, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,54 +23,57 @@ if TYPE_CHECKING:
     from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
-PLACES = ("id", "target", "argv", "started", "runner", "options", "definition_sha256")
 SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0", "--device", "cpu")
 
 
-def curve(record: dict[str, Any]) -> list[Any]:
-    """The losses and accuracies of a run, bit for bit."""
-    epochs = [(one["epoch_num"], one["loss_hex"]) for one in record["epochs"]]
-    return [epochs, [(one["loss_hex"], one["accuracy"]) for one in record["evaluations"]]]
-
-
-def shape(value: Any) -> Any:
-    """The names in a record, without its values."""
-    if isinstance(value, dict):
-        return {name: shape(one) for name, one in value.items()}
-    return [shape(one) for one in value] if isinstance(value, list) else type(value).__name__
-
-
-@pytest.mark.parametrize("layout", ["1x1", "2x1", "1+2", "2x2"])
-def test_the_same_layout_gives_the_loss_curve_of_local_and_a_record_of_its_shape(
-    on_hosts: Project, layout: str
+@pytest.mark.parametrize("layout", ["1x1", "2x2"])
+def test_a_record_says_on_which_hosts_each_node_ran_and_by_which_interface(
+    on_hosts: Project, run: Callable[..., Any], layout: str
 ) -> None:
-    words = ("mnist", "--layout", layout, *SMALL)
-    done, there = run_once(on_hosts, *words, "--on", "ssh", *ssh_hosts.WORDS)
+    done, record = run("mnist", "--layout", layout, *SMALL[:-2])
     assert done.code == 0, done.snapshot
-    _, here = run_once(on_hosts, *words, "--on", "local")
-    assert there["status"] == here["status"] == "completed"
-    assert curve(there) == curve(here)
-    assert curve(here)[0]
-    for name in ("metrics", "phases", "events"):
-        assert there[name].keys() == here[name].keys()
-    for record in (there, here):  # events of the utilization are more in a longer run
-        assert record["events"]["seen"] == record["events"]["expected"]
-    assert there["launch"]["code"] == here["launch"]["code"]
-    assert {name: one for name, one in there["launch"].items() if name not in PLACES} == {
-        name: one for name, one in here["launch"].items() if name not in PLACES
-    }
-    for mine, other in zip(there["ranks"], here["ranks"], strict=True):
-        assert [mine.get(name) for name in ("rank", "node", "status")] == [
-            other.get(name) for name in ("rank", "node", "status")
-        ]
-        own = {name: one for name, one in mine["facts"].items() if name not in ("host", "env")}
-        assert shape(own) == shape({name: one for name, one in other["facts"].items() if name not in ("host", "env")})
-    nodes = there["outcome"]["exits"]
+    nodes = record["outcome"]["exits"]
     assert [one["place"]["host"] for one in nodes] == list(ssh_hosts.NAMES[: len(nodes)])
-    chosen = [one["facts"]["env"].get("GLOO_SOCKET_IFNAME") for one in there["ranks"]]
+    assert [one["place"]["machine"] for one in nodes] == list(ssh_hosts.NAMES[: len(nodes)])
+    chosen = [one["facts"]["env"].get("GLOO_SOCKET_IFNAME") for one in record["ranks"]]
     assert set(chosen) == ({None} if len(nodes) == 1 else {"eth0"})
-    names = sorted(path.name for path in (on_hosts.runs("mnist")[-2] / "raw").iterdir())
-    assert names == sorted(path.name for path in (on_hosts.runs("mnist")[-1] / "raw").iterdir())
+    run_once(on_hosts, "mnist", "--layout", layout, *SMALL, "--on", "local")
+    there, here = (sorted(path.name for path in (one / "raw").iterdir()) for one in on_hosts.runs("mnist")[-2:])
+    assert there == here
+
+
+def test_mnist_runs_at_every_layout_interleaved_and_is_summarised(on_hosts: Project, tmp_path: Path) -> None:
+    layouts, results = ["1x2", "2x1", "2x2", "2+3"], tmp_path / "results"
+    words = ("--layout", ",".join(layouts), "--repeat", "2", "--set", "epochs=1", *SMALL[2:], "--results", results)
+    done = on_hosts.runner("run", "mnist", "--on", "ssh", *ssh_hosts.WORDS, *words, within=500)
+    assert done.code == 0, done.snapshot
+    records = [on_hosts.record(path.parent) for path in results.glob("mnist/*/run.json")]
+    records.sort(key=lambda one: one["launch"]["started"])
+    assert [one["status"] for one in records] == ["completed"] * 8
+    assert [one["launch"]["repeat"] for one in records] == [1] * 4 + [2] * 4
+    assert {one["launch"]["layout"] for one in records[:4]} == set(layouts)
+    summary = on_hosts.runner("summarize", results).stdout
+    rows = [[word.strip() for word in line.split("|")[1:4]] for line in summary.splitlines() if "| gloo |" in line]
+    assert rows == [[layout, "gloo", "2"] for layout in layouts], summary
+
+
+def test_bert_trains_an_epoch_on_two_hosts_with_data_that_are_brought(
+    on_hosts: Project, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    made = tiny_bert.make(tmp_path / "tiny") / "bert"
+    family = on_hosts.root / "data" / "bert"
+    shutil.copytree(made, family)
+    words = ("bert", "--layout", "2x1", *shlex.split("--set epochs=1 --set peak_milliseconds=20 --only precision=fp32"))
+    try:
+        done, there = run(*words)
+        _, here = run_once(on_hosts, *words, "--on", "local", "--device", "cpu")
+    finally:
+        shutil.rmtree(family)
+    assert done.code == 0, done.snapshot
+    assert [one["place"]["host"] for one in there["outcome"]["exits"]] == list(ssh_hosts.NAMES)
+    assert curve(there) == curve(here)
+    assert len(curve(there)[0]) == 1
+    assert differences(there, here) == []
 
 
 def test_repeats_are_interleaved_and_summarised(on_hosts: Project, tmp_path: Path) -> None:
@@ -105,6 +114,45 @@ def test_programs_and_data_are_brought_once(on_hosts: Project, run: Callable[...
     finally:
         if not had:
             shutil.rmtree(family)
+
+
+def test_what_no_run_has_used_for_30_days_is_removed_from_the_host(run: Callable[..., Any]) -> None:
+    then = time.time() - 31 * 86_400
+    left = [ssh_hosts.state("h1") / "cache" / kind / ("0" * 64) for kind in ("programs", "data")]
+    for folder in left:
+        (folder / "inner").mkdir(parents=True)
+        os.utime(folder, (then, then))
+    done, _ = run("odd-slow", "--layout", "2x1", "--set", "seconds=0.5")
+    assert done.code == 0, done.snapshot
+    until(lambda: not any(folder.exists() for folder in left), 10)
+    again, _ = run("odd-slow", "--layout", "2x1", "--set", "seconds=0.5")
+    assert again.code == 0, again.snapshot
+
+
+def test_artifacts_of_all_hosts_are_kept_also_those_of_one_name(on_hosts: Project, run: Callable[..., Any]) -> None:
+    write_artifacts = """
+    from pathlib import Path
+
+    place = Path(os.environ["KIT_ARTIFACTS"])
+    (place / f"rank {RANK}.txt").write_text("mine")
+    (place / "same.txt").write_text("of all")
+    (place / "node.txt").write_text(os.environ["PET_NODE_RANK"])
+    (place / ".hidden").write_text("x")
+    """
+    on_hosts.program("odd.writes", Odd("Write files.", write_artifacts, {}).text("writes"))
+    on_hosts.define(name="writes", program="odd.writes", matrix={"layout": ["2x1"]})
+    done, record = run("writes")
+    assert done.code == 0, done.snapshot
+    artifacts = on_hosts.results / "writes" / record["launch"]["id"] / "artifacts"
+    kept = {str(path.relative_to(artifacts)): path.read_text() for path in artifacts.rglob("*") if path.is_file()}
+    assert kept == {
+        "rank 0.txt": "mine",
+        "rank 1.txt": "mine",
+        "same.txt": "of all",
+        "node.txt": "0",
+        "@node1/node.txt": "1",
+    }
+    assert "host h1: left out, as it is hidden or has an odd name: 'artifacts/.hidden'" in done.stderr
 
 
 def test_a_run_that_was_interrupted_is_resumed_as_one_record_with_two_attempts(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from runner.core.network import variables_for
-from runner.records.brought import Brought
+from runner.records.brought import Brought, settle
 from runner.targets.base import Note
 from runner.targets.node_view import NodeView, at_once, by_node
 from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNode
 from runner.targets.ssh.preflight import on_all
-from runner.targets.ssh.session import BOOT, HostError, Session, source
+from runner.targets.ssh.session import BOOT, HostError, LostError, connect, source
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
 
 if TYPE_CHECKING:
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from runner.targets.base import Line, NodeSpec
     from runner.targets.ssh.cargo import Cargo
     from runner.targets.ssh.openssh import OpenSsh
-    from runner.targets.ssh.preflight import Facts
+    from runner.targets.ssh.session import Session
+    from runner.targets.ssh.verdicts import Facts
 
 _STOP_SECONDS = 45.0
 """How long a stop may take, also of hosts that do not answer."""
@@ -105,6 +105,7 @@ class SshHandle:
                     raise node.failure
         yield from self._logs.rest()
         yield from self._said()
+        self._settle()
 
     @property
     def exits(self) -> list[NodeExit]:
@@ -136,6 +137,11 @@ class SshHandle:
         until = time.monotonic() + _STOP_SECONDS
         for node in begun:
             node.wait(max(0.0, until - time.monotonic()))
+        self._settle()
+
+    def _settle(self) -> None:
+        if all(node.ended for node in self._nodes if node.is_begun):
+            settle(self._folder, len(self._nodes))
 
     def _said(self) -> Iterator[Note]:
         for node in self._nodes:
@@ -145,22 +151,21 @@ class SshHandle:
     def _make(self) -> None:
         """Prepare all hosts; if that has succeeded on all, start the run on all."""
         numbers = range(len(self._nodes))
-        with ExitStack() as stack:
-            places = on_all(self._prepare, numbers)
-            sessions = on_all(self._session, numbers)
-            for session in sessions:
-                stack.callback(session.close)
+        places = on_all(self._prepare, numbers)
+        sessions = on_all(self._session, numbers)
+        try:
             with self._starting:
                 if self._is_stopped:
                     return
                 env = self._rendezvous(sessions[0])
                 on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
+        finally:
             for node, session in zip(self._nodes, sessions, strict=True):
-                node.follow(session)
-            stack.pop_all()
+                if not node.is_begun:
+                    session.close()
 
     def _session(self, number: int) -> Session:
-        return Session(self._setup.ssh, self._nodes[number].host, self._setup.python)
+        return connect(self._setup.ssh, self._nodes[number].host, self._setup.python)
 
     def _prepare(self, number: int) -> str:
         """Bring what a host lacks; return the folder that the run is started in."""
@@ -202,7 +207,13 @@ class SshHandle:
             "lost_grace_seconds": LOST_GRACE_SECONDS,
             "grace_seconds": GRACE_SECONDS,
         }
-        session.ask("begin", **run_on_host(self._folder.path.name, number, facts.folder), **words)
+        try:
+            session.ask("begin", **run_on_host(self._folder.path.name, number, facts.folder), **words)
+        except LostError:
+            session.close()
+            self._nodes[number].follow()  # it may have begun
+            raise
+        self._nodes[number].follow(session)  # at once: if another host cannot begin, this one is stopped
 
 
 def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFolder, base: str) -> None:
@@ -217,5 +228,6 @@ def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFold
         node.follow()
     for node in nodes:
         node.wait(_STOP_SECONDS)
+    settle(folder, len(nodes))
     if left := [node.exit.why or f"host {node.host} does not answer" for node in nodes if not node.has_answered]:
         raise HostError("; ".join(left))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import glob
 import os
@@ -34,12 +35,17 @@ def check(request: Frame) -> Frame:
         torch = metadata.version("torch")
     except metadata.PackageNotFoundError:
         torch = ""
-    folder = base_folder(request["folder"])
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    probe = os.path.join(folder, f".probe-{os.getpid()}")
-    with open(probe, "wb"):
-        os.unlink(probe)
-    disk = os.statvfs(folder)
+    folder = there = base_folder(request["folder"])
+    if request["make"]:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        probe = os.path.join(folder, f".probe-{os.getpid()}")
+        with open(probe, "wb"):
+            os.unlink(probe)
+    while not os.path.isdir(there):
+        there = os.path.dirname(there)
+    if not os.access(there, os.W_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), there)
+    disk = os.statvfs(there)
     words = os.environ.get("SSH_CONNECTION", "").split()
     return {
         "host": socket.gethostname(),

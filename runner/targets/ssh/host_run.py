@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.targets.ssh.host_facts import base_folder
 from runner.targets.ssh.host_frames import IDLE_SECONDS, send
+from runner.targets.ssh.host_tidy import hold, tidy
 
 if TYPE_CHECKING:
     from runner.targets.ssh.host_frames import Frame, Requests
@@ -61,8 +62,9 @@ def begin(request: Frame) -> Frame:
     supervisor.stdin.write(b"%s%s\n" % (source, words))
     supervisor.stdin.close()
     said = supervisor.stdout.readlines()
-    if b"started\n" not in said:
-        why = b"".join(said).decode("utf-8", "replace").strip() or "its supervisor does not start"
+    if b"started\n" not in said:  # what this Python prints at its start stands before it
+        last = [line.strip() for line in said if line.strip()][-1:]
+        why = last[0].decode("utf-8", "replace") if last else "its supervisor does not start"
         raise OSError(0, why)
     return {"folder": folder}
 
@@ -74,6 +76,8 @@ def supervise(request: Frame) -> None:
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # so that what loses its parent becomes a child of this process
     with open(os.path.join(folder, "alive"), "wb") as alive:
         fcntl.flock(alive, fcntl.LOCK_EX)
+        for held in (folder, request["cwd"], os.path.join(request["cwd"], "data")):
+            hold(held)
         env = {name: value for name, value in os.environ.items() if name not in _STALE}
         env = {name: value for name, value in env.items() if not name.startswith(("PET_", "TORCHELASTIC_", "SSH_"))}
         own = dict(request["env"], KIT_RUN_ID=request["mark"], KIT_RUNNER_PID=str(os.getpid()))
@@ -93,12 +97,13 @@ def supervise(request: Frame) -> None:
                     preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),  # noqa: PLW1509 - one thread
                 )
             except OSError as error:
-                _tell(str(error))
+                _tell(f"\n{error}\n")
                 return
-        _tell("started\n")
+        _tell("\nstarted\n")
         ended = _watch(child, folder, request)
         _kill(request["mark"])
         _write(os.path.join(folder, "exit.json"), json.dumps(ended).encode())
+    tidy(base_folder(request["folder"]))
 
 
 def follow(request: Frame, requests: Requests) -> Frame:

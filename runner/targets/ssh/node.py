@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import signal
-import subprocess
 import threading
 import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.core.text import one_line
+from runner.core.text import one_line, shown
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.node_view import NodeView
-from runner.targets.ssh.session import SILENT_SECONDS, HostError, LostError, Session
+from runner.targets.ssh.session import BOOT, SILENT_SECONDS, HostError, LostError, connect
 
 if TYPE_CHECKING:
     from runner.records.brought import Brought
     from runner.targets.ssh.openssh import OpenSsh
+    from runner.targets.ssh.session import Session
 
 PING_SECONDS = 1.0
 GIVE_UP_SECONDS = 60.0
@@ -64,7 +65,7 @@ class RemoteNode:
         """Why its output can no longer be written here, for example because the disk is full."""
         self._ssh, self._python, self._run, self._mark, self._brought = ssh, python, run, mark, brought
         self._exit: NodeExit | None = None
-        self._is_stopping = False
+        self._is_stopping = self._has_left_out = False
         self._lost_since: float | None = None
         self._thread: threading.Thread | None = None
         self._stop_asked: float | None = None
@@ -118,20 +119,13 @@ class RemoteNode:
         if self._lost_since is not None:
             seconds = time.monotonic() - self._lost_since
             return NodeView(self.number, trouble=f"host {self.host} does not answer since {seconds:.0f} s")
-        words = [*node_view.command_inside(abort=abort), self._mark]
+        words = [self._python, "-c", BOOT, *(["--abort"] if abort else []), self._mark]
+        given = json.dumps(node_view.script()).encode() + b"\n"
         try:
-            done = subprocess.run(
-                self._ssh.command(self.host, words),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=node_view.SECONDS,
-                check=False,
-                start_new_session=True,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            return NodeView(self.number, trouble=one_line(f"host {self.host}: {error}", 300))
-        view = node_view.view(self.number, done.stdout)
+            printed = self._ssh.output(self.host, words, given, node_view.SECONDS, node_view.LARGEST)
+        except OSError as error:
+            return NodeView(self.number, trouble=one_line(f"host {self.host}: {error.strerror}", 300))
+        view = node_view.view(self.number, printed)
         if view.seen:
             own = str(self.number)
             agents = [one for one in view.seen.agents if one.told.node == own]
@@ -162,7 +156,7 @@ class RemoteNode:
         while True:
             try:
                 first, self._first = self._first, None
-                with first or Session(self._ssh, self.host, self._python) as session:
+                with first or connect(self._ssh, self.host, self._python) as session:
                     return self._one_connection(session, keep=keep)
             except LostError as error:
                 now = time.monotonic()
@@ -200,7 +194,7 @@ class RemoteNode:
                     self.has_answered = True
                     return ended if isinstance(ended, dict) else None
                 if keep and isinstance(frame.get("file"), str) and isinstance(frame.get("at"), int):
-                    self._brought.append(frame["file"], frame["at"], data)
+                    self._keep(frame["file"], frame["at"], data)
             if self._is_stopping and not told:
                 session.send("stop")
                 told = True
@@ -210,6 +204,14 @@ class RemoteNode:
             if now - heard > SILENT_SECONDS:
                 msg = f"host {self.host}: it says nothing for {SILENT_SECONDS:.0f} s"
                 raise LostError(msg)
+
+    def _keep(self, name: str, at: int, data: bytes) -> None:
+        if name.startswith("artifacts/") and not self._brought.takes(name):
+            if not self._has_left_out:
+                self._has_left_out = True
+                self.notes.append(f"host {self.host}: left out, as it is hidden or has an odd name: {shown(name)}")
+            return
+        self._brought.append(name, at, data)
 
     def _describe(self, ended: dict[str, Any] | None) -> NodeExit:
         """Translate a supervisor's words; they come from another machine."""

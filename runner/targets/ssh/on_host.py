@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from runner.targets.ssh.host_facts import check, listen, port, reach
 from runner.targets.ssh.host_frames import IDLE_SECONDS, Requests, send
 from runner.targets.ssh.host_run import begin, follow, remove, supervise
+from runner.targets.ssh.host_tidy import used
 
 if TYPE_CHECKING:
     from runner.targets.ssh.host_frames import Frame
@@ -48,7 +49,7 @@ def main() -> None:
 
 def has(request: Frame) -> Frame:
     """Say which folders, each named by its hash, are there."""
-    return {"has": [os.path.isdir(os.path.join(request["folder"], name)) for name in request["names"]]}
+    return {"has": [used(os.path.join(request["folder"], name)) for name in request["names"]]}
 
 
 def bring(request: Frame, requests: Requests) -> Frame:

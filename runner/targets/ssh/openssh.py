@@ -6,6 +6,7 @@ the user's own. BatchMode keeps ssh from asking for a password or a host key. No
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -13,11 +14,16 @@ import shlex
 import stat
 import subprocess
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CONNECT_SECONDS = 10
 _PERSIST_SECONDS = 15
@@ -36,22 +42,38 @@ _OPTIONS = (
     "RequestTTY=no",
     "LogLevel=ERROR",
 )
-_SOCKET_PATH = 60
-"""Characters that the socket's folder may have: 108 less a hash of 40 and what ssh adds (unix(7))."""
+_SOCKET_PATH = 41
+"""Characters that the sockets' folder may have: 107 (unix(7)), less hashes of 40 and 8, and 17 that ssh adds."""
+_FORGET_SECONDS = 3.0
+_POLL_SECONDS = 0.05
 _WAYS_OUT = (
     (
         r"Permission denied \((?P<how>[^)]*)\)",
-        "it refuses this user's keys, or asks for a password: ssh-copy-id {host}, or load the key with ssh-add",
+        "it refuses this user's keys, or asks for a password",
+        "ssh-copy-id {host}, or load the key with ssh-add",
     ),
-    (r"Too many authentication failures", "it refuses the keys: name one with IdentityFile in ssh's configuration"),
+    (r"Too many authentication failures", "it refuses the keys", "name one with IdentityFile in ssh's configuration"),
     (
         r"Host key verification failed|host key is known|IDENTIFICATION HAS CHANGED",
-        "its host key is not known here, or has changed: ssh {host} once by hand, and compare the key",
+        "its host key is not known here, or has changed",
+        "ssh {host} once by hand, and compare the key",
     ),
-    (r"Could not resolve hostname", "its name does not resolve: check the name, or ssh's configuration"),
-    (r"Connection refused", "nothing answers at ssh's port there: start sshd, or name its Port in ssh's configuration"),
-    (r"timed out|No route to host|unreachable", "it does not answer: is it on, and does a firewall let ssh through?"),
-    (r"Bad configuration option|terminating, \d+ bad|Can't open user config", "ssh cannot read its configuration"),
+    (r"Could not resolve hostname", "its name does not resolve", "check the name, or ssh's configuration"),
+    (
+        r"Connection refused",
+        "nothing answers at ssh's port there",
+        "start sshd, or name its Port in ssh's configuration",
+    ),
+    (
+        r"timed out|No route to host|unreachable",
+        "it does not answer",
+        "is it on, and does a firewall let ssh through?",
+    ),
+    (
+        r"Bad configuration option|terminating, \d+ bad|Can't open user config",
+        "ssh cannot read its configuration",
+        "ssh -G {host} shows where",
+    ),
 )
 
 
@@ -67,24 +89,67 @@ class OpenSsh:
 
     def command(self, host: str, words: list[str]) -> list[str]:
         """Write the command that runs words on a host, each quoted for the shell there."""
-        return [*self._client(), "-T", "--", host, shlex.join(words)]
+        return [*self._client(host), "-T", "--", host, shlex.join(words)]
+
+    def output(self, host: str, words: list[str], given: bytes, seconds: float, most: int) -> bytes:
+        """Run words on a host, give them something to read, and return what is printed; OSError says why that fails.
+
+        Args:
+            host: its name.
+            words: the command, each word quoted for the shell there.
+            given: what stands in its stdin.
+            seconds: how long it may take.
+            most: bytes that it may print.
+        """
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout:
+            stdin.write(given)
+            stdin.seek(0)
+            command = self.command(host, words)
+            process = subprocess.Popen(
+                command, stdin=stdin, stdout=stdout, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
+            )
+            until, size = time.monotonic() + seconds, 0
+            with process:
+                while process.poll() is None and time.monotonic() < until and size <= most:
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(_POLL_SECONDS)
+                    size = os.fstat(stdout.fileno()).st_size
+                is_late = process.poll() is None
+                process.kill()
+            if is_late:
+                raise OSError(
+                    errno.ETIMEDOUT, "it prints without end" if size > most else f"no answer in {seconds:g} s"
+                )
+            return os.pread(stdout.fileno(), most, 0)
+
+    def is_shared(self, host: str) -> bool:
+        """Whether there is a shared connection to a host, of which nobody knows yet whether it still works."""
+        return any(self._sockets(host))
 
     def forget(self, host: str) -> None:
-        """End the shared connection to a host: it no longer answers."""
+        """Give up the shared connection to a host: it no longer answers, and its own process may not either."""
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
-                [*self._client(), "-O", "exit", "--", host],
+                [*self._client(host), "-O", "exit", "--", host],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                timeout=3,
+                timeout=_FORGET_SECONDS,
                 check=False,
                 start_new_session=True,
             )
+        for socket in self._sockets(host):
+            socket.unlink(missing_ok=True)
 
-    def _client(self) -> list[str]:
-        own = hashlib.sha256(self.config.encode("utf-8", "surrogateescape")).hexdigest()[:4]
-        options = (*_OPTIONS, f"ControlPath={_folder()}/{own}%C")
+    def _sockets(self, host: str) -> Iterator[Path]:
+        return _folder().glob(f"{self._own(host)}*")
+
+    def _own(self, host: str) -> str:
+        """Return what the name of the socket begins with; the rest is ssh's hash of address, port and user."""
+        return hashlib.sha256(f"{self.config}\0{host}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+    def _client(self, host: str) -> list[str]:
+        options = (*_OPTIONS, f"ControlPath={_folder()}/{self._own(host)}%C")
         return [
             "ssh",
             *(["-F", self.config] if self.config else []),
@@ -92,14 +157,19 @@ class OpenSsh:
         ]
 
 
-def explain(host: str, said: str) -> str:
-    """Say in one line what is wrong with a host, of what ssh printed, and the way out."""
+def environment() -> dict[str, str]:
+    """Return the environment of ssh: nothing that it starts, for example for a ProxyJump, may ask in a window."""
+    return {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}
+
+
+def explain(host: str, said: str) -> tuple[str, str]:
+    """Say in one line what is wrong with a host, of what ssh printed; and the way out, if it is known."""
     lines = [line for line in said.splitlines() if line.strip()]
-    for pattern, way in _WAYS_OUT:
+    for pattern, seen, way in _WAYS_OUT:
         if re.search(pattern, said, re.IGNORECASE):
             last = next((line for line in reversed(lines) if re.search(pattern, line, re.IGNORECASE)), "")
-            return f"host {host}: {way.format(host=host)} ({one_line(last, 200)})"
-    return f"host {host}: {one_line(lines[-1], 300) if lines else 'the connection was closed'}"
+            return f"host {host}: {seen}", f"{way.format(host=host)} ({one_line(last, 200)})"
+    return f"host {host}: {one_line(lines[-1], 300) if lines else 'the connection was closed'}", ""
 
 
 def _folder() -> Path:

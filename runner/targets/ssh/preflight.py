@@ -2,231 +2,186 @@
 
 from __future__ import annotations
 
-import ipaddress
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.core.errors import RequestError
-from runner.core.network import is_loopback
-from runner.core.text import listed, one_line
-from runner.targets.ssh.session import HostError, Session
+from runner.core.text import listed
+from runner.targets.ssh.session import HostError, Session, connect
+from runner.targets.ssh.verdicts import (
+    OK,
+    WRONG,
+    Facts,
+    Need,
+    Verdict,
+    facts_of,
+    judge,
+    judge_address,
+    judge_versions,
+    number,
+    skew_of,
+    text,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.targets.ssh.hosts import Host
     from runner.targets.ssh.openssh import OpenSsh
 
 MOST_AT_ONCE = 16
-OLDEST_PYTHON = (3, 10)
-MOST_SKEW_SECONDS = 2.0
-"""Events of different hosts are compared by their clocks; NTP keeps these within milliseconds."""
-SPARE_BYTES = 64 * 2**20
-"""Room that a host needs beside what is brought, for what the run prints."""
 _One = TypeVar("_One")
 _Got = TypeVar("_Got")
 
 
-@dataclass(frozen=True)
-class Need:
-    """What a run needs of its hosts.
+class Examination:
+    """All hosts of a run, looked at at once: what each said, by its number, and the verdicts on all.
 
-    Attributes:
-        python: the Python there.
-        torch: the version that has to be there; empty for any, if all have the same.
-        folder: where the kit's files are put; empty for the cache of the user there.
-        data: the folder of prepared data there; empty for what is brought.
-        network: the network in which the hosts reach each other; empty for that of the connection.
-        port: the port of the rendezvous, 0 for a free one.
-        bytes: how much is brought.
-        gpus: GPUs that each host needs.
+    Args:
+        ssh: how they are reached.
+        hosts: the host of each node.
+        need: what the run needs.
+        make: whether the kit's folder is made on them.
     """
 
-    python: str
-    torch: str
-    folder: str
-    data: str
-    network: str
-    port: int
-    bytes: int
-    gpus: Sequence[int]
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a host said: its own name, where the kit's files are, its address for the others, and its versions."""
-
-    host: str
-    machine: str
-    folder: str
-    address: str
-    interface: str
-    python: str
-    torch: str
+    def __init__(self, ssh: OpenSsh, hosts: Sequence[Host], need: Need, *, make: bool) -> None:
+        self.facts: dict[int, Facts] = {}
+        self.verdicts: list[Verdict] = []
+        self._ssh, self._hosts, self._need, self._makes = ssh, hosts, need, make
+        self._sessions: dict[int, Session] = {}
 
     @property
-    def place(self) -> dict[str, Any]:
-        """What the record says of where a node ran."""
-        return {
-            "host": self.host,
-            "machine": self.machine,
-            "address": self.address,
-            "interface": self.interface,
-            "python": self.python,
-            "torch": self.torch,
-        }
+    def wrong(self) -> list[Verdict]:
+        """What keeps a run from starting."""
+        return [one for one in self.verdicts if one.state == WRONG]
+
+    def run(self, *, go_on: bool) -> None:
+        """Look at one thing after the other; go on behind what is wrong, or do not."""
+        try:
+            for step in (self._connect, self._ask, self._compare, self._listen):
+                step()
+                if self.wrong and not go_on:
+                    return
+        finally:
+            for session in self._sessions.values():
+                session.close()
+
+    def _connect(self) -> None:
+        def one(node: int) -> None:
+            self._sessions[node] = connect(self._ssh, self._hosts[node].name, self._need.python)
+
+        for node, failed in self._each(one, range(len(self._hosts)), "ssh"):
+            if not failed:
+                self.verdicts.append(Verdict(self._hosts[node].name, "ssh", OK, "ssh reaches it"))
+
+    def _ask(self) -> None:
+        """Ask the hosts for their facts, and judge those that concern one host alone."""
+        need, judged = self._need, {}
+
+        def one(node: int) -> None:
+            session, asked = self._sessions[node], time.time()
+            said: dict[str, Any] = session.ask("check", folder=need.folder, data=need.data, make=self._makes)
+            skew = skew_of(number(said, "time"), asked, time.time())
+            self.facts[node] = facts_of(session.host, said, need.network)
+            judged[node] = list(judge(self.facts[node], said, skew, need, need.gpus[node] if need.gpus else 0))
+
+        for node, failed in self._each(one, self._sessions, "folder"):
+            self.verdicts += [] if failed else judged[node]
+        self.facts = dict(sorted(self.facts.items()))
+
+    def _compare(self) -> None:
+        self.verdicts += judge_versions(list(self.facts.values()), self._need.torch)
+
+    def _listen(self) -> None:
+        """Let every host listen, the first one at the rendezvous's port, and connect to every other one."""
+        need, ports = self._need, {}
+        alone = len(self._hosts) == 1
+        able = [node for node in self.facts if alone and need.port]
+        if not alone:
+            placed = {node: judge_address(one) for node, one in self.facts.items() if one.address or not need.network}
+            self.verdicts += placed.values()
+            able = [node for node, one in placed.items() if one.state == OK]
+
+        def one(node: int) -> None:
+            address = "127.0.0.1" if alone else self.facts[node].address
+            ports[node] = _listen(self._sessions[node], address, 0 if node else need.port)
+
+        list(self._each(one, able, "port"))
+        if not alone:
+            self._reach(dict(sorted(ports.items())))
+
+    def _reach(self, ports: dict[int, int]) -> None:
+        found: dict[int, list[Verdict]] = {}
+
+        def one(own: int) -> None:
+            found[own] = []
+            for other in (node for node in ports if node != own):
+                host, address = self.facts[other].host, self.facts[other].address
+                said = self._sessions[own].ask("reach", address=address, port=ports[other])
+                if trouble := text(said, "trouble"):
+                    seen = f"it does not reach {host} at {address}, port {ports[other]}: {trouble}"
+                    mend = "let the hosts reach each other on all ports, or choose another network with --with network="
+                    found[own].append(Verdict(self.facts[own].host, "reach", WRONG, seen, mend))
+
+        for node, failed in self._each(one, ports, "reach"):
+            reached = Verdict(self.facts[node].host, "reach", OK, f"it reaches the other {len(ports) - 1}")
+            self.verdicts += [] if failed else found[node] or [reached]
+
+    def _each(self, do: Callable[[int], None], nodes: Iterable[int], check: str) -> Iterator[tuple[int, bool]]:
+        """Do something with hosts, all at once; a verdict for each of which it fails, and whether it has."""
+        nodes = list(nodes)
+        for node, error in zip(nodes, _attempt(do, nodes), strict=True):
+            if isinstance(error, HostError):
+                host = self._hosts[node].name
+                seen = error.seen.removeprefix(f"host {host}: ")
+                self.verdicts.append(Verdict(host, check, WRONG, seen, error.mend))
+            yield node, isinstance(error, HostError)
 
 
 def check(ssh: OpenSsh, hosts: Sequence[Host], need: Need) -> list[Facts]:
     """Look at all hosts at once; RequestError names each one that is not fit, and what mends it."""
-    with ExitStack() as stack:
-        sessions = _on_all(lambda host: Session(ssh, host.name, need.python), hosts)
-        for session in sessions:
-            stack.enter_context(session)
-        numbered = list(enumerate(sessions))
-        facts = _on_all(lambda one: _facts(one[1], one[0], need), numbered)
-        _compare(facts, need)
-        if len(hosts) > 1:
-            _connect(sessions, facts, need)
-        elif need.port:
-            _on_all(lambda one: _listen(one, "127.0.0.1", need.port), sessions)
-    return facts
+    found = Examination(ssh, hosts, need, make=True)
+    found.run(go_on=False)
+    first: dict[str, Verdict] = {}
+    for one in found.wrong:
+        first.setdefault(one.host, one)
+    if first:
+        raise RequestError(listed((one.line for one in first.values()), "; "))
+    return list(found.facts.values())
 
 
 def on_all(do: Callable[[_One], _Got], items: Sequence[_One]) -> list[_Got]:
     """Do something on all hosts at once; HostError with the first line of each that failed."""
+    got = _attempt(do, items)
+    if errors := [one for one in got if isinstance(one, HostError)]:
+        for one in got:
+            if isinstance(one, Session):
+                one.close()
+        raise HostError(listed(dict.fromkeys(map(str, errors)), "; "))
+    return [one for one in got if not isinstance(one, HostError)]
+
+
+def _attempt(do: Callable[[_One], _Got], items: Iterable[_One]) -> list[_Got | HostError]:
+    """Do something with all at once; what cannot be done is its error."""
+
+    def one(item: _One) -> _Got | HostError:
+        try:
+            return do(item)
+        except HostError as error:
+            return error
+        except OSError as error:
+            return HostError(str(error))
+
     with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
-        futures = [pool.submit(do, item) for item in items]
-        errors = [error for one in futures if (error := one.exception()) is not None]
-        if errors:
-            for one in futures:
-                if one.exception() is None and isinstance(got := one.result(), Session):
-                    got.close()
-            unknown = next((error for error in errors if not isinstance(error, OSError)), None)
-            raise unknown or HostError(listed(dict.fromkeys(map(str, errors)), "; "))
-        return [one.result() for one in futures]
-
-
-def _on_all(do: Callable[[_One], _Got], items: Sequence[_One]) -> list[_Got]:
-    try:
-        return on_all(do, items)
-    except HostError as error:
-        raise RequestError(str(error)) from None
-
-
-def _facts(session: Session, node: int, need: Need) -> Facts:
-    """Ask a host for its facts, and judge those that concern it alone."""
-    host = session.host
-    asked = time.time()
-    said = session.ask("check", folder=need.folder, data=need.data)
-    answered = time.time()
-    python, torch = _text(said, "python"), _text(said, "torch")
-    numbers = tuple(int(word) for word in python.split(".") if word.isdigit())
-    if numbers < OLDEST_PYTHON:
-        wanted = ".".join(map(str, OLDEST_PYTHON))
-        raise HostError(f"host {host}: {need.python} is Python {python}, {wanted} is the oldest that the kit runs on")
-    if not torch:
-        way = "install it there, or name another Python with --with python=PATH"
-        raise HostError(f"host {host}: torch is not installed for {need.python}: {way}")
-    skew = _skew(_number(said, "time"), asked, answered)
-    if abs(skew) > MOST_SKEW_SECONDS:
-        side = "ahead of" if skew > 0 else "behind"
-        raise HostError(
-            f"host {host}: its clock is {abs(skew):,.0f} s {side} this machine's: set it, for example by NTP"
-        )
-    free, folder = _number(said, "free_bytes"), _text(said, "folder")
-    if free < need.bytes + SPARE_BYTES:
-        megabytes = f"{free / 1e6:,.0f} MB free in {folder}, the run needs {(need.bytes + SPARE_BYTES) / 1e6:,.0f} MB"
-        raise HostError(f"host {host}: {megabytes}: make room, or name another folder with --with folder=PATH")
-    if need.data and said.get("has_data") is not True:
-        raise HostError(f"host {host}: there is no folder {need.data}: prepare the data there, or leave data= out")
-    if need.gpus and _number(said, "gpus") < need.gpus[node]:
-        gpus = f"{_number(said, 'gpus'):.0f} GPUs, the layout needs {need.gpus[node]} there"
-        raise HostError(f"host {host}: {gpus}: choose a smaller one, or --device cpu")
-    address, interface = _address(host, said, need.network)
-    return Facts(host, _text(said, "host"), folder, address, interface, python, torch)
-
-
-def _skew(there: float, asked: float, answered: float) -> float:
-    """Return how far a clock is ahead, in seconds, given when it was asked and when the answer came."""
-    return there - answered if there > answered else min(0.0, there - asked)
-
-
-def _address(host: str, said: dict[str, Any], network: str) -> tuple[str, str]:
-    """Choose the address by which the others reach a host, with its interface."""
-    given = said.get("addresses")
-    known = {
-        str(one[0]): str(one[1])
-        for one in (given if isinstance(given, list) else [])
-        if isinstance(one, list) and len(one) > 1
-    }
-    address = _text(said, "address")
-    if network:
-        inside = [one for one in known if ipaddress.ip_address(one) in ipaddress.ip_network(network, strict=False)]
-        if not inside:
-            held = listed(one for one in known if not is_loopback(one)) or "none"
-            raise HostError(f"host {host}: it has no address in network {network}; it has {held}")
-        address = inside[0]
-    return address, known.get(address, "")
-
-
-def _compare(facts: Sequence[Facts], need: Need) -> None:
-    """Compare what has to be the same everywhere."""
-    first = facts[0]
-    wrong = [one for one in facts if need.torch and one.torch != need.torch]
-    if wrong:
-        each = f"torch {wrong[0].torch}, this machine has {need.torch}"
-        msg = f"host {wrong[0].host}: {each}: install the same, or name another Python with --with python=PATH"
-        raise RequestError(one_line(msg))
-    for one in facts[1:]:
-        if one.torch != first.torch:
-            msg = f"host {one.host}: torch {one.torch}, {first.host} has {first.torch}: install the same on all hosts"
-            raise RequestError(one_line(msg))
-
-
-def _connect(sessions: Sequence[Session], facts: Sequence[Facts], need: Need) -> None:
-    """Let every host connect to every other one."""
-    way = "name the hosts by addresses of a network that they share, or choose it with --with network=10.0.0.0/8"
-    for one in facts:
-        if not one.interface or is_loopback(one.address):
-            place = one.address or "an address that it does not know"
-            msg = f"host {one.host}: it was reached at {place}, where the other hosts cannot reach it: {way}"
-            raise RequestError(one_line(msg))
-    numbers = range(len(sessions))
-    ports = _on_all(lambda one: _listen(sessions[one], facts[one].address, 0 if one else need.port), numbers)
-
-    def reach_others(own: int) -> None:
-        for other in numbers:
-            if other == own:
-                continue
-            place = {"address": facts[other].address, "port": ports[other]}
-            if trouble := _text(sessions[own].ask("reach", **place), "trouble"):
-                where = f"{facts[other].host} at {place['address']}, port {place['port']}"
-                let = "let the hosts reach each other on all ports, or choose another network with --with network="
-                raise HostError(f"host {facts[own].host}: it does not reach {where}: {trouble}: {let}")
-
-    _on_all(reach_others, numbers)
+        return list(pool.map(one, items))
 
 
 def _listen(session: Session, address: str, port: int) -> int:
     try:
-        return int(_number(session.ask("listen", address=address, port=port), "port"))
+        return int(number(session.ask("listen", address=address, port=port), "port"))
     except HostError as error:
         if not port:
             raise
-        msg = f"{error}: port {port} of {address} cannot be used for the rendezvous: choose another --with port=, or 0"
-        raise HostError(msg) from None
-
-
-def _text(said: dict[str, Any], name: str) -> str:
-    """Return a text that a host said."""
-    return one_line(said[name], 1_000) if isinstance(said.get(name), str) else ""
-
-
-def _number(said: dict[str, Any], name: str) -> float:
-    with suppress(TypeError, ValueError, OverflowError):
-        return float(said.get(name, 0))
-    return 0.0
+        seen = f"{error}: port {port} of {address} cannot be used for the rendezvous"
+        raise HostError(seen, mend="choose another --with port=, or 0") from None

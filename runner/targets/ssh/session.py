@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import selectors
@@ -12,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
-from runner.targets.ssh import host_facts, host_frames, host_run, on_host
-from runner.targets.ssh.openssh import CONNECT_SECONDS, explain
+from runner.targets.ssh import host_facts, host_frames, host_run, host_tidy, on_host
+from runner.targets.ssh.openssh import CONNECT_SECONDS, environment, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,19 +33,30 @@ for name, text in json.loads(sys.stdin.buffer.readline()):
     exec(compile(text, name, "exec"), module.__dict__)
 module.main()
 """
-_MODULES = (host_frames, host_facts, host_run, on_host)
+_MODULES = (host_frames, host_facts, host_tidy, host_run, on_host)
 """What runs on a host; each module imports those before it."""
 SILENT_SECONDS = 8.0
 """A host that says nothing for so long, though it was asked, is no longer connected."""
 ANSWER_SECONDS = 60.0
 _LARGEST_FRAME = 1_000_000
 _LARGEST_NOISE = 65_536
+_MOST_WORDS = 1_000_000
+_POLL_SECONDS = 0.2
 _SSH_FAILED = 255
 _NOT_FOUND = (126, 127)
 
 
 class HostError(OSError):
-    """A host cannot do what is asked of it; one line that begins with its name."""
+    """A host cannot do what is asked of it; one line that begins with its name.
+
+    Args:
+        seen: what is wrong.
+        mend: what mends it, if that is known.
+    """
+
+    def __init__(self, seen: str, *, mend: str = "") -> None:
+        super().__init__(f"{seen}: {mend}" if mend else seen)
+        self.seen, self.mend = seen, mend
 
 
 class LostError(HostError):
@@ -57,6 +69,19 @@ def source() -> str:
     return f"{json.dumps(_LOAD)}\n{json.dumps(texts)}\n"
 
 
+def connect(ssh: OpenSsh, host: str, python: str) -> Session:
+    """Begin a conversation; a shared connection that no longer answers, as of a host that restarted, is made again.
+
+    Raises what `Session` raises.
+    """
+    if ssh.is_shared(host):
+        try:
+            return Session(ssh, host, python, seconds=SILENT_SECONDS)
+        except LostError:
+            ssh.forget(host)
+    return Session(ssh, host, python)
+
+
 class Session:
     """One process of the script on a host; it ends with its connection.
 
@@ -64,13 +89,17 @@ class Session:
         ssh: how hosts are reached.
         host: its name.
         python: the Python there.
+        seconds: how long it may take until the host greets.
 
     Raises LostError if the host cannot be reached, HostError if there is no such Python.
     """
 
-    def __init__(self, ssh: OpenSsh, host: str, python: str) -> None:
-        self.host, self._python = host, python
+    def __init__(
+        self, ssh: OpenSsh, host: str, python: str, *, seconds: float = CONNECT_SECONDS + SILENT_SECONDS
+    ) -> None:
+        self.host, self._ssh, self._python = host, ssh, python
         self._said = os.memfd_create("kit-ssh")
+        fcntl.fcntl(self._said, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied while ssh writes to it
         self._buffer = b""
         try:
             self._process = subprocess.Popen(
@@ -78,18 +107,19 @@ class Session:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._said,
+                env=environment(),
                 start_new_session=True,
             )
         except FileNotFoundError:
             os.close(self._said)
-            msg = "there is no ssh here: install OpenSSH's client"
-            raise HostError(msg) from None
+            msg = "there is no ssh here"
+            raise HostError(msg, mend="install OpenSSH's client") from None
         self._out = self._process.stdout.fileno() if self._process.stdout else -1
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
         try:
             self._write(f'{source()}{{"do": "hello"}}\n'.encode())
-            self._greet()
+            self._greet(seconds)
         except BaseException:
             self.close()
             raise
@@ -164,12 +194,12 @@ class Session:
             elif len(self._buffer) > _LARGEST_FRAME:
                 self._refuse()
             left = until - time.monotonic()
-            if left <= 0 or not self._read(left):
+            if not self._read(max(0.0, left)) and left <= 0:
                 return None
 
-    def _greet(self) -> None:
-        """Wait for the script's first line; whatever the host's shell prints before it is left out."""
-        until = time.monotonic() + CONNECT_SECONDS + SILENT_SECONDS
+    def _greet(self, seconds: float) -> None:
+        """Wait for the script's first line; whatever the host's shell or Python prints before it is left out."""
+        until = time.monotonic() + seconds
         hello = f"\n{on_host.HELLO}\n".encode()
         while hello not in self._buffer:
             if len(self._buffer) > _LARGEST_NOISE:
@@ -177,13 +207,19 @@ class Session:
                 raise HostError(msg)
             left = until - time.monotonic()
             if left <= 0:
-                msg = f"host {self.host}: it does not answer: is it on, and does a firewall let ssh through?"
-                raise LostError(msg)
+                if self._ssh.is_shared(self.host):
+                    msg = f"host {self.host}: ssh reaches it, but {self._python} says nothing"
+                    raise LostError(msg, mend="try it there by hand, or name another one with --with python=PATH")
+                msg = f"host {self.host}: it does not answer"
+                raise LostError(msg, mend="is it on, and does a firewall let ssh through?")
             self._read(left)
         self._buffer = self._buffer.partition(hello)[2]
 
     def _read(self, seconds: float) -> bool:
-        if not self._selector.select(seconds):
+        """Read what has come, and wait for it a while, at most so long; what ssh has to say is kept small meanwhile."""
+        if os.fstat(self._said).st_size > _MOST_WORDS:
+            os.ftruncate(self._said, 0)
+        if not self._selector.select(min(seconds, _POLL_SECONDS)):
             return False
         block = os.read(self._out, 262_144)
         if not block:
@@ -207,12 +243,11 @@ class Session:
         code = self._process.poll()
         said = os.pread(self._said, 100_000, 0).decode("utf-8", "replace")
         if code in _NOT_FOUND:
-            msg = (
-                f"host {self.host}: there is no Python at {self._python}: name one that it has with --with python=PATH"
-            )
-            raise HostError(msg)
+            msg = f"host {self.host}: there is no Python at {self._python}"
+            raise HostError(msg, mend="name one that it has with --with python=PATH")
         if code == _SSH_FAILED or code is None:
-            raise LostError(explain(self.host, said))
+            seen, mend = explain(self.host, said)
+            raise LostError(seen, mend=mend)
         last = said.strip().splitlines()
         msg = f"host {self.host}: {self._python} ended with {code}{f': {one_line(last[-1], 300)}' if last else ''}"
         raise LostError(msg) if code < 0 else HostError(msg)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import sys
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
@@ -18,14 +19,17 @@ from runner.targets.base import LaunchSpec, Target
 from runner.targets.ssh import cargo, hosts, preflight
 from runner.targets.ssh.handle import Setup, SshHandle, end_remains, run_on_host
 from runner.targets.ssh.openssh import OpenSsh
+from runner.targets.ssh.verdicts import Need
 from runner.targets.torchrun import node_specs
 
 if TYPE_CHECKING:
     from runner.definitions.plan import Run
     from runner.records.folder import RunFolder
-    from runner.targets.ssh.preflight import Facts
+    from runner.targets.ssh.verdicts import Facts, Verdict
 
 _LARGEST_PORT = 65_535
+_NOT_QUOTED_ALIKE = re.compile(r"[\\!\x00-\x1f\x7f]")
+"""What the shells that a user may have (sh, csh, fish) do not take alike within quotes."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,9 @@ class Ssh(Target[SshSpec]):
         self._hosts = hosts.of_words(own.hosts) if own.hosts else hosts.of_file(Path(own.hosts_file).expanduser())
         _check(own)
         self._python = own.python or sys.executable
+        if _NOT_QUOTED_ALIKE.search(self._python):
+            msg = f"python {shown(self._python)}: not every login shell takes \\, ! and line breaks: name it by a link"
+            raise RequestError(msg)
         self._config = Path(own.config).expanduser().absolute() if own.config else None
         self._ssh = OpenSsh(str(self._config) if self._config else "")
         self._facts: dict[str, list[Facts]] = {}
@@ -104,23 +111,21 @@ class Ssh(Target[SshSpec]):
 
     def preflight(self, spec: SshSpec) -> None:
         """Look at all hosts: whether they can be reached, what they have, and whether they reach each other."""
-        if self._config and not self._config.is_file():
-            msg = f"--with config={self.options.config}: there is no such file"
-            raise RequestError(msg)
+        self._check_config()
         if _key(spec) in self._facts:
             return
         per_process = spec.run.cell.devices_per_process
-        need = preflight.Need(
-            python=self._python,
-            torch="" if self.options.python else _own_torch(),
-            folder=self.options.folder,
-            data=self.options.data,
-            network=self.options.network,
-            port=self.options.port,
-            bytes=sum(one.size for one in self._cargo(spec) if one),
-            gpus=[node.processes * per_process for node in spec.nodes] if spec.device == "cuda" else [],
-        )
+        gpus = [node.processes * per_process for node in spec.nodes] if spec.device == "cuda" else []
+        need = self._need(gpus, sum(one.size for one in self._cargo(spec) if one))
         self._facts[_key(spec)] = preflight.check(self._ssh, spec.hosts, need)
+
+    def examine(self, device: str) -> list[Verdict]:
+        """Look at all hosts as `preflight` does, and return all that it finds; nothing is changed on them."""
+        self._check_config()
+        need = self._need([1] * len(self._hosts) if device == "cuda" else [], 0)
+        found = preflight.Examination(self._ssh, self._hosts, need, make=False)
+        found.run(go_on=True)
+        return found.verdicts
 
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
         """Prepare the start; it is made when the lines are asked for, so that a stop finds what was started."""
@@ -142,6 +147,16 @@ class Ssh(Target[SshSpec]):
             raise RequestError(msg)
         used = hosts.chosen(self._hosts, Layout.parse(folder.launch().layout))
         end_remains(self._ssh, [host.name for host in used], self._python, folder, self.options.folder)
+
+    def _check_config(self) -> None:
+        if self._config and not self._config.is_file():
+            msg = f"--with config={self.options.config}: there is no such file"
+            raise RequestError(msg)
+
+    def _need(self, gpus: list[int], size: int) -> Need:
+        own = self.options
+        torch = "" if own.python else _own_torch()
+        return Need(self._python, torch, own.folder, own.data, own.network, own.port, size, gpus)
 
     def _cargo(self, spec: SshSpec) -> tuple[cargo.Cargo, cargo.Cargo | None]:
         return cargo.programs(spec.run), None if self.options.data else cargo.data(spec.run)

@@ -1,0 +1,236 @@
+"""What is right and wrong with the hosts of a run, judged by what each says of itself."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runner.core.network import is_loopback
+from runner.core.text import listed, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+OK, WARNING, WRONG = "ok", "warning", "wrong"
+OLDEST_PYTHON = (3, 10)
+MOST_SKEW_SECONDS = 2.0
+"""Events of different hosts are compared by their clocks; NTP keeps these within milliseconds."""
+GOOD_SKEW_SECONDS = 0.5
+SPARE_BYTES = 64 * 2**20
+"""Room that a host needs beside what is brought, for what the run prints."""
+GOOD_BYTES = 2**30
+_PYTHON_WAY = "name another Python with --with python=PATH"
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a run needs of its hosts.
+
+    Attributes:
+        python: the Python there.
+        torch: the version that has to be there; empty for any, if all have the same.
+        folder: where the kit's files are put; empty for the cache of the user there.
+        data: the folder of prepared data there; empty for what is brought.
+        network: the network in which the hosts reach each other; empty for that of the connection.
+        port: the port of the rendezvous, 0 for a free one.
+        bytes: how much is brought.
+        gpus: GPUs that each host needs.
+    """
+
+    python: str
+    torch: str
+    folder: str
+    data: str
+    network: str
+    port: int
+    bytes: int = 0
+    gpus: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a host said: its own name, where the kit's files are, its address for the others, and its versions."""
+
+    host: str
+    machine: str
+    folder: str
+    address: str
+    interface: str
+    python: str
+    torch: str
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """What the record says of where a node ran."""
+        return {
+            "host": self.host,
+            "machine": self.machine,
+            "address": self.address,
+            "interface": self.interface,
+            "python": self.python,
+            "torch": self.torch,
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One thing about one host: what was seen, and what mends it."""
+
+    host: str
+    check: str
+    state: str
+    seen: str
+    mend: str = ""
+
+    @property
+    def line(self) -> str:
+        """All in one line."""
+        return one_line(f"host {self.host}: {self.seen}{f': {self.mend}' if self.mend else ''}", 1_000)
+
+
+def facts_of(host: str, said: dict[str, Any], network: str) -> Facts:
+    """Read what a host said; it comes from another machine."""
+    address, interface = _address(said, network)
+    return Facts(
+        host, text(said, "host"), text(said, "folder"), address, interface, text(said, "python"), text(said, "torch")
+    )
+
+
+def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int) -> Iterator[Verdict]:
+    """Judge what concerns one host alone.
+
+    Args:
+        facts: what it said, read.
+        said: the same, as it came.
+        skew: how far its clock is ahead of this machine's, in seconds.
+        need: what the run needs.
+        gpus: how many GPUs it needs there.
+    """
+    yield from _judge_python(facts, need)
+    yield _judge_clock(facts.host, skew)
+    yield _judge_disk(facts, number(said, "free_bytes"), need)
+    if need.data and said.get("has_data") is not True:
+        mend = "prepare the data there, or leave data= out"
+        yield Verdict(facts.host, "data", WRONG, f"there is no folder {need.data}", mend)
+    if gpus:
+        held = f"{number(said, 'gpus'):.0f} GPUs"
+        if number(said, "gpus") < gpus:
+            mend = "choose a smaller one, or --device cpu"
+            yield Verdict(facts.host, "gpus", WRONG, f"{held}, the layout needs {gpus} there", mend)
+        else:
+            yield Verdict(facts.host, "gpus", OK, held)
+    if need.network and not facts.address:
+        held = listed(one for one in _addresses(said) if not is_loopback(one)) or "none"
+        seen = f"it has no address in network {need.network}; it has {held}"
+        yield Verdict(facts.host, "interface", WRONG, seen)
+
+
+def judge_versions(facts: Sequence[Facts], torch: str) -> Iterator[Verdict]:
+    """Compare what has to be the same everywhere, and on this machine if `torch` is its version."""
+    first = next((one for one in facts if one.torch), None)
+    for one in facts:
+        if not one.torch or first is None:
+            continue
+        if torch and one.torch != torch:
+            mend = "install the same, or name another Python with --with python=PATH"
+            yield Verdict(one.host, "versions", WRONG, f"torch {one.torch}, this machine has {torch}", mend)
+        elif one.torch != first.torch:
+            seen = f"torch {one.torch}, {first.host} has {first.torch}"
+            yield Verdict(one.host, "versions", WRONG, seen, "install the same on all hosts")
+        elif _minor(one.python) != _minor(first.python):
+            seen = f"Python {one.python}, {first.host} has {first.python}"
+            yield Verdict(one.host, "versions", WARNING, seen, "install the same on all hosts")
+
+
+def judge_address(facts: Facts) -> Verdict:
+    """Judge the address at which a host is to be reached by the others."""
+    if facts.interface and not is_loopback(facts.address):
+        seen = f"the other hosts reach it at {facts.address}, interface {facts.interface}"
+        return Verdict(facts.host, "interface", OK, seen)
+    place = facts.address or "an address that it does not know"
+    seen = f"it was reached at {place}, where the other hosts cannot reach it"
+    mend = "name the hosts by addresses of a network that they share, or choose it with --with network=10.0.0.0/8"
+    return Verdict(facts.host, "interface", WRONG, seen, mend)
+
+
+def skew_of(there: float, asked: float, answered: float) -> float:
+    """Return how far a clock is ahead, in seconds, given when it was asked and when the answer came."""
+    return there - answered if there > answered else min(0.0, there - asked)
+
+
+def text(said: dict[str, Any], name: str) -> str:
+    """Return a text that a host said."""
+    return one_line(said[name], 1_000) if isinstance(said.get(name), str) else ""
+
+
+def number(said: dict[str, Any], name: str) -> float:
+    """Return a number that a host said; 0 for none."""
+    with suppress(TypeError, ValueError, OverflowError):
+        value = float(said.get(name, 0))
+        return value if math.isfinite(value) else 0.0
+    return 0.0
+
+
+def _judge_python(facts: Facts, need: Need) -> Iterator[Verdict]:
+    numbers = tuple(map(int, re.findall(r"(?a:\d{1,6})", facts.python)))
+    if numbers < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        seen = f"{need.python} is Python {facts.python}, {oldest} is the oldest that the kit runs on"
+        yield Verdict(facts.host, "python", WRONG, seen, _PYTHON_WAY)
+    else:
+        yield Verdict(facts.host, "python", OK, f"Python {facts.python}")
+    if facts.torch:
+        yield Verdict(facts.host, "torch", OK, f"torch {facts.torch}")
+    else:
+        seen, mend = f"torch is not installed for {need.python}", f"install it there, or {_PYTHON_WAY}"
+        yield Verdict(facts.host, "torch", WRONG, seen, mend)
+
+
+def _judge_clock(host: str, skew: float) -> Verdict:
+    side, far = "ahead of" if skew > 0 else "behind", abs(skew)
+    mend = "set it, for example by NTP"
+    if far > MOST_SKEW_SECONDS:
+        return Verdict(host, "clock", WRONG, f"its clock is {far:,.0f} s {side} this machine's", mend)
+    if far > GOOD_SKEW_SECONDS:
+        return Verdict(host, "clock", WARNING, f"its clock is {far:.1f} s {side} this machine's", mend)
+    return Verdict(host, "clock", OK, "its clock agrees with this machine's")
+
+
+def _judge_disk(facts: Facts, free: float, need: Need) -> Verdict:
+    wanted = need.bytes + SPARE_BYTES
+    seen = f"{free / 1e6:,.0f} MB free in {facts.folder}"
+    mend = "make room, or name another folder with --with folder=PATH"
+    if free < wanted:
+        return Verdict(facts.host, "disk", WRONG, f"{seen}, the run needs {wanted / 1e6:,.0f} MB", mend)
+    if free < GOOD_BYTES:
+        return Verdict(facts.host, "disk", WARNING, seen, mend)
+    return Verdict(facts.host, "disk", OK, seen)
+
+
+def _addresses(said: dict[str, Any]) -> dict[str, str]:
+    """Return the addresses of a host, with their interfaces."""
+    given = said.get("addresses")
+    pairs: Iterable[Any] = given if isinstance(given, list) else []
+    known = {}
+    for one in pairs:
+        with suppress(ValueError, TypeError, IndexError, KeyError):
+            ipaddress.ip_address(one[0])
+            known[str(one[0])] = one_line(one[1], 64)
+    return known
+
+
+def _address(said: dict[str, Any], network: str) -> tuple[str, str]:
+    """Choose the address by which the others reach a host, with its interface; empty if there is none."""
+    known, address = _addresses(said), text(said, "address")
+    if network:
+        wanted = ipaddress.ip_network(network, strict=False)
+        address = next((one for one in known if ipaddress.ip_address(one) in wanted), "")
+    return address, known.get(address, "")
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])

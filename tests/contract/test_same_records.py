@@ -1,0 +1,28 @@
+"""At one layout, the record of every target is that of target local, but for places and times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.contract.targets import TARGETS, of
+from tests.support.launches import run_once
+from tests.support.same_records import curve, differences
+
+if TYPE_CHECKING:
+    from tests.contract.harness import Harness
+
+SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0")
+OTHERS = tuple(name for name in TARGETS if name != "local")
+
+
+@of({"1x1": ("ssh",), "2x1": ("ssh",), "1+2": OTHERS, "2x2": ("ssh",)})
+def test_the_record_differs_from_that_of_local_in_nothing_but_places_and_times(harness: Harness, layout: str) -> None:
+    words = ("mnist", "--layout", layout, *SMALL)
+    done, there = harness.run(*words)
+    assert done.code == 0, done.snapshot
+    _, here = run_once(harness.project, *words, "--on", "local", "--device", "cpu")
+    assert len(curve(here)[0]) == 2
+    assert curve(there) == curve(here)
+    assert differences(there, here) == []
+    for record in (there, here):
+        assert record["events"]["seen"] == record["events"]["expected"]

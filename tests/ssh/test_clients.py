@@ -1,0 +1,199 @@
+"""What users and hosts set up that is none of the kit's: shared connections, ssh's configuration, shells, Pythons."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.targets.ssh.openssh import OpenSsh
+from tests.support import ssh_hosts
+from tests.support.launches import ended, run_once, until
+from tests.support.projects import patient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.projects import Project
+
+pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
+QUICK = ("odd-slow", "--layout", "2x1", "--set", "seconds=1", "--device", "cpu")
+NO_NETWORK = ("--with", "network=192.168.7.0/24")
+ASKED = "host h1: it has no address in network"
+"""What is said of a host that could be asked."""
+
+
+def master_of(host: str, config: str) -> int:
+    """The process that holds the shared connection to a host."""
+    command = OpenSsh(config).command(host, [])
+    asked = [*command[: command.index("-T")], "-O", "check", host]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True)
+    found = re.search(r"pid=(\d+)", said.stdout + said.stderr)
+    assert found
+    return int(found[1])
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> list[str]:
+    """The words that name the hosts, with a configuration of which no connection is shared yet."""
+    config = tmp_path / "config"
+    config.write_text(f"Include {ssh_hosts.CONFIG}\n")
+    return ["--with", "hosts=h0,h1", "--with", f"config={config}"]
+
+
+def test_a_shared_connection_whose_process_hangs_is_made_again(refused: Callable[..., str], fresh: list[str]) -> None:
+    config = fresh[-1].partition("=")[2]
+    assert ASKED in refused(*fresh, *NO_NETWORK)
+    master = master_of("h1", config)
+    os.kill(master, signal.SIGSTOP)
+    try:
+        assert ASKED in refused(*fresh, *NO_NETWORK)
+        assert master_of("h1", config) != master
+    finally:
+        os.kill(master, signal.SIGCONT)
+
+
+@pytest.mark.alone
+def test_a_host_that_has_started_again_ends_the_run_and_is_connected_to_again(
+    on_hosts: Project, start: Callable[..., tuple[Any, Path]]
+) -> None:
+    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
+    until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
+    ssh_hosts.restart("h1")
+    code, stderr = ended(process, 120)
+    assert code == 1, stderr
+    record = on_hosts.record(run)
+    assert "host h1: its supervisor was killed, or the host has started again" in record["reason"]
+    assert ssh_hosts.processes_of(run.name) == []
+    done, record = run_once(on_hosts, *QUICK, "--on", "ssh", *ssh_hosts.WORDS)
+    assert (done.code, record["status"]) == (0, "completed"), done.snapshot
+
+
+CONFIGURATION = """
+Host *
+  RequestTTY force
+  LogLevel DEBUG1
+  VisualHostKey yes
+  PermitLocalCommand yes
+  LocalCommand echo local
+  RemoteCommand echo remote
+  ControlMaster auto
+  ControlPath ~/.ssh/%C
+  ControlPersist 1h
+  LocalForward 10.77.0.1:9922 localhost:22
+  ExitOnForwardFailure yes
+"""
+
+
+def test_a_run_is_as_ever_whatever_the_users_configuration_asks_for(on_hosts: Project, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"{CONFIGURATION}  Include {ssh_hosts.CONFIG}\n")
+    done, record = run_once(on_hosts, *QUICK, "--on", "ssh", "--with", "hosts=h0,h1", "--with", f"config={config}")
+    assert (done.code, record["status"]) == (0, "completed"), done.snapshot
+    assert record["events"]["seen"] == record["events"]["expected"]
+
+
+@contextmanager
+def login_shell(host: str, shell: Path) -> Iterator[None]:
+    """Give root another shell on a host."""
+    lines = Path("/etc/passwd").read_text("utf-8").splitlines()
+    changed = [f"{line.rpartition(':')[0]}:{shell}" if line.startswith("root:") else line for line in lines]
+    (ssh_hosts.own(host) / "passwd").write_text("\n".join(changed) + "\n", "utf-8")
+    ssh_hosts.inside(host, "mount", "--bind", f"{ssh_hosts.OWN}/passwd", "/etc/passwd")
+    try:
+        yield
+    finally:
+        ssh_hosts.inside(host, "umount", "/etc/passwd")
+
+
+NOISY = """#!/bin/sh
+echo 'welcome {"answer": 1}'; echo "a notice of the system" >&2
+exec /bin/sh "$@"
+"""
+
+
+@pytest.mark.parametrize("name", ["tcsh", "fish", "noisy"])
+def test_a_run_is_as_ever_whatever_the_login_shell_is(on_hosts: Project, fresh: list[str], name: str) -> None:
+    shell = ssh_hosts.own("h1") / "noisy"
+    if name == "noisy":
+        shell.write_text(NOISY)
+        shell.chmod(0o755)
+        shell = Path(ssh_hosts.OWN, "noisy")
+    elif found := shutil.which(name):
+        shell = Path(found)
+    else:
+        pytest.skip(f"there is no {name} here")
+    with login_shell("h1", shell):
+        done, record = run_once(on_hosts, *QUICK, "--on", "ssh", *fresh)
+    assert (done.code, record["status"]) == (0, "completed"), done.snapshot
+    assert record["events"]["seen"] == record["events"]["expected"]
+
+
+SITE = """
+import sys
+sys.stdout.write('hello {"answer": 1}')
+sys.stdout.flush()
+print("a warning", file=sys.stderr)
+"""
+
+
+def test_a_python_that_prints_when_it_starts_disturbs_nothing(on_hosts: Project) -> None:
+    own = ssh_hosts.own("h1")
+    for host in ssh_hosts.NAMES:
+        python = ssh_hosts.own(host) / "python"
+        python.write_text(f'#!/bin/sh\nPYTHONPATH={ssh_hosts.OWN}/site exec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+    (own / "site").mkdir(exist_ok=True)
+    (own / "site" / "sitecustomize.py").write_text(SITE)
+    try:
+        words = ["--on", "ssh", *ssh_hosts.WORDS, "--with", f"python={ssh_hosts.OWN}/python"]
+        done, record = run_once(on_hosts, *QUICK, *words)
+    finally:
+        shutil.rmtree(own / "site")
+    assert (done.code, record["status"]) == (0, "completed"), done.snapshot
+    assert record["events"]["seen"] == record["events"]["expected"]
+    agent = on_hosts.results / "odd-slow" / record["launch"]["id"] / "raw" / "node1-agent.log"
+    assert "a warning" in agent.read_text("utf-8")
+
+
+def test_sockets_are_kept_where_their_names_are_short_enough(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for length in (32, 33, 34, 60, 100):
+        runtime = Path("/tmp", f"kit-{'r' * (length - len('/tmp/kit-'))}")  # noqa: S108 - a short path of a known length
+        runtime.mkdir(mode=0o700)
+        try:
+            monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+            assert ASKED in refused(*ssh_hosts.WORDS, *NO_NETWORK)
+            for host in ssh_hosts.NAMES:
+                OpenSsh(ssh_hosts.CONFIG).forget(host)
+        finally:
+            shutil.rmtree(runtime)
+
+
+SILENT = "host h1: ssh reaches it, but /run/kit-host/python says nothing"
+
+
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [("exec yes", "host h1: its shell prints without end at the login"), ("exec yes >&2", SILENT)],
+    ids=["it prints without end", "it warns without end"],
+)
+def test_a_python_that_is_none_is_refused_without_a_hang(refused: Callable[..., str], does: str, says: str) -> None:
+    for host in ssh_hosts.NAMES:
+        python = ssh_hosts.own(host) / "python"
+        text = does if host == "h1" else f'exec {sys.executable} "$@"'
+        python.write_text(f"#!/bin/sh\n{text}\n")
+        python.chmod(0o755)
+    began = time.monotonic()
+    assert says in refused(*ssh_hosts.WORDS, "--with", f"python={ssh_hosts.OWN}/python")
+    assert time.monotonic() - began < patient(60)

@@ -1,0 +1,86 @@
+"""`runner doctor --on ssh`: all that is wrong with the hosts at once, each with what mends it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support import ssh_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.projects import Project
+
+pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
+Found = dict[tuple[str, str], dict[str, Any]]
+
+
+@pytest.fixture
+def doctor(on_hosts: Project) -> Callable[..., tuple[int, Found]]:
+    """Examine the hosts; the exit code, and the findings by place and check."""
+
+    def ask(*words: str) -> tuple[int, Found]:
+        done = on_hosts.runner("doctor", "--on", "ssh", *words, "--device", "cpu", "--json")
+        assert "Traceback" not in done.stderr
+        found = json.loads(done.stdout)["findings"]
+        assert all(one["mend"] for one in found if one["state"] != "ok")
+        return done.code, {(one["where"], one["check"]): one for one in found}
+
+    return ask
+
+
+def test_healthy_hosts_have_no_finding_and_nothing_is_left_on_them(
+    doctor: Callable[..., tuple[int, Found]],
+) -> None:
+    folder = f"{ssh_hosts.OWN}/not yet"
+    code, found = doctor(*ssh_hosts.WORDS, "--with", f"folder={folder}")
+    assert code == 0, found
+    for name, address in zip(ssh_hosts.NAMES, ("10.77.0.11", "10.77.0.12"), strict=True):
+        own = {check: one for (where, check), one in found.items() if where == name}
+        assert set(own) == {"ssh", "python", "torch", "clock", "disk", "interface", "reach"}
+        assert {one["state"] for one in own.values()} <= {"ok", "warning"}
+        assert own["interface"]["seen"] == f"the other hosts reach it at {address}, interface eth0"
+        assert not (ssh_hosts.own(name) / "not yet").exists()
+
+
+@pytest.mark.alone
+def test_all_that_is_wrong_is_found_at_once(doctor: Callable[..., tuple[int, Found]]) -> None:
+    own = ssh_hosts.own("h1")
+    for host in ssh_hosts.NAMES:
+        site = f"PYTHONPATH={ssh_hosts.OWN}/site " if host == "h1" else ""
+        python = ssh_hosts.own(host) / "python"
+        python.write_text(f'#!/bin/sh\n{site}exec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+    info = own / "site" / "torch-2.2.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.2.0\n")
+    late = "import time\nreal = time.time\ntime.time = lambda: real() - 600\n"
+    (own / "site" / "sitecustomize.py").write_text(late)
+    words = ("--with", "hosts=h0,h1,absent.invalid", *ssh_hosts.WORDS[2:])
+    options = ("--with", f"python={ssh_hosts.OWN}/python", "--with", "data=/no/such/data")
+    try:
+        with ssh_hosts.dropped("h1", "-s", "10.77.0.11"):
+            code, found = doctor(*words, *options)
+    finally:
+        shutil.rmtree(own / "site")
+    assert code == 1
+    says = {
+        ("absent.invalid", "ssh"): "its name does not resolve",
+        ("h0", "data"): "there is no folder /no/such/data",
+        ("h1", "data"): "there is no folder /no/such/data",
+        ("h1", "versions"): "torch 2.2.0, h0 has 2.3.1",
+        ("h1", "clock"): "its clock is 600 s behind this machine's",
+        ("h0", "reach"): "it does not reach h1 at 10.77.0.12, port ",
+        ("h1", "reach"): "it does not reach h0 at 10.77.0.11, port ",
+    }
+    wrong = {place: one["seen"] for place, one in found.items() if one["state"] == "wrong"}
+    assert set(wrong) == set(says)
+    for place, seen in says.items():
+        assert wrong[place].startswith(seen)
+    assert found["h0", "torch"]["seen"] == "torch 2.3.1"
+    assert found["h1", "torch"]["seen"] == "torch 2.2.0"

@@ -1,0 +1,59 @@
+"""The commands of docs/ssh.md, on hosts with a real sshd."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import ssh_hosts
+from tests.support.projects import ROOT
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
+TEXT = (ROOT / "docs" / "ssh.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
+BLOCKS = [body for _, body in re.findall(r"^```(\w*)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)]
+COMMANDS = [
+    line.partition(" #")[0].strip()
+    for body in BLOCKS
+    for line in body.splitlines()
+    if re.match(r"runner \w+ .*\bssh\b", line)
+]
+(HOSTS,) = (body for body in BLOCKS if re.match(r"\w+ slots=", body))
+SMALL = shlex.split("--set epochs=1 --set dataset=digits --set peak_milliseconds=0 --repeat 1 --device cpu")
+
+
+@pytest.fixture
+def as_written(on_hosts: Project) -> Project:
+    """A project with the file of hosts that the document shows."""
+    (on_hosts.root / "hosts.txt").write_text(HOSTS, "utf-8")
+    return on_hosts
+
+
+def test_the_document_shows_commands() -> None:
+    assert len(COMMANDS) > 5
+    assert {words[1] for words in map(shlex.split, COMMANDS)} == {"run", "targets", "doctor"}
+
+
+@pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
+def test_a_command_of_the_document_does_what_it_says(as_written: Project, command: str) -> None:
+    words = shlex.split(command)[1:]
+    before = as_written.runs("mnist")
+    if "--on" in words:
+        words += ["--with", f"config={ssh_hosts.CONFIG}"]
+    if words[0] == "run":
+        words += SMALL
+    done = as_written.runner(*words, within=200)
+    assert done.code == 0, done.snapshot
+    new = [as_written.record(one) for one in as_written.runs("mnist") if one not in before]
+    if words[0] != "run" or "--dry-run" in words:
+        assert new == []
+        assert "h0" in done.stdout or words[0] == "targets"
+        return
+    assert [one["status"] for one in new] == ["completed"]
+    assert [one["place"]["host"] for one in new[0]["outcome"]["exits"]] == ["h0", "h1"]
+    assert new[0]["launch"]["layout"] == words[words.index("--layout") + 1]
