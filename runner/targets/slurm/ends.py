@@ -1,0 +1,133 @@
+"""How a job and its nodes ended: by the file of each node, and by Slurm's word for the job."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from runner.records.decode import decode
+from runner.records.schema import NodeExit
+from runner.targets.slurm.script import NO_FOLDER, NO_PROJECT
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.records.folder import RunFolder
+    from runner.targets.slurm.watch import JobWatch
+
+LARGEST = 100_000
+_CODES = {
+    NO_PROJECT: "a node does not see the folder that the job was submitted from: it has to be on a shared file system",
+    NO_FOLDER: "a node does not see the run's folder: name one on a shared file system with --results",
+}
+_STATES = {
+    "CANCELLED": "Slurm says that the job was cancelled, not by this runner",
+    "PREEMPTED": "Slurm preempted the job: another one needed its nodes",
+    "NODE_FAIL": "Slurm says that a node of the job failed",
+    "BOOT_FAIL": "Slurm says that a node could not be booted",
+    "DEADLINE": "Slurm ended the job at its deadline",
+    "REVOKED": "Slurm says that another cluster runs the job",
+}
+"""States in which a job was ended from outside: what its processes left as exit codes says nothing of them."""
+_LATE_SECONDS = 3.0
+"""So long the file of a node may take to be seen after its job has left the queue: file systems cache."""
+
+
+class Job(Protocol):
+    """What knows the job."""
+
+    @property
+    def watch(self) -> JobWatch | None:
+        """The job in the queue."""
+
+
+class NodeFile:
+    """One node, which writes how its launcher ended; a launcher as `worker_logs` follows it."""
+
+    def __init__(self, folder: RunFolder, node: int, job: Job) -> None:
+        self.node = node
+        self.stopped = False
+        self._folder, self._job = folder, job
+        self._path = folder.raw / f"node{node}-exit.json"
+        self._found: NodeExit | None = None
+        self._missed = 0.0
+
+    @property
+    def has_file(self) -> bool:
+        """Whether the node has reported its end."""
+        return self.read() is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the launcher has ended, or the job with it."""
+        if self.read() is not None:
+            return True
+        watch = self._job.watch
+        if watch is None or not watch.has_ended:
+            return False
+        self._missed = self._missed or time.monotonic()
+        is_killed = any(one.state != "COMPLETED" for one in watch.components)
+        return is_killed or time.monotonic() - self._missed > _LATE_SECONDS
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended with anything but exit code 0."""
+        found = self.read()
+        return self.ended if found is None else found.code != 0
+
+    def wait(self, seconds: float) -> None:
+        """Wait a moment."""
+        time.sleep(seconds)
+
+    def read(self) -> NodeExit | None:
+        """Return how the node ended, as it reported; None if it has not."""
+        if self._found is None:
+            try:
+                found = decode(files.read_file(self._path, LARGEST, below=self._folder.path), NodeExit)
+            except (OSError, ValueError):
+                return None
+            self._found = found if found.node == self.node else None
+        return self._found
+
+
+def state_of(watch: JobWatch | None) -> str:
+    """Return the state of a job that says most: of a heterogeneous one, that of the component that did not complete."""
+    states = [one.state for one in watch.components] if watch else []
+    known = [state for state in states if state not in ("COMPLETED", "CANCELLED")]
+    return next(iter([*known, *(state for state in states if state == "CANCELLED"), *states]), "")
+
+
+def describe_end(watch: JobWatch) -> str:
+    """Say in one line how Slurm ended a job; empty if its processes ended by themselves."""
+    job, state = f"job {watch.job}", state_of(watch)
+    if code := next((one.exit_code for one in watch.components if one.exit_code in _CODES), 0):
+        return f"{job}: {_CODES[code]}"
+    if state == "TIMEOUT":
+        limit = next((one.limit for one in watch.components if one.state == state), "")
+        return f"{job}: Slurm ended it at its limit of time, {limit}: ask for more with --with time=..."
+    reason = next((one.reason for one in watch.components if one.state == state and one.reason), "")
+    if state in _STATES:
+        return f"{job}: {_STATES[state]}{f' ({reason})' if reason and reason != state.title() else ''}"
+    return f"{job}: Slurm says that it ran out of memory" if state == "OUT_OF_MEMORY" else ""
+
+
+def ends(nodes: Sequence[NodeFile], watch: JobWatch | None, *, stopped: bool) -> list[NodeExit]:
+    """Return how each node ended."""
+    state, said = state_of(watch), describe_end(watch) if watch else ""
+    return [_end(one, state, said, stopped=stopped) for one in nodes]
+
+
+def _end(one: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
+    found = one.read()
+    ended = NodeExit(one.node) if found is None else NodeExit(one.node, found.code, found.signal, place=found.place)
+    ended.stopped = one.stopped or (stopped and found is None)
+    if ended.code == 0 or ended.stopped or stopped:
+        return ended
+    ended.why = said or None
+    ended.out_of_memory = state == "OUT_OF_MEMORY"
+    if state == "TIMEOUT":
+        ended.stopped_because = "timed_out"
+    if state in _STATES:
+        ended.code = ended.signal = None
+    return ended
