@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.harness import Containers, Harness, IndexedPods, Pods
+from tests.contract.harness import Containers, Harness, IndexedPods, Jobs, Pods
 from tests.support.cluster import own_namespace
 from tests.support.containers import forget_runs
 
@@ -29,6 +29,8 @@ def harness(request: pytest.FixtureRequest, copied: Project, processes: int) -> 
         elif request.param == "compose":
             request.getfixturevalue("image")
             target = Containers(copied, "--on", "compose")
+        elif request.param == "slurm":
+            target = Jobs(copied, "--on", "slurm")
         else:
             request.getfixturevalue("loaded")
             namespace = stack.enter_context(own_namespace(request.getfixturevalue("shared"), processes))

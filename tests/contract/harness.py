@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from runner.targets.compose.service import image_of
 from tests.support.cluster import claim_with, kubectl, pods, things
 from tests.support.containers import containers_of, docker, left_of
+from tests.support.jobs import jobs_of
 from tests.support.launches import processes_of, run_once, starting, until
 from tests.support.odd import define
 from tests.support.projects import Project, patient
@@ -138,6 +139,20 @@ class Containers(Harness):
 
     def left(self, run: Path) -> list[str]:
         return left_of(run)
+
+
+class Jobs(Harness):
+    """Target slurm."""
+
+    start_seconds = 20.0
+    memory = ("--with", "mem=1G")
+
+    def is_starting(self, run: Path) -> None:
+        del run
+        time.sleep(0.4)  # now the job is submitted
+
+    def left(self, run: Path) -> list[Any]:
+        return [*jobs_of(run.name), *processes_of(run.name)]
 
 
 class Pods(Harness):

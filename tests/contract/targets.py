@@ -8,6 +8,7 @@ TARGETS = {
     "local": pytest.param("local"),
     "compose": pytest.param("compose", marks=pytest.mark.engine),
     "pytorchjob": pytest.param("pytorchjob", marks=pytest.mark.cluster),
+    "slurm": pytest.param("slurm", marks=pytest.mark.slurm),
     "indexed": pytest.param("indexed", marks=pytest.mark.cluster),
 }
 HERE = ("local", "compose")

@@ -180,16 +180,20 @@ class SlurmHandle:
             return "its job has ended"
         return f"its job is {watch.pending}" if watch.pending else ""
 
-    def _places(self) -> list[tuple[str, str]]:
-        """Return the job and the name of each node, in order."""
-        components = self._watch.components if self._watch else []
-        return [(one.number, name) for one in components for name in commands.hostnames(one.nodes)]
+    def _places(self) -> list[tuple[list[str], str]]:
+        """Return for each node, in order, what chooses its component of the job, and its name."""
+        job, components = (self._watch.job, self._watch.components) if self._watch else ("", [])
+        return [
+            ([f"--jobid={job}", *([f"--het-group={number}"] if len(components) > 1 else [])], name)
+            for number, one in enumerate(components)
+            for name in commands.hostnames(one.nodes)
+        ]
 
-    def _look(self, node: int, places: list[tuple[str, str]], *, abort: bool) -> NodeView:
+    def _look(self, node: int, places: list[tuple[list[str], str]], *, abort: bool) -> NodeView:
         if node >= len(places):
             return NodeView(node, trouble="Slurm names no such node of the job")
-        job, name = places[node]
-        step = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={name}", "--mem=0"]
+        chosen, name = places[node]
+        step = ["srun", *chosen, "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={name}", "--mem=0"]
         inside: list[Any] = node_view.command_here(self._folder.path.name, abort=abort)
         try:
             printed = commands.call([*step, "--quiet", *inside], seconds=node_view.SECONDS)

@@ -103,11 +103,9 @@ def _body(run: Run, options: ScriptOptions, parts: list[tuple[int, int]]) -> str
     python = shlex.quote(options.python) if options.python else f'"${{{PYTHON}:-python3}}"'
     words = shlex.join(node_command(cell)[1:])
     torchrun = f"{_inside(run, options)}{python} -u -m torch.distributed.run {words}"
-    first, steps = 0, []
-    for number, (nodes, processes) in enumerate(parts):
-        group = f"--het-group={number} " if len(parts) > 1 else ""
-        steps.append(f"{group}{_image(options)}bash -c 'node {first} {processes}'")
-        first += nodes
+    groups = [f"--het-group={number} " if len(parts) > 1 else "" for number in range(len(parts))]
+    each = zip(groups, parts, strict=True)
+    steps = [f"{group}{_image(options)}bash -c 'node {processes}'" for group, (_, processes) in each]
     return _BODY.format(
         experiment=experiment,
         exports="\n".join(lines),
@@ -154,9 +152,9 @@ PET_MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr
 PET_MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
 export PET_MASTER_ADDR="${{PET_MASTER_ADDR:-$first}}" PET_MASTER_PORT
 
-# node FIRST PROCESSES: this node's launcher; nodes are counted from FIRST. How it ended is kept beside its output.
+# node PROCESSES: this node's launcher, the one task of the node. How it ended is kept beside its output.
 node() {{
-  export PET_NODE_RANK=$(($1 + SLURM_NODEID)) PET_NPROC_PER_NODE=$2
+  export PET_NODE_RANK=$SLURM_PROCID PET_NPROC_PER_NODE=$1
   export PET_LOG_DIR="$run/raw/node$PET_NODE_RANK"
   local code ended kept="$run/raw/node$PET_NODE_RANK-exit.json"
   cd -- "$SLURM_SUBMIT_DIR" || exit {no_project}
