@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def harness(request: pytest.FixtureRequest, copied: Project, processes: int) -> Iterator[Harness]:
     """The target that the test is parametrised with."""
-    copied.forked = request.param != "local"  # there the ends of real processes are looked at
+    copied.forked = request.param not in ("local", "slurm")  # there the ends of real processes are looked at
     forget_runs(copied)
     with ExitStack() as stack:
         target: Harness

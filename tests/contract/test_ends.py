@@ -126,7 +126,7 @@ def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness, fault
     assert time.monotonic() - began < patient(harness.start_seconds + 75)  # a pod's own grace is a minute
     record = harness.project.record(run)
     assert record["status"] == "timed_out"
-    assert all(word in record["reason"] for word in harness.says_of_node_1), record["reason"]
+    assert all(word in record["reason"] for word in harness.says_of_node_1), (record["reason"], stderr)
     assert "time is up" in stderr
     said = harness.says_of_rendezvous.search(stderr)
     assert said, stderr

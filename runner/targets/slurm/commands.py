@@ -75,7 +75,9 @@ def environment(**more: str) -> dict[str, str]:
 def require_commands() -> None:
     """Raise RequestError if this machine submits no jobs."""
     if missing := [name for name in NEEDED if shutil.which(name) is None]:
-        msg = f"there is no {' and no '.join(missing)} here: target slurm runs where jobs are submitted, on a login node"
+        msg = (
+            f"there is no {' and no '.join(missing)} here: target slurm runs where jobs are submitted, on a login node"
+        )
         raise RequestError(msg)
 
 
@@ -106,7 +108,9 @@ def said(stderr: bytes) -> str:
     """Return what a command complained of, once, without the names of the command and of its level."""
     lines = [one_line(line, 300) for line in stderr.decode("utf-8", "replace").splitlines()]
     words = [re.sub(r"^\w+: (?:(?:error|fatal|allocation failure): )*", "", line) for line in lines if line]
-    words = [re.sub(r"^Batch job submission failed: |^allocation failure: |^slurm_\w+ error: ", "", one) for one in words]
+    words = [
+        re.sub(r"^Batch job submission failed: |^allocation failure: |^slurm_\w+ error: ", "", one) for one in words
+    ]
     return "; ".join(dict.fromkeys(words))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,6 +31,9 @@ _STATES = {
     "REVOKED": "Slurm says that another cluster runs the job",
 }
 """States in which a job was ended from outside: what its processes left as exit codes says nothing of them."""
+_STARVED = re.compile(
+    r"slurmstepd-(\S{1,64}): error: Detected \d+ oom.kill event|: (\S{1,64}): tasks? [^:\n]{1,200}: Out Of Memory"
+)
 _LATE_SECONDS = 3.0
 """So long the file of a node may take to be seen after its job has left the queue: file systems cache."""
 
@@ -109,13 +113,31 @@ def describe_end(watch: JobWatch) -> str:
     reason = next((one.reason for one in watch.components if one.state == state and one.reason), "")
     if state in _STATES:
         return f"{job}: {_STATES[state]}{f' ({reason})' if reason and reason != state.title() else ''}"
-    return f"{job}: Slurm says that it ran out of memory" if state == "OUT_OF_MEMORY" else ""
+    return ""
 
 
-def ends(nodes: Sequence[NodeFile], watch: JobWatch | None, *, stopped: bool) -> list[NodeExit]:
-    """Return how each node ended."""
-    state, said = state_of(watch), describe_end(watch) if watch else ""
-    return [_end(one, state, said, stopped=stopped) for one in nodes]
+def starved(log: str) -> set[str]:
+    """Return the names of the nodes on which a process of the job ran out of memory, as Slurm wrote into its output."""
+    return {name for pair in _STARVED.findall(log) for name in pair if name}
+
+
+def ends(nodes: Sequence[NodeFile], watch: JobWatch | None, log: str, *, stopped: bool) -> list[NodeExit]:
+    """Return how each node ended.
+
+    Args:
+        nodes: what each of them reported.
+        watch: the job.
+        log: the end of what the job's script and srun printed.
+        stopped: the runner has ended the job.
+    """
+    state, said, without_memory = state_of(watch), describe_end(watch) if watch else "", starved(log)
+    found = [_end(one, state, said, stopped=stopped) for one in nodes]
+    for one in found:
+        one.out_of_memory = one.code != 0 and one.place.get("machine") in without_memory
+    if state == "OUT_OF_MEMORY" and not any(one.out_of_memory for one in found):
+        for one in found:
+            one.out_of_memory = one.code != 0
+    return found
 
 
 def _end(one: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
@@ -125,7 +147,6 @@ def _end(one: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
     if ended.code == 0 or ended.stopped or stopped:
         return ended
     ended.why = said or None
-    ended.out_of_memory = state == "OUT_OF_MEMORY"
     if state == "TIMEOUT":
         ended.stopped_because = "timed_out"
     if state in _STATES:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
-from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.base import Note
 from runner.targets.node_view import NodeView, Seen, at_once
@@ -18,19 +17,20 @@ from runner.targets.slurm.ends import NodeFile, describe_end, ends
 from runner.targets.slurm.script import FOLDER, PYTHON
 from runner.targets.slurm.watch import JobWatch
 from runner.targets.worker_logs import WorkerLogs
+from trainkit import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.records.folder import RunFolder
+    from runner.records.schema import NodeExit
     from runner.targets.base import LaunchSpec, Line
 
 ASKED_SECONDS = 4.0
 """How long a job may take to end when it is asked to; then it is killed. Slurm itself waits for its KillWait, 30 s."""
 END_SECONDS = 30.0
 """How long a killed job may stay in the queue."""
-START_SECONDS = 15.0
-"""How long a node may take to start its launcher once the job runs, and its file to be seen once it has ended."""
+LARGEST_LOG = 65_536
 
 
 class SlurmHandle:
@@ -84,7 +84,7 @@ class SlurmHandle:
     @property
     def exits(self) -> list[NodeExit]:
         """How each node ended, by its own file and by what Slurm says of the job."""
-        exits = ends(self._nodes, self._watch, stopped=self._is_stopped)
+        exits = ends(self._nodes, self._watch, self._said_by_job(), stopped=self._is_stopped)
         for one in exits:
             one.why = one.why or self._left or None
         return exits
@@ -169,6 +169,15 @@ class SlurmHandle:
         except OSError as error:
             why = str(error)
         self._left = one_line(f"job {watch.job}: {why}: left behind; scancel --full --signal=KILL {watch.job}")
+
+    def _said_by_job(self) -> str:
+        """Return the end of what the script and srun printed."""
+        try:
+            with files.open_file(self._folder.raw / "job.log", self._folder.path) as file:
+                file.seek(max(0, file.seek(0, 2) - LARGEST_LOG))
+                return file.read(LARGEST_LOG).decode("utf-8", "replace")
+        except OSError:
+            return ""
 
     def _idle(self, one: NodeFile) -> str:
         watch = self._watch

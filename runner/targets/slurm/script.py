@@ -154,20 +154,19 @@ export PET_MASTER_ADDR="${{PET_MASTER_ADDR:-$first}}" PET_MASTER_PORT
 
 # node PROCESSES: this node's launcher, the one task of the node. How it ended is kept beside its output.
 node() {{
-  export PET_NODE_RANK=$SLURM_PROCID PET_NPROC_PER_NODE=$1
-  export PET_LOG_DIR="$run/raw/node$PET_NODE_RANK"
-  local code ended kept="$run/raw/node$PET_NODE_RANK-exit.json"
+  local code ended kept="$run/raw/node$SLURM_PROCID"
   cd -- "$SLURM_SUBMIT_DIR" || exit {no_project}
-  mkdir -p "$PET_LOG_DIR" || exit {no_folder}
+  mkdir -p "$kept" || exit {no_folder}
+  export PET_NODE_RANK=$SLURM_PROCID PET_NPROC_PER_NODE=$1 PET_LOG_DIR="$kept"
   trap : TERM INT  # torchrun gets the signal too, and this waits for its end
   {torchrun} \\
-    >> "$run/raw/node$PET_NODE_RANK-agent.log" 2>&1
+    >> "$kept-agent.log" 2>&1
   code=$?
   ended="\\"code\\":$code"
   [ "$code" -le 128 ] || ended="\\"signal\\":\\"SIG$(kill -l "$code")\\""
   printf '{{"node":%d,%s,"place":{{"machine":"%s","job":"%s"}}}}\\n' \\
-    "$PET_NODE_RANK" "$ended" "$SLURMD_NODENAME" "$SLURM_JOB_ID" > "$kept.tmp"
-  mv -- "$kept.tmp" "$kept"
+    "$SLURM_PROCID" "$ended" "$SLURMD_NODENAME" "$SLURM_JOB_ID" > "$kept-exit.tmp"
+  mv -- "$kept-exit.tmp" "$kept-exit.json"
   return "$code"
 }}
 export -f node
