@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import time
@@ -73,6 +74,10 @@ class SlurmHandle:
             yield line
             if line is None:
                 yield from watch.said()
+                if watch.restarts:
+                    path = shlex.quote(str(self._folder.path))
+                    msg = f"Slurm requeued job {watch.job}; its second attempt is made by: runner resume {path}"
+                    raise OSError(msg)
                 if watch.hopeless:
                     msg = f"job {watch.job} will never start: {watch.hopeless}"
                     raise OSError(msg)
@@ -211,4 +216,4 @@ class SlurmHandle:
             return NodeView(node, trouble=one_line(error))
         agents = [one for one in seen.agents if one.told.node == str(node)]
         ranks = [one for one in seen.ranks if one.node == str(node)]
-        return NodeView(node, Seen(name, agents, ranks), None if agents or ranks else "its torchrun is not there")
+        return NodeView(node, Seen(seen.host, agents, ranks), None if agents or ranks else "its torchrun is not there")

@@ -22,9 +22,11 @@ CELL = "#KIT "
 """What begins the line that says, as JSON, which cell of which experiment the job is."""
 FOLDER = "KIT_RUN_FOLDER"
 PYTHON = "KIT_PYTHON"
-NO_PROJECT, NO_FOLDER = 72, 73
-"""Exit codes of the script: a node does not see the project's folder, or the run's."""
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]")
+NO_PROJECT, NO_FOLDER, AGAIN = 72, 73, 74
+"""Exit codes of the script: a node does not see the project's folder, or the run's; or the job was requeued."""
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+UNQUOTABLE = "'\"\\"
+"""Characters that a value of an option of sbatch cannot have: in a script there is no way to write them."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,8 @@ def _cell(run: Run) -> str:
 
 
 def _directive(name: str, value: str) -> str:
-    """Write an option for sbatch, which splits the line at spaces, reads quotes, and ends it at `#`."""
-    escaped = "".join(one if _PLAIN.match(one) else f"\\{one}" for one in value)
-    return f"#SBATCH --{name}={escaped}"
+    """Write an option for sbatch, which splits the line at spaces and ends it at `#`, both outside of quotes."""
+    return f"#SBATCH --{name}={value}" if _PLAIN.fullmatch(value) else f"#SBATCH --{name}='{value}'"
 
 
 def _body(run: Run, options: ScriptOptions, parts: list[tuple[int, int]]) -> str:
@@ -112,6 +113,7 @@ def _body(run: Run, options: ScriptOptions, parts: list[tuple[int, int]]) -> str
         torchrun=torchrun,
         steps=" : \\\n  ".join(steps),
         folder=FOLDER,
+        again=AGAIN,
         no_project=NO_PROJECT,
         no_folder=NO_FOLDER,
     )
@@ -134,6 +136,8 @@ def _image(options: ScriptOptions) -> str:
 
 
 _BODY = """
+# A job that is started again would write over what it printed before.
+[ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] || exit {again}
 # The results and the project have to be on a file system that all nodes share.
 cd -- "$SLURM_SUBMIT_DIR" || exit {no_project}
 run=${{{folder}:-$PWD/results/{experiment}/$(date -u +%Y%m%dT%H%M%SZ)-slurm-$(printf %08x "$SLURM_JOB_ID")}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -12,7 +13,7 @@ from runner.core.text import one_line
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.slurm import commands
 from runner.targets.slurm.handle import SlurmHandle
-from runner.targets.slurm.script import FOLDER, ScriptOptions, job_name, script
+from runner.targets.slurm.script import UNQUOTABLE, ScriptOptions, job_name, script
 from runner.targets.torchrun import node_specs
 
 if TYPE_CHECKING:
@@ -80,6 +81,10 @@ class Slurm(Target[SlurmSpec]):
         if options.time and not _TIME.fullmatch(options.time):
             msg = f"--with time={options.time}: write minutes, hh:mm:ss or days-hh:mm:ss, for example 00:30:00"
             raise RequestError(msg)
+        for name in _DIRECTIVES:
+            if set(getattr(options, name)) & set(UNQUOTABLE):
+                msg = f"--with {name}={getattr(options, name)}: it has a quote or a backslash, which sbatch cannot read"
+                raise RequestError(msg)
         minutes = math.ceil((run.experiment.timeout_seconds + _BEYOND_SECONDS) / 60)
         chosen = {name: getattr(options, name) for name in _DIRECTIVES if getattr(options, name)}
         directives = tuple({"time": options.time or str(minutes), **chosen}.items())
@@ -115,8 +120,6 @@ class Slurm(Target[SlurmSpec]):
 
 def end_jobs(name: str) -> None:
     """Cancel the caller's jobs of a name: asked to end, then killed; OSError if they stay in the queue."""
-    import time  # noqa: PLC0415
-
     for words in ((), ("--full", "--signal=KILL")):
         jobs = commands.find(name)
         for job in jobs:
@@ -129,6 +132,3 @@ def end_jobs(name: str) -> None:
             return
     msg = f"job {', '.join(jobs)} does not leave the queue: scancel --full --signal=KILL {' '.join(jobs)}"
     raise OSError(msg)
-
-
-__all__ = ["FOLDER", "Options", "Slurm", "SlurmSpec"]
