@@ -18,7 +18,8 @@ def collect(
         typer.Argument(
             metavar="RUN|LOG",
             help="A run's folder, results/<experiment>/<run>; a file of k8s/ or slurm/; or the stdout of another "
-            "program: a file, a folder of files, - for stdin, compose:PROJECT, or pods:LABELS, for example pods:app=train.",
+            "program: a file, a folder of files, - for stdin, compose:PROJECT, or pods:LABELS, "
+            "for example pods:app=train.",
         ),
     ],
     results: Results = Path("results"),

@@ -55,9 +55,7 @@ def test_a_job_trains_bit_for_bit_as_this_machine_does_and_its_record_differs_in
     assert there["status"] == "completed", done.stderr
     assert of_training(there) == of_training(here)
     assert there.keys() == here.keys()
-    for part in ("facts", "status"):
-        assert there.get(part) == here.get(part)
-    assert [rank["node"] for rank in there["ranks"]] == [rank["node"] for rank in here["ranks"]]
+    assert [rank.keys() for rank in there["ranks"]] == [rank.keys() for rank in here["ranks"]]
     nodes = [one["place"]["machine"] for one in there["outcome"]["exits"]]
     assert nodes == ["n0", "n1"][: len(nodes)] or len(nodes) == 1
     names = [
@@ -77,7 +75,8 @@ def job_of(run: Path) -> str:
 
 
 def test_a_job_at_slurms_own_limit_of_time_has_timed_out(harness: Jobs) -> None:
-    process, run = harness.start("odd-slow", *LONG, "--with", "time=1")
+    name = harness.define("slow", 200)
+    process, run = harness.start(name, "--layout", "2x1", "--set", "seconds=180", "--with", "time=1")
     until(harness.have_begun(run, 2), 60)
     code, stderr = ended(process, 200)
     record = harness.project.record(run)

@@ -1,0 +1,146 @@
+"""The batch script of a run, and what Slurm's commands print, without a Slurm."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner import targets
+from runner.core.errors import RequestError
+from runner.definitions import experiment as definition
+from runner.definitions.plan import make_plan
+from runner.targets.committed_list import read_listing
+from runner.targets.slurm import commands
+from runner.targets.slurm.ends import starved
+from runner.targets.slurm.script import cell_of
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = 'a\'b "c" $(touch pwned) `touch pwned` \\ ;&| #{x} %j é'
+
+
+def text_of(project: Project, words: list[str] | None = None, device: str = "cpu", **changes: Any) -> str:
+    path = project.define(**changes)
+    (run,) = make_plan(definition.load(path, project.root), device=device).runs
+    text = targets.load("slurm", words).spec(run).text()
+    assert isinstance(text, str)
+    return text
+
+
+def directives(text: str) -> list[list[str]]:
+    """The options of each component."""
+    lines = [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH")]
+    parts: list[list[str]] = [[]]
+    for line in lines:
+        if line == "hetjob":
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    return parts
+
+
+def test_equal_nodes_are_one_component_with_one_task_a_node(project: Project) -> None:
+    text = text_of(project, ["partition=gpu", "time=00:30:00"], "cuda", matrix={"layout": ["3x2"]})
+    (only,) = directives(text)
+    assert {"--nodes=3", "--ntasks-per-node=1", "--gpus-per-node=2", "--partition=gpu", "--time=00:30:00"} <= set(only)
+    assert "--no-requeue" in only
+    assert "srun --kill-on-bad-exit=0 bash -c 'node 2'" in text
+
+
+def test_unlike_nodes_are_components_that_all_have_the_options_of_the_job(project: Project) -> None:
+    text = text_of(project, ["partition=gpu", "account=lab"], "cuda", matrix={"layout": ["2+3+3"]})
+    first, second = directives(text)
+    assert {"--nodes=1", "--gpus-per-node=2"} <= set(first)
+    assert {"--nodes=2", "--gpus-per-node=3"} <= set(second)
+    assert all({"--partition=gpu", "--account=lab", "--no-requeue"} <= set(part) for part in (first, second))
+    assert "--het-group=0 bash -c 'node 2' : \\\n  --het-group=1 bash -c 'node 3'" in text
+
+
+def test_a_cpu_run_asks_for_no_gpu_and_for_a_core_a_thread(project: Project) -> None:
+    (only,) = directives(text_of(project, matrix={"layout": ["1x3"]}))
+    assert "--cpus-per-task=3" in only
+    assert not [word for word in only if "gpu" in word]
+
+
+@pytest.mark.parametrize("where", ["python", "container", "pyxis"])
+def test_hostile_words_are_words_for_the_shell(project: Project, tmp_path: Path, where: str) -> None:
+    options = {
+        "python": [f"python={HOSTILE}"],
+        "container": [f"container={HOSTILE}"],
+        "pyxis": [f"container={HOSTILE}", "container_runtime=pyxis"],
+    }[where]
+    text = text_of(project, options, matrix={"layout": ["2x1"]})
+    script = tmp_path / "job.sbatch"
+    script.write_text(text, "utf-8")
+    subprocess.run(["bash", "-n", script], check=True)
+    line = next(line for line in text.splitlines() if shlex.quote(HOSTILE) in line)
+    assert HOSTILE in [word.removeprefix("--container-image=") for word in shlex.split(line.rstrip("\\"))]
+
+
+def test_a_run_in_a_container_is_started_by_apptainer_or_by_the_plugin_of_srun(project: Project) -> None:
+    own = text_of(project, ["container=kit.sif"], "cuda", matrix={"layout": ["1x1"]})
+    assert 'apptainer exec --nv --bind "$PWD" --bind "$run" --pwd "$PWD" kit.sif \\\n    python3 -u -m torch.d' in own
+    plugin = text_of(project, ["container=lab/kit:1", "container_runtime=pyxis"], matrix={"layout": ["1x1"]})
+    assert '--container-image=lab/kit:1 --container-mounts="$PWD:$PWD,$run:$run" --container-workdir="$PWD"' in plugin
+
+
+@pytest.mark.parametrize("option", ["qos=it's", 'constraint="a"', "account=a\\b", "time=soon", "time=1 --uid=0"])
+def test_a_value_that_sbatch_could_not_read_is_refused_in_one_line(project: Project, option: str) -> None:
+    with pytest.raises(RequestError, match=re.escape(f"--with {option}")) as refused:
+        text_of(project, [option], matrix={"layout": ["1x1"]})
+    assert "\n" not in str(refused.value)
+
+
+def test_a_value_with_spaces_stays_one_value_of_its_option(project: Project) -> None:
+    (only,) = directives(text_of(project, ["partition=x --uid=3 #"], matrix={"layout": ["1x1"]}))
+    assert "--partition='x --uid=3 #'" in only
+    assert not [word for word in only if word.startswith("--uid")]
+
+
+def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
+    names = [one.name for one in read_listing(ROOT).slurm]
+    assert names
+    assert {path.stem for path in (ROOT / "slurm").glob("*.sbatch")} == set(names)
+    for one in read_listing(ROOT).slurm:
+        path = ROOT / "slurm" / f"{one.name}.sbatch"
+        subprocess.run(["bash", "-n", path], check=True)
+        told = cell_of(path.read_text("utf-8"))
+        assert isinstance(told, dict)
+        assert (told["experiment"], told["layout"], told["device"]) == (one.experiment, one.layout, one.device)
+
+
+def test_what_a_command_complains_of_is_said_once_without_its_levels() -> None:
+    printed = (
+        b"sbatch: error: invalid partition specified: nope\n"
+        b"sbatch: error: Batch job submission failed: Invalid partition name specified\n"
+        b"sbatch: error: Batch job submission failed: Invalid partition name specified\n\x1b[31m\n"
+    )
+    said = commands.said(printed)
+    assert said.startswith("invalid partition specified: nope; Invalid partition name specified")
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize("printed", ["", "no", "12 13", "x12", "9" * 40])
+def test_an_answer_of_sbatch_that_is_no_job_id_is_an_error(printed: str) -> None:
+    with pytest.raises(commands.SlurmError, match="printed no job id"):
+        commands.submitted(printed)
+
+
+def test_a_job_id_is_read_with_and_without_its_cluster() -> None:
+    assert [commands.submitted(text) for text in ("12\n", "12;kit\n")] == ["12", "12"]
+
+
+def test_the_nodes_without_memory_are_those_that_slurm_names() -> None:
+    log = (
+        "srun: error: n0: task 0: Out Of Memory\n"
+        "slurmstepd-n1: error: Detected 1 oom-kill event(s) in StepId=1.0. Some of your processes\n"
+        "srun: error: n2: task 2: Exited with exit code 1\n"
+    )
+    assert starved(log) == {"n0", "n1"}
