@@ -138,7 +138,7 @@ def _filled(results: Path, database: Path) -> Any:
     from mlflow.tracking import MlflowClient  # noqa: PLC0415 - an optional package, whose settings the export makes
 
     client = MlflowClient(tracking_uri=uri)
-    numbers = {runs[0].experiment: client.get_experiment_by_name(runs[0].experiment).experiment_id}
+    numbers = {one.name: one.experiment_id for one in client.search_experiments() if one.name == runs[0].experiment}
     for name in sorted({run.experiment for run in runs} - set(numbers)):
         numbers[name] = client.create_experiment(name)
     with closing(sqlite3.connect(database)) as connection, connection:

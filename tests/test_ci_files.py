@@ -13,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.support.projects import OK, ROOT, Project, patient
+from tests.support.repository import git
 
 FILES = {"github": "github-workflows", "gitlab": "gitlab-ci"}
 """The file in docs/ci, and the name of its schema."""
@@ -45,12 +46,6 @@ def scripts() -> dict[str, str]:
     steps = read("github")["jobs"]["compare"]["steps"]
     (compare,) = [step["run"] for step in steps if step.get("id") == "compare"]
     return {"github": compare, "gitlab": read("gitlab")["training-speed"]["script"][-1]}
-
-
-def git(folder: Path, *words: str) -> None:
-    who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
-    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
-    subprocess.run(["git", *who, *words], cwd=folder, env=env, check=True, capture_output=True)
 
 
 def says(seconds: float) -> str:

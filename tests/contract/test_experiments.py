@@ -1,9 +1,10 @@
-"""Every experiment of this project runs in containers and in pods, at its smallest."""
+"""Every experiment of this project runs in containers and in pods, at its smallest; some of them are run again."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,9 +13,19 @@ from tests.experiments import tiny_bert
 from tests.support.smallest import BERT, SMALLEST
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.contract.harness import Harness
+    from tests.support.projects import Project
+
+RUN_AGAIN = ("quickstart", "toy", "collectives", "bert")
+
+
+@pytest.fixture
+def copied(committed: Project) -> Project:
+    """Let the harness run a repository."""
+    return committed
 
 
 @pytest.fixture(scope="session")
@@ -23,18 +34,44 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bert.make(tmp_path_factory.mktemp("tiny")) / "bert"
 
 
-@pytest.mark.parametrize("name", SMALLEST)
+@contextmanager
+def experiment(harness: Harness, name: str, request: pytest.FixtureRequest) -> Iterator[list[dict[str, Any]]]:
+    """Run an experiment at its smallest, while its data are there; yield the records."""
+    small = SMALLEST[name]
+    with harness.data("bert", request.getfixturevalue("tiny")) if name in BERT else no_data() as words:
+        done, records = harness.run_all(name, *small.words(small.contained), *words)
+        assert done.code == 0, done.snapshot
+        for record in records:
+            assert record["status"] == "completed"
+            assert record["metrics"][record["launch"]["measure"]] > 0
+            assert record["events"]["seen"] == record["events"]["expected"]
+            assert all(one["code"] == 0 for one in record["outcome"]["exits"])
+        yield records
+
+
+@contextmanager
+def no_data() -> Iterator[list[str]]:
+    """Give no data."""
+    yield []
+
+
+@pytest.mark.parametrize("name", [name for name in SMALLEST if name not in RUN_AGAIN])
 @on("compose", "pytorchjob")
 def test_an_experiment_runs(harness: Harness, name: str, request: pytest.FixtureRequest) -> None:
-    small = SMALLEST[name]
-    words = small.words(small.contained)
-    with ExitStack() as data:
-        if name in BERT:
-            words += data.enter_context(harness.data("bert", request.getfixturevalue("tiny")))
-        done, records = harness.run_all(name, *words)
+    with experiment(harness, name, request):
+        pass
+
+
+@pytest.mark.parametrize("name", RUN_AGAIN)
+@on("local", "compose", "pytorchjob")
+def test_an_experiment_runs_and_comes_out_again_from_its_record_bit_for_bit(
+    harness: Harness, name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    with experiment(harness, name, request) as (record,):
+        run = harness.project.results / name / record["launch"]["id"]
+        words = ["reproduce", run, "--results", tmp_path / "again", "--json"]
+        done = harness.project.runner(*words, within=400)
     assert done.code == 0, done.snapshot
-    for record in records:
-        assert record["status"] == "completed"
-        assert record["metrics"][record["launch"]["measure"]] > 0
-        assert record["events"]["seen"] == record["events"]["expected"]
-        assert all(one["code"] == 0 for one in record["outcome"]["exits"])
+    (verdict,) = json.loads(done.stdout)["runs"]
+    assert verdict["checks"][0]["same"] is True
+    assert verdict["level"] >= 2

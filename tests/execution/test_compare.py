@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from runner.report.summarize import summarize
 from tests.support.launches import until
 from tests.support.projects import OK, Project
 from tests.support.records import Make
+from tests.support.repository import git
 
 STEP = 'log.start("epoch_start", epoch_num=epoch, epochs=args.epochs)'
 
@@ -26,13 +26,6 @@ def sleeping(seconds: float, measured: str = "time.monotonic() - began") -> str:
     source = OK.replace("import os\n", "import os\n    import time\n", 1)
     source = source.replace(STEP, f"{STEP}\n            began = time.monotonic()\n            time.sleep({seconds})")
     return source.replace('{"train_seconds": 1.0 + rank / 4, "final', f'{{"train_seconds": {measured}, "final')
-
-
-def git(folder: Path, *words: str) -> str:
-    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
-    who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
-    command = ["git", *who, *words]
-    return subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.launches import BEGINNING, END, one_run
+from tests.support.repository import commit_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +73,18 @@ def test_a_secret_arg_stands_nowhere_in_the_record_and_reaches_the_process(
     assert project.runner("verify", run, "--level", "0").code == 0
 
 
+def test_a_node_that_is_started_by_hand_masks_its_secrets_too(project: Project) -> None:
+    one_run(project, BEGINNING + TAKES + FAILS, "1x1", args={"seed": 3})
+    project.results.mkdir(exist_ok=True)
+    done = project.runner("node", "tiny", "--device", "cpu", "--layout", "1x1", "--", "--hf-token", PLANTED)
+    assert done.code == 1, done.snapshot
+    (run,) = project.runs()
+    assert project.runner("collect", run).code == 0
+    assert f"got {sha256(PLANTED)}" in (run / "raw" / "node0-rank0.stdout").read_text("utf-8")
+    assert project.record(run)["launch"]["masked"] == ["args.hf_token"]
+    assert [name for name in holding(run, PLANTED) if not name.startswith("raw/node0-")] == []
+
+
 def test_a_secret_that_its_form_shows_is_masked_in_any_arg(project: Project) -> None:
     url = "s3://ada" + ":hunter2@store.example.org/x"
     one_run(project, BEGINNING + TAKES + END, "1x1", args={"source": url})
@@ -93,9 +105,7 @@ def test_no_bundle_holds_a_secret_and_the_record_is_not_run_again(project: Proje
     one_run(project, BEGINNING + TAKES + SAYS_ARGS + END, "1x1", args={"hf_token": PLANTED})
     (project.root / ".gitignore").write_text("results/\n__pycache__/\n*.tar\n")
     (project.root / "note.txt").write_text(f"the key is {FORM}\n")
-    git(project, "init", "--quiet")
-    git(project, "add", ".")
-    git(project, "commit", "--quiet", "-m", "All")
+    commit_all(project.root)
     (project.root / "note.txt").write_text(f"the key is {FORM}, and {FORM}!\n")
     assert project.runner("run", "tiny").code == 0
     (run,) = project.runs()
@@ -116,11 +126,6 @@ def test_no_bundle_holds_a_secret_and_the_record_is_not_run_again(project: Proje
     assert "the record holds no value of args.hf_token: masked as a secret" in again.stderr
     checked = project.runner("verify", run)
     assert "args: not checked: the record holds no value of args.hf_token" in checked.stdout
-
-
-def git(project: Project, *words: str) -> None:
-    who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *who, *words], cwd=project.root, capture_output=True, check=True)
 
 
 def test_a_run_with_a_secret_in_its_definition_only_is_started_again(project: Project) -> None:

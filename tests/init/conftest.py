@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.projects import ROOT, Project
+from tests.support.repository import commit_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,18 +18,6 @@ if TYPE_CHECKING:
 
 REPOSITORIES = Path(__file__).with_name("repositories")
 collect_ignore = ["repositories"]  # their own tests are theirs
-GIT = ("git", "-c", "user.name=somebody", "-c", "user.email=somebody@lab.example", "-c", "init.defaultBranch=main")
-
-
-def git(folder: Path, *words: str) -> str:
-    done = subprocess.run([*GIT, *words], cwd=folder, capture_output=True, check=True)
-    return os.fsdecode(done.stdout)
-
-
-def commit(folder: Path) -> None:
-    git(folder, "init", "-q")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "--allow-empty", "-m", "As it was")
 
 
 @pytest.fixture
@@ -52,7 +39,7 @@ def copy(weird_path: Path, environment: dict[str, str]) -> Copy:
     def copy(name: str, folder: str = ".") -> Project:
         root = weird_path / name
         shutil.copytree(REPOSITORIES / name, root, ignore=shutil.ignore_patterns("__pycache__"))
-        commit(root)
+        commit_all(root)
         return Project(root / folder, environment)
 
     return copy

@@ -17,9 +17,9 @@ from runner.init import wheel
 from runner.init.containers import image_name
 from runner.init.requirements import find_requirements
 from runner.init.settings_text import added_settings
-from tests.init.conftest import commit
 from tests.init.test_scripts import TRAINS, write
 from tests.support.projects import Ended, Project
+from tests.support.repository import commit_all
 
 if TYPE_CHECKING:
     from tests.init.conftest import Copy
@@ -118,7 +118,7 @@ def test_nothing_that_is_there_is_overwritten(folder: Project) -> None:
     }
     mine |= {"compose/database.yml": "services: {}\n", "k8s/kustomization.yaml": "kind: Kustomization\n"}
     write(folder.root, mine)
-    commit(folder.root)
+    commit_all(folder.root)
     shown = contain(folder)
     after = contents(folder.root)
     assert {name: after[name].decode() for name in mine} == mine

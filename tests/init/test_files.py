@@ -11,8 +11,8 @@ from runner.definitions.settings import nearest
 from runner.init import changes
 from runner.init.proposal import propose
 from runner.init.reading import unread
-from tests.init.conftest import commit, git
 from tests.init.test_scripts import TRAINS, write
+from tests.support.repository import commit_all, git
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def test_settings_are_appended_to_a_pyproject_with_its_own_line_ends(folder: Pro
     before = f'{bom}[project]{end}name = "a"  # no line end after it'
     write(folder.root, {**SRC, "pyproject.toml": before, ".gitignore": f"*.pt{end}"})
     (folder.root / "pyproject.toml").chmod(0o640)
-    commit(folder.root)
+    commit_all(folder.root)
     init(folder)
     after = (folder.root / "pyproject.toml").read_bytes().decode()
     assert after.startswith(before + end)
@@ -81,7 +81,7 @@ def test_a_second_definition_leaves_the_settings_as_they_are(folder: Project) ->
 )
 def test_definitions_go_where_nothing_else_is(folder: Project, files: dict[str, str], definitions: str) -> None:
     write(folder.root, {"train.py": TRAINS, **files})
-    commit(folder.root)
+    commit_all(folder.root)
     init(folder)
     assert (folder.root / definitions / "train.yaml").is_file()
     assert f'definitions = "{definitions}"' in (folder.root / "runner.toml").read_text()
@@ -91,7 +91,7 @@ def test_definitions_go_where_nothing_else_is(folder: Project, files: dict[str, 
 @pytest.mark.parametrize("line", ["results", "/results/", "res*"])
 def test_results_that_are_ignored_already_get_no_line(folder: Project, line: str) -> None:
     write(folder.root, {"train.py": TRAINS, ".gitignore": line})
-    commit(folder.root)
+    commit_all(folder.root)
     init(folder)
     assert (folder.root / ".gitignore").read_text() == line
 
@@ -104,7 +104,7 @@ def test_without_git_there_is_no_gitignore(folder: Project) -> None:
 
 def test_a_dry_run_shows_a_diff_that_git_can_apply_and_writes_nothing(folder: Project) -> None:
     write(folder.root, {**SRC, "pyproject.toml": "[project]\nname = 'a'", ".gitignore": "*.pt\n"})
-    commit(folder.root)
+    commit_all(folder.root)
     before = folder.written()
     done = folder.runner("init", "--dry-run")
     assert done.code == 0
@@ -122,7 +122,7 @@ def test_a_dry_run_shows_a_diff_that_git_can_apply_and_writes_nothing(folder: Pr
 
 def test_if_one_file_cannot_be_written_none_is(folder: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     write(folder.root, {**SRC, "pyproject.toml": "[project]\r\nname = 'a'"})
-    commit(folder.root)
+    commit_all(folder.root)
     proposal = propose(folder.root, None, None, [])
     before = {path: (folder.root / path).read_bytes() for path in folder.written() if (folder.root / path).is_file()}
     real = changes.write_file
@@ -141,7 +141,7 @@ def test_if_one_file_cannot_be_written_none_is(folder: Project, monkeypatch: pyt
 
 def test_a_link_is_left_as_it_is(folder: Project) -> None:
     write(folder.root, {"train.py": TRAINS})
-    commit(folder.root)
+    commit_all(folder.root)
     (folder.root / ".gitignore").symlink_to("elsewhere")
     done = folder.runner("init", "--no-try")
     assert done.code == 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests.init.conftest import git
+from tests.support.repository import git
 
 if TYPE_CHECKING:
     from tests.init.conftest import Copy

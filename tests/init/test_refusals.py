@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.init.conftest import commit, git
 from tests.init.test_scripts import SERVES, TRAINS, write
 from tests.support.projects import RUNNER, Ended
+from tests.support.repository import commit_all, git
 
 if TYPE_CHECKING:
     from tests.support.projects import Project
@@ -75,7 +75,7 @@ def test_a_definition_that_is_there_is_never_overwritten(folder: Project) -> Non
 
 
 def test_a_bare_repository_has_nothing_to_start(folder: Project) -> None:
-    commit(folder.root)
+    commit_all(folder.root)
     git(folder.root.parent, "init", "-q", "--bare", "bare.git")
     folder.root = folder.root.parent / "bare.git"
     before = folder.written()
@@ -98,7 +98,7 @@ def test_a_name_that_is_not_utf_8_is_refused(folder: Project) -> None:
 def test_folders_that_cannot_be_read_are_named(folder: Project, *, with_git: bool) -> None:
     write(folder.root, {"closed/train.py": TRAINS})
     if with_git:
-        commit(folder.root)
+        commit_all(folder.root)
     done = with_rights(folder, "closed", 0)
     assert (done.code, done.stderr.count("\n")) == (2, 1)
     assert "could not be read: closed" in done.stderr

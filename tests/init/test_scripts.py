@@ -11,7 +11,8 @@ from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.init.proposal import Proposal, propose
 from runner.init.reading import unread
-from tests.init.conftest import REPOSITORIES, commit
+from tests.init.conftest import REPOSITORIES
+from tests.support.repository import commit_all
 
 if TYPE_CHECKING:
     from tests.init.conftest import Copy
@@ -69,13 +70,13 @@ def text(proposal: Proposal, tmp_path: Path) -> str:
 def test_the_script_that_trains_is_found(folder: Project, files: dict[str, str], taken: str) -> None:
     assert look(folder, files).choice.modules.script == taken
     if "env1/pyvenv.cfg" not in files:  # what was committed is listed
-        commit(folder.root)
+        commit_all(folder.root)
         assert propose(folder.root, None, None, []).choice.modules.script == taken
 
 
 def test_what_git_ignores_is_not_looked_at(folder: Project) -> None:
     write(folder.root, {"go.py": TRAINS, "scratch/train.py": TRAINS, ".gitignore": "scratch/\n"})
-    commit(folder.root)
+    commit_all(folder.root)
     assert propose(folder.root, None, None, []).choice.modules.script == "go.py"
 
 
@@ -179,7 +180,7 @@ def test_a_project_around_the_repository_is_another_one(folder: Project) -> None
     inner = folder.root / "inner"
     write(inner, {"train.py": TRAINS})
     assert propose(inner, None, None, []).root == folder.root
-    commit(inner)
+    commit_all(inner)
     assert propose(inner, None, None, []).root == inner
 
 

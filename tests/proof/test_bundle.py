@@ -20,16 +20,12 @@ from runner.proof.archive import pack, unpack
 from runner.proof.kit import opened
 from runner.proof.masking import Mask
 from tests.support.projects import ROOT, Project, make_project
+from tests.support.repository import commit_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.support.records import Make
-
-
-def git(project: Project, *words: str) -> None:
-    who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *who, *words], cwd=project.root, capture_output=True, check=True)
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +38,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (project.root / "requirements.lock").write_text("torch==2.3.1\n")
     (project.root / "LICENSE").write_text("Do what you like.\n")
     (project.root / "link").symlink_to("/etc/passwd")
-    git(project, "init", "--quiet")
-    git(project, "add", ".")
-    git(project, "commit", "--quiet", "-m", "All")
+    commit_all(project.root)
     ended = project.runner("run", "tiny")
     assert ended.code == 0, ended.snapshot
     ended = project.runner("bundle", "results", "-o", "kit.tar")

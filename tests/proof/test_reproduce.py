@@ -11,8 +11,8 @@ import pytest
 from runner.proof.again import compare
 from runner.records.folder import RunFolder
 from runner.report.run_summary import summary_of
-from tests.proof.test_bundle import git
 from tests.support.projects import OK, Project, make_project
+from tests.support.repository import commit_all, git
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,9 +30,7 @@ COUNTS = """
 
 def committed(project: Project) -> None:
     (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
-    git(project, "init", "--quiet")
-    git(project, "add", ".")
-    git(project, "commit", "--quiet", "-m", "All")
+    commit_all(project.root)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +81,7 @@ def test_the_code_is_that_of_the_commit_with_the_kept_changes_whatever_stands_he
     path.write_text(path.read_text().replace("(0.5).hex()", "(0.25).hex()"))
     assert project.runner("run", "tiny").code == 0
     path.write_text("raise SystemExit('another program')\n")
-    git(project, "commit", "--quiet", "-am", "Another")
+    git(project.root, "commit", "--quiet", "-am", "Another")
     verdict = verdict_of(project, project.runs()[0], "--results", tmp_path / "again")
     assert verdict["level"] >= 2
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.projects import ROOT, Project
+from tests.support.repository import commit_all, git
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,18 +20,10 @@ if TYPE_CHECKING:
     from tests.support.records import Make
 
 
-def git(project: Project, *words: str) -> str:
-    who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *who, *words], cwd=project.root, capture_output=True, text=True, check=True)
-    return done.stdout
-
-
 def committed(project: Project) -> None:
     (project.root / ".gitignore").write_text("results/\n__pycache__/\n")
     (project.root / "requirements.lock").write_text("torch==2.3.1\n")
-    git(project, "init", "--quiet")
-    git(project, "add", ".")
-    git(project, "commit", "--quiet", "-m", "All")
+    commit_all(project.root)
 
 
 def one_run(project: Project) -> Path:
@@ -69,7 +62,7 @@ def test_an_altered_byte_is_level_none_and_exit_1(project: Project, run: Path) -
 def test_programs_that_changed_are_found_at_their_commit(project: Project, run: Path) -> None:
     path = project.root / "experiments" / "toys" / "ok.py"
     path.write_text(path.read_text() + "# changed\n")
-    git(project, "commit", "--quiet", "-am", "Change")
+    git(project.root, "commit", "--quiet", "-am", "Change")
     ended = project.runner("verify", run)
     assert ended.code == 0, ended.snapshot
     assert "  programs: those of commit " in ended.stdout
@@ -133,7 +126,7 @@ def test_another_lock_file_and_a_commit_that_is_gone_are_named(project: Project,
     shutil.rmtree(project.root / ".git")
     committed(project)
     (project.root / "requirements.lock").write_text("torch==2.4.0\n")
-    git(project, "commit", "--quiet", "-am", "Lock", "--amend")
+    git(project.root, "commit", "--quiet", "-am", "Lock", "--amend")
     ended = project.runner("verify", run)
     assert ended.code == 1
     assert "  level 1: programs: not those of this checkout, and commit" in ended.stdout

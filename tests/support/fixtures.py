@@ -14,6 +14,7 @@ from tests.support.containers import Images, base_image, build_images, copy_proj
 from tests.support.installed import Installed, build_wheel, install
 from tests.support.projects import WEIRD, Project, make_project
 from tests.support.records import Make
+from tests.support.repository import commit_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,6 +90,14 @@ def once(shared: Path) -> Once:
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A copy of this project, with odd programs."""
     return copy_project(tmp_path_factory.mktemp("copied"))
+
+
+@pytest.fixture(scope="session")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of this project that is a repository: what is run again needs a commit."""
+    project = copy_project(tmp_path_factory.mktemp("committed"))
+    commit_all(project.root)
+    return project
 
 
 @pytest.fixture(scope="session")

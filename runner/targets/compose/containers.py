@@ -25,7 +25,7 @@ _GONE_SECONDS = 30.0
 """How long the engine may take to remove what somebody else has asked for."""
 _AGAIN_SECONDS = 0.3
 _BUSY = (403, 409)
-_FILE = "com.docker.compose.project.config_files"
+_FOLDER = "com.docker.compose.project.working_dir"
 
 
 class Followed:
@@ -127,10 +127,10 @@ def of_project(client: DockerClient, project: str) -> dict[str, Container]:
     return {container.labels.get(_SERVICE, container.name): container for container in found}
 
 
-def belongs_elsewhere(client: DockerClient, project: str, file: Path) -> bool:
-    """Whether a compose project was started from another file than this one, and that file is still there."""
-    labels = (container.labels.get(_FILE, "") for container in of_project(client, project).values())
-    return any(Path(other).resolve() != file.resolve() and Path(other).exists() for other in labels if other)
+def belongs_elsewhere(client: DockerClient, project: str, folder: Path) -> bool:
+    """Whether a compose project was started in another folder than this one, and that folder is still there."""
+    labels = (container.labels.get(_FOLDER, "") for container in of_project(client, project).values())
+    return any(Path(other).resolve() != folder.resolve() and Path(other).exists() for other in labels if other)
 
 
 def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:

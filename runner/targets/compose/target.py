@@ -154,7 +154,7 @@ class Compose(Target[ComposeSpec]):
         end_orphans(folder.path.name, GRACE_SECONDS)
         client, project = engine.reach(), project_of(folder.path.name)
         with engine.asked():
-            if belongs_elsewhere(client, project, folder.path / "request" / ComposeSpec.file):
+            if belongs_elsewhere(client, project, folder.path / "request"):
                 return
             stop_all(client, project, GRACE_SECONDS)
             remove_all(client, project)

@@ -1,0 +1,69 @@
+"""A reviewer's machine without a network: an archive, the image and an engine are enough."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.containers import Images, docker, forget_runs
+from tests.support.smallest import SMALLEST
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+pytestmark = pytest.mark.engine
+
+COMPOSE = Path("/usr/libexec/docker/cli-plugins/docker-compose")
+SOCKET = Path("/var/run/docker.sock")
+QUICKSTART = SMALLEST["quickstart"]
+
+
+def mounts(shared: Path) -> list[str]:
+    """Give a container the engine, the docker command, and a folder that has the same name for both."""
+    plugins = json.loads(docker("info", "--format", "{{json .ClientInfo.Plugins}}"))
+    (compose,) = (one["Path"] for one in plugins if one["Name"] == "compose")
+    command = shutil.which("docker")
+    assert command
+    socket = Path(os.environ.get("DOCKER_HOST", str(SOCKET)).removeprefix("unix://"))
+    places = {socket: SOCKET, Path(command): Path("/usr/local/bin/docker"), Path(compose): COMPOSE, shared: shared}
+    return [word for source, place in places.items() for word in ("--volume", f"{source.resolve()}:{place}")]
+
+
+@pytest.fixture
+def archive(committed: Project, image: Images, tmp_path: Path) -> Path:
+    """A run on this machine and one in containers, in an archive."""
+    del image
+    forget_runs(committed)
+    for target in ("local", "compose"):
+        words = ["run", "quickstart", *QUICKSTART.words(QUICKSTART.contained), "--repeat", "1", "--device", "cpu"]
+        done = committed.runner(*words, "--on", target)
+        assert done.code == 0, done.snapshot
+    assert committed.runner("bundle", "results", "-o", tmp_path / "kit.tar").code == 0
+    return tmp_path / "kit.tar"
+
+
+def test_a_reviewer_without_a_network_gets_the_same_numbers_from_an_archive(archive: Path, image: Images) -> None:
+    folder = archive.parent
+    without = [
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        "--user",
+        "0:0",
+        "--workdir",
+        str(folder),
+        "--env",
+        f"TMPDIR={folder}",
+    ]
+    shown = docker(*without, *mounts(folder), image.cpu, "runner", "reproduce", "kit.tar", "--json", within=400)
+    verdicts = {run["run"].split("-")[-2]: run for run in json.loads(shown)["runs"]}
+    assert sorted(verdicts) == ["compose", "local"]
+    for verdict in verdicts.values():
+        assert verdict["checks"][0]["same"] is True
+        assert verdict["level"] >= 2

@@ -1,0 +1,26 @@
+"""Repositories of the tests: git without what the machine's own configuration says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WHO = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
+ALONE = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git in a folder; what it printed."""
+    done = subprocess.run(["git", *WHO, *words], cwd=folder, env=os.environ | ALONE, capture_output=True, check=True)
+    return os.fsdecode(done.stdout)
+
+
+def commit_all(folder: Path) -> None:
+    """Make a folder a repository, and commit all that is not ignored."""
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--allow-empty", "-m", "All")
