@@ -128,24 +128,6 @@ def test_ctrl_c_leaves_an_empty_queue_within_ten_seconds_also_if_a_process_does_
     assert harness.project.record(run)["status"] == "interrupted"
 
 
-def test_a_requeued_job_is_ended_and_its_second_attempt_is_made_by_resume(harness: Jobs) -> None:
-    process, run = harness.start("odd-slow", "--layout", "2x1", "--set", "seconds=15")
-    until(harness.have_begun(run, 2), 60)
-    job = job_of(run)
-    slurm("scontrol", "update", f"job={job}", "requeue=1")
-    slurm("scontrol", "requeue", job)
-    code, _ = ended(process, 90)
-    record = harness.project.record(run)
-    assert (code, record["status"]) == (1, "failed")
-    assert f"Slurm requeued job {job}; its second attempt is made by: runner resume " in record["reason"]
-    harness.require_nothing_left(run)
-    resumed = harness.project.runner("resume", run, within=120)
-    assert resumed.code == 0, resumed.stderr
-    record = harness.project.record(run)
-    assert record["status"] == "completed"
-    assert len(record["launch"]["attempts"]) == 1
-
-
 def test_a_job_that_waits_says_why_and_its_time_in_the_queue_is_no_time_of_the_run(harness: Jobs) -> None:
     other = slurm("sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 30").strip()
     until(lambda: slurm("squeue", "--noheader", "--job", other, "--format=%T").strip() == "RUNNING", 30)
@@ -170,11 +152,12 @@ REFUSED = {
 
 @pytest.mark.parametrize("option", REFUSED)
 def test_what_slurm_refuses_is_one_line_with_its_reason_before_anything_is_started(harness: Jobs, option: str) -> None:
+    before = set(harness.project.results.glob("*/*"))
     done = harness.project.runner("run", "odd-slow", *ON, "--layout", "2x1", "--with", option)
     assert done.code == 2
     assert REFUSED[option] in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
-    assert not list(harness.project.results.glob("*/*"))
+    assert set(harness.project.results.glob("*/*")) == before
     assert not list(harness.project.root.glob("pwned"))
 
 
@@ -189,14 +172,15 @@ def test_a_committed_script_is_submitted_by_hand_and_collected_afterwards(harnes
     project = harness.project
     shutil.copytree(Path(__file__).parents[2] / "slurm", project.root / "slurm", dirs_exist_ok=True)
     environment = {**project.environment(), "KIT_PYTHON": sys.executable}
+    before = set(project.results.glob("toy/*"))
     words = ["sbatch", "--wait", "--output=/dev/null", "slurm/toy-multinode.sbatch"]
     subprocess.run(words, cwd=project.root, env=environment, check=True, timeout=120)
     collected = project.runner("collect", "slurm/toy-multinode.sbatch")
     assert collected.code == 0, collected.stderr
+    assert len(set(project.results.glob("toy/*")) - before) == 1
     assert re.fullmatch(r"results/toy/\S+-slurm-[0-9a-f]{8}: completed\n", collected.stdout)
     assert project.runner("collect", "slurm/toy-multinode.sbatch").stdout == collected.stdout
-    (run,) = project.runs("toy")
-    record = project.record(run)
+    record = project.record(project.root / collected.stdout.partition(":")[0])
     assert record["launch"]["by_hand"]
     assert record["metrics"]["final_loss"] > 0
 
