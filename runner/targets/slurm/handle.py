@@ -111,7 +111,8 @@ class SlurmHandle:
 
     def stop(self) -> None:
         """Take the job out of the queue; safe to call again."""
-        self._is_stopped = True
+        has_ended = self._watch is not None and self._watch.has_ended  # by itself, or by Slurm
+        self._is_stopped = self._is_stopped or not has_ended
         if self._sbatch and self._watch is None:  # Ctrl-C while it was submitted
             with suppress(OSError, subprocess.TimeoutExpired):
                 self._take(self._sbatch, commands.SECONDS)
