@@ -100,6 +100,7 @@ def test_a_job_that_somebody_else_cancels_is_killed_and_that_is_said(harness: Jo
     harness.require_nothing_left(run)
 
 
+@pytest.mark.alone
 def test_a_job_that_is_preempted_is_killed_and_that_is_said(harness: Jobs) -> None:
     process, run = harness.start("odd-slow", *LONG, "--with", "partition=low")
     until(harness.have_begun(run, 2), 60)
@@ -128,6 +129,7 @@ def test_ctrl_c_leaves_an_empty_queue_within_ten_seconds_also_if_a_process_does_
     assert harness.project.record(run)["status"] == "interrupted"
 
 
+@pytest.mark.alone
 def test_a_job_that_waits_says_why_and_its_time_in_the_queue_is_no_time_of_the_run(harness: Jobs) -> None:
     other = slurm("sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 30").strip()
     until(lambda: slurm("squeue", "--noheader", "--job", other, "--format=%T").strip() == "RUNNING", 30)
