@@ -12,7 +12,7 @@ FAST = $(addprefix tests/,core definitions records report targets test_rooms.py 
 export TORCH_CPU ?=
 export RESULTS ?= results
 
-.PHONY: wheel run test check test-real test-cluster lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: wheel run test check test-real test-cluster test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
@@ -33,6 +33,9 @@ test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, a 
 test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names; KIT_LOAD brings images to it
 	KIT_REQUIRE=cluster $(BIN)/python -m pytest -n 4 --dist loadgroup -m "cluster and not alone"
 	KIT_REQUIRE=cluster $(BIN)/python -m pytest -m "cluster and alone"
+
+test-trainer: $(VENV)/.develop ## the tests of TrainJobs, on a cluster with Kubeflow Trainer; .ci/run does without them
+	KIT_REQUIRE="cluster trainer" $(BIN)/python -m pytest -n 4 --dist loadgroup -m trainer
 
 lint: $(VENV)/.develop ## style and types
 	$(BIN)/ruff check

@@ -15,6 +15,7 @@ from runner.targets.compose.base_images import NAMES, read_lock
 from runner.targets.compose.engine import check_compose, reach
 from runner.targets.kubernetes.client import PATHS, Cluster, ClusterError
 from tests.support import browser
+from tests.support.cluster import kinds_of_runs
 from tests.support.fork_server import ForkServer
 from tests.support.jobs import missing_for_slurm_tests
 
@@ -111,6 +112,14 @@ def missing_for_cluster_tests() -> str | None:
     return missing_for_engine_tests() if "PyTorchJob" in known else "the cluster knows no PyTorchJob"
 
 
+def missing_for_trainer_tests() -> str | None:
+    """Look for Kubeflow Trainer and JobSet in the cluster."""
+    if missing := missing_for_cluster_tests():
+        return missing
+    known = kinds_of_runs()
+    return None if "trainjobs" in known else "the cluster has no Kubeflow Trainer: .ci/cluster up --trainer"
+
+
 def missing_for_mlflow_tests() -> str | None:
     """Look for MLflow, which has a list of packages of its own."""
     return None if find_spec("mlflow") else "the package mlflow is not installed: make mlflow"
@@ -134,4 +143,5 @@ NEEDS = {
     "slurm": ("a Slurm cluster", missing_for_slurm_tests),
     "engine": ("containers", missing_for_engine_tests),
     "cluster": ("a cluster", missing_for_cluster_tests),
+    "trainer": ("Kubeflow Trainer", missing_for_trainer_tests),
 }

@@ -13,14 +13,16 @@ from runner.doctor.finding import Finding, ok, warning, wrong
 from runner.doctor.machine import amount
 from runner.targets.compose.service import image_of
 from runner.targets.kubernetes import preflight
-from runner.targets.kubernetes.client import Cluster, ClusterError
+from runner.targets.kubernetes.client import PATHS, PLURALS, Cluster, ClusterError
+from runner.targets.kubernetes.kinds import OBJECTS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runner.targets.kubernetes.target import Options
 
-KIND_OF = {"pytorchjob": "PyTorchJob", "indexed": "Job"}
 GPU = "nvidia.com/gpu"
-_CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pytorchjobs.kubeflow.org"
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 _LOG_IN = {401: "log in again: the cluster does not know who you are", 403: "ask for a Role that allows it"}
 
@@ -34,11 +36,10 @@ def gather(options: Options) -> dict[str, Any]:
         facts["version"] = cluster.get("/version").get("gitVersion")
         facts["stage"] = "namespace"
         preflight.check_namespace(cluster)
-        kind = KIND_OF[options.job]
-        facts["crd"] = _operator(cluster) if kind == "PyTorchJob" else None
-        facts["missing_kind"] = _problem_of_kind(cluster, kind)
+        kinds = OBJECTS[options.job]
+        facts["crd"] = _served(cluster, kinds[-1])
+        facts["missing_kind"] = _problem_of_kinds(cluster, kinds)
         facts["stage"] = "rights"
-        kinds = [kind] if kind == "PyTorchJob" else ["Service", kind]
         facts["lacking"] = preflight.lacking_rights(cluster, kinds)
         facts["restricted"] = preflight.enforces_restricted(cluster)
         facts["stage"] = "nodes"
@@ -50,18 +51,19 @@ def gather(options: Options) -> dict[str, Any]:
     return facts
 
 
-def _operator(cluster: Cluster) -> list[str]:
-    """Name the versions of PyTorchJob that the cluster serves, as far as the user may see them."""
+def _served(cluster: Cluster, kind: str) -> list[str]:
+    """Name the versions of a custom kind that the cluster serves, as far as the user may see them."""
     try:
-        versions = cluster.get(_CRD)["spec"]["versions"]
-        return [str(one["name"]) for one in versions if one.get("served")]
+        crd = f"{PLURALS[kind]}.{PATHS[kind].split('/')[2]}"
+        versions = cluster.get(f"{_CRDS}/{crd}")["spec"]["versions"]
+        return [f"{kind} {one['name']}" for one in versions if one.get("served")]
     except (ClusterError, KeyError, TypeError):
         return []
 
 
-def _problem_of_kind(cluster: Cluster, kind: str) -> str:
+def _problem_of_kinds(cluster: Cluster, kinds: Sequence[str]) -> str:
     try:
-        preflight.check_kind(cluster, kind)
+        preflight.check_kinds(cluster, kinds)
     except RequestError as error:
         return str(error)
     return ""
@@ -117,7 +119,7 @@ def check(facts: dict[str, Any], where: str, options: Options, device: str, name
     if facts.get("missing_kind"):
         found.append(_split("crd", cluster, facts["missing_kind"], ""))
     elif facts.get("crd"):
-        found.append(ok("crd", cluster, f"PyTorchJob {', '.join(facts['crd'])}"))
+        found.append(ok("crd", cluster, ", ".join(facts["crd"])))
     if facts.get("lacking"):
         seen = f"no right in namespace {namespace} to {', '.join(facts['lacking'])}"
         mend = f"ask for a Role that allows it: kubectl auth can-i --list --namespace {namespace} shows what you may"

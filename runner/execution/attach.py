@@ -26,6 +26,7 @@ from runner.records.folder import RunFolder, begin, require_writable
 from runner.records.schema import FINISHED, Record
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.kubernetes.job import RUN
+from runner.targets.kubernetes.kinds import JOBS
 from runner.targets.kubernetes.lifecycle import JobWatcher
 from runner.targets.kubernetes.pod_watch import selector
 from runner.targets.kubernetes.target import KubernetesSpec
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from runner.targets.base import Target
 
 LARGEST_MANIFEST = 10_000_000
-_KINDS = ("PyTorchJob", "Job")
 
 
 def attach(
@@ -115,9 +115,9 @@ def _jobs(path: Path) -> list[dict[str, Any]]:
     except (OSError, UnicodeDecodeError, YAMLError, RecursionError) as error:
         msg = f"{path}: {one_line(getattr(error, 'strerror', None) or error)}"
         raise RequestError(msg) from None
-    found = [one for one in documents if isinstance(one, dict) and one.get("kind") in _KINDS and _name(one)]
+    found = [one for one in documents if isinstance(one, dict) and one.get("kind") in JOBS and _name(one)]
     if not found:
-        msg = f"{path}: there is no PyTorchJob and no Job with a name in it"
+        msg = f"{path}: there is no {', '.join(JOBS[:-1])} or {JOBS[-1]} with a name in it"
         raise RequestError(msg)
     return found
 

@@ -44,7 +44,7 @@ ASIDE = ("compose", "k8s", "venv", "env", "node_modules")
 _TEMPLATES = Path(__file__).parent / "templates"
 _LOCK_ABOUT = """The images that the project's are built on; `runner image pin` adds the digest of what the engine
 holds, `runner render` hands both to the Dockerfile and to compose/."""
-_LISTING_ABOUT = "What `runner render` writes: the files of compose/, k8s/ and k8s/no-operator/, by their names."
+_LISTING_ABOUT = "What `runner render` writes: the files of compose/ and of k8s/ with its folders, by their names."
 _COMPOSE = {
     "1gpu": ("1x1", "cuda", "One process on one GPU."),
     "2gpu": ("1x2", "cuda", "Two processes on two GPUs."),
@@ -52,7 +52,7 @@ _COMPOSE = {
     "2cpu": ("1x2", "cpu", "Two processes, no GPU."),
     "2node-cpu": ("2x1", "cpu", "Two nodes, a container each, no GPU."),
 }
-_LONGEST_NAME = 35
+_LONGEST_NAME = 30
 _GIT = "RUN apt-get update && apt-get install --yes --no-install-recommends git && rm -rf /var/lib/apt/lists/*"
 
 
@@ -175,8 +175,8 @@ def _torch_of(bases: dict[str, str]) -> str:
 
 def _listing(root: Path, experiment: Experiment, notes: list[str]) -> Listing:
     """List what is rendered: only what the definition can be run as, and nothing that is there."""
-    short = re.sub(r"[^a-z0-9]+", "-", experiment.name.lower())[:_LONGEST_NAME].strip("-")
-    short = short if short[:1].isalpha() else f"kit-{short}"
+    short = re.sub(r"[^a-z0-9]+", "-", experiment.name.lower()).strip("-")
+    short = (short if short[:1].isalpha() else f"kit-{short}")[:_LONGEST_NAME].rstrip("-")
     compose = [Rendered(name, experiment.name, *rest) for name, rest in _COMPOSE.items()]
     kubernetes = [
         Rendered(f"{short}-multinode-cpu", experiment.name, "2x1", "cpu", "Two nodes without a GPU."),

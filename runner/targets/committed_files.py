@@ -20,7 +20,7 @@ from runner.definitions.settings import settings_of
 from runner.targets.committed_list import LISTING, read_listing
 from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.service import KIT, WORKSPACE, build, default_image, service
-from runner.targets.kubernetes.job import KINDS
+from runner.targets.kubernetes.kinds import KINDS
 from runner.targets.kubernetes.pod_spec import PodOptions
 from runner.targets.slurm.script import ScriptOptions, script
 from runner.targets.torchrun import device_ids
@@ -39,7 +39,7 @@ MARK = "Rendered by `runner render`"
 """What every rendered file says of itself."""
 LARGEST_BYTES = 1_000_000
 KUSTOMIZATION = "kustomization.yaml"
-FOLDERS = {"pytorchjob": "k8s", "indexed": "k8s/no-operator"}
+FOLDERS = {"pytorchjob": "k8s", "trainjob": "k8s/trainer", "indexed": "k8s/no-operator"}
 
 
 def render(root: Path) -> dict[Path, str]:
@@ -176,13 +176,15 @@ def _batch(run: Run, file: Rendered) -> str:
 def _kustomization(folder: str, default: str, settings: Settings) -> str:
     """Name the image and the namespace in one place; the default job stands for those that are chosen instead."""
     image = settings.image or KIT
-    document = {
+    document: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "namespace": "default",
         "resources": [f"{default}.yaml"],
         "images": [{"name": image, "newName": image}],
     }
+    if folder == FOLDERS["trainjob"]:  # by default a TrainJob comes before the TrainingRuntime that it needs
+        document["sortOptions"] = {"order": "fifo"}
     return to_yaml(document, _KUSTOMIZATION_HEADER.format(folder=folder))
 
 

@@ -49,7 +49,7 @@ def test_the_targets_and_their_options_are_listed(project: Project) -> None:
     kubernetes = {
         line.split("\t")[0]: line.split("\t") for line in project.runner("targets", "kubernetes").stdout.splitlines()
     }
-    assert kubernetes["job"][1:3] == ["pytorchjob|indexed", "pytorchjob"]
+    assert kubernetes["job"][1:3] == ["pytorchjob|trainjob|indexed", "pytorchjob"]
     assert kubernetes["namespace"][1:3] == ["text", "-"]
     assert project.runner("targets", "local").stdout == "target local has no options\n"
 

@@ -35,6 +35,18 @@ def test_a_healthy_cluster_has_no_finding(project: Project, namespace: str, load
     assert things(namespace) == []
 
 
+@pytest.mark.trainer
+def test_a_healthy_cluster_with_kubeflow_trainer_has_no_finding(
+    project: Project,
+    namespace: str,
+    loaded: Images,  # noqa: ARG001
+) -> None:
+    done, found = examined(project, "--with", f"namespace={namespace}", "--with", "job=trainjob")
+    assert (done.code, found) == (0, []), done.stdout
+    seen = {one["check"]: one["seen"] for one in json.loads(done.stdout)["findings"]}
+    assert seen["crd"] == "TrainJob v1alpha1"
+
+
 @pytest.mark.fault("doctor: a right is denied", target="kubernetes", series=5)
 def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp_path: Path, fault: Fault) -> None:
     kubectl("create", "serviceaccount", "visitor", "-n", namespace)

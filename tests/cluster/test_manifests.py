@@ -12,19 +12,36 @@ import yaml
 
 from runner.targets.committed_files import FOLDERS
 from runner.targets.committed_list import read_listing
+from runner.targets.kubernetes.trainjob import COMES_TOO_SOON
 from tests.containers.engine import curve
 from tests.support.cluster import get, kubectl
 from tests.support.launches import until
+from tests.support.manifests import SCHEMAS
 from tests.support.projects import Project, patient
 
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
 NAMES = [one.name for one in read_listing(ROOT).kubernetes]
-FILES = [f"{folder}/{name}.yaml" for folder in FOLDERS.values() for name in NAMES]
+MARKS = {"trainjob": [pytest.mark.trainer]}
+PLACES = [pytest.param(folder, marks=MARKS.get(kind, [])) for kind, folder in FOLDERS.items()]
+FILES = [
+    pytest.param(kind, f"{folder}/{name}.yaml", marks=MARKS.get(kind, []))
+    for kind, folder in FOLDERS.items()
+    for name in NAMES
+]
+CRDS = {
+    "pytorchjobs.kubeflow.org": "pytorchjob",
+    "trainjobs.trainer.kubeflow.org": "trainjob",
+    "trainingruntimes.trainer.kubeflow.org": "trainingruntime",
+    "jobsets.jobset.x-k8s.io": "jobset",
+}
 
 
-def test_what_is_validated_offline_is_the_schema_that_the_cluster_has() -> None:
+@pytest.mark.parametrize(
+    "crd", [pytest.param(crd, marks=[] if crd.startswith("pytorch") else MARKS["trainjob"]) for crd in CRDS]
+)
+def test_what_is_validated_offline_is_the_schema_that_the_cluster_has(crd: str) -> None:
     def bare(value: Any) -> Any:
         if isinstance(value, list):
             return [bare(one) for one in value]
@@ -32,15 +49,16 @@ def test_what_is_validated_offline_is_the_schema_that_the_cluster_has() -> None:
             return {key: bare(one) for key, one in value.items() if not (key == "description" and isinstance(one, str))}
         return value
 
-    crd = json.loads(kubectl("get", "crd", "pytorchjobs.kubeflow.org", "-o", "json"))
-    kept = json.loads((ROOT / "tests" / "targets" / "kubernetes" / "pytorchjob.schema.json").read_text("utf-8"))
-    assert bare(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]) == kept
+    found = json.loads(kubectl("get", "crd", crd, "-o", "json"))
+    kept = json.loads((SCHEMAS / f"{CRDS[crd]}.schema.json").read_text("utf-8"))
+    assert bare(found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]) == kept
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_the_api_server_and_the_operator_accept_every_file(file: str) -> None:
+@pytest.mark.parametrize(("kind", "file"), FILES)
+def test_the_api_server_and_the_operator_accept_every_file(kind: str, file: str) -> None:
     said = kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(ROOT / file), check=False)
-    assert said.count("created (server dry run)") == (1 if "no-operator" not in file else 2), said
+    assert said.count("created (server dry run)") == (2 if kind == "indexed" else 1), said
+    assert (COMES_TOO_SOON in said) == (kind == "trainjob")  # in a dry run its runtime was not created
     assert "Warning" not in said
 
 
@@ -53,13 +71,13 @@ def test_a_kustomization_names_image_and_namespace_in_one_place(folder: str, tmp
     path.write_text(text.replace("namespace: default", "namespace: lab"))
     for document in yaml.safe_load_all(kubectl("kustomize", str(tmp_path))):
         assert document["metadata"]["namespace"] == "lab"
-        if document["kind"] != "Service":
+        if document["kind"] not in ("Service", "TrainJob"):
             assert '"image": "registry.lab/kit:cpu"' in json.dumps(document)
             assert '"image": "distributed-experiment-kit' not in json.dumps(document)
 
 
 @pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize("folder", FOLDERS.values())
+@pytest.mark.parametrize("folder", PLACES)
 def test_applied_by_hand_then_collected_then_summarized(folder: str, project: Project, namespace: str) -> None:
     file = f"{folder}/mnist-multinode-cpu.yaml"
     none = project.runner("collect", file, "--with", f"namespace={namespace}")
@@ -89,7 +107,7 @@ def test_applied_by_hand_then_collected_then_summarized(folder: str, project: Pr
 
 
 @pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize("folder", FOLDERS.values())
+@pytest.mark.parametrize("folder", PLACES)
 @pytest.mark.parametrize("processes", [4])
 def test_where_gpus_are_only_on_paper_the_program_says_how_many_it_sees(
     folder: str, project: Project, namespace: str

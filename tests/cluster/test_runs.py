@@ -37,6 +37,7 @@ def local(copied: Project) -> Callable[[str], dict[str, Any]]:
     [
         ("2x1", "pytorchjob"),
         pytest.param("1+2", "pytorchjob", marks=pytest.mark.xdist_group("1+2")),
+        pytest.param("1+2", "trainjob", marks=[pytest.mark.xdist_group("1+2"), pytest.mark.trainer]),
         pytest.param("1+2", "indexed", marks=pytest.mark.xdist_group("1+2")),
         ("1x2", "pytorchjob"),
     ],
@@ -56,7 +57,7 @@ def test_a_cluster_gives_the_losses_of_this_machine_bit_for_bit(
     assert record["launch"]["argv"] == here["launch"]["argv"]
 
 
-@pytest.mark.parametrize("job", ["pytorchjob", "indexed"])
+@pytest.mark.parametrize("job", ["pytorchjob", pytest.param("trainjob", marks=pytest.mark.trainer), "indexed"])
 def test_a_text_that_kubernetes_would_expand_reaches_the_program_as_it_is(project: Project, run: Run, job: str) -> None:
     strange = "$(OMP_NUM_THREADS) $$(HOME) $x ${y} ${local_rank} $(PET_NNODES"
     words = ("--layout", "1+2", "--set", f"text={strange}")

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.containers.engine import compose
-from tests.init.conftest import REPOSITORIES, commit, git
+from tests.init.conftest import REPOSITORIES
 from tests.support.containers import docker, inspected, left_of
 from tests.support.projects import ROOT, WEIRD, Ended, Project, patient
+from tests.support.repository import commit_all, git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +95,7 @@ def own(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Itera
     (root / "configs" / "base.txt").write_text("0.5\n")
     for name in OWN_SCRIPTS:
         shutil.copy(ROOT / "docs" / "own-scripts" / f"{name}.py", root)
-    commit(root)
+    commit_all(root)
     made = Own(root, installed)
     done = made.runner("init", "src/spirals/train.py", "--no-try", "--containers")
     assert done.code == 0, done.snapshot

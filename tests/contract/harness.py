@@ -192,7 +192,7 @@ class Pods(Harness):
 
 
 class IndexedPods(Pods):
-    """Target kubernetes, as a Job without the operator."""
+    """Target kubernetes, as a Job without an operator, or with one that makes such a Job."""
 
     def is_starting(self, run: Path) -> None:
         del run

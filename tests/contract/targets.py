@@ -9,9 +9,12 @@ TARGETS = {
     "compose": pytest.param("compose", marks=pytest.mark.engine),
     "pytorchjob": pytest.param("pytorchjob", marks=pytest.mark.cluster),
     "slurm": pytest.param("slurm", marks=pytest.mark.slurm),
+    "trainjob": pytest.param("trainjob", marks=[pytest.mark.cluster, pytest.mark.trainer]),
     "indexed": pytest.param("indexed", marks=pytest.mark.cluster),
 }
 HERE = ("local", "compose")
+IN_CI = tuple(name for name in TARGETS if name != "trainjob")
+"""Those whose faults docs/faults.md counts."""
 
 
 def on(*names: str) -> pytest.MarkDecorator:

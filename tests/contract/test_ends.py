@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.targets import HERE, TARGETS, of, on
+from tests.contract.targets import HERE, IN_CI, TARGETS, of, on
 from tests.support.launches import ended, until
 from tests.support.projects import patient
 
@@ -31,7 +31,7 @@ def test_a_rank_that_exits_is_named_with_its_node_and_code(harness: Harness, lay
     assert record["ranks"][0]["events_seen"] > 0
 
 
-@of({"1x2": ("compose", "slurm"), "2x1": ("pytorchjob",)})
+@of({"1x2": ("compose", "slurm"), "2x1": ("pytorchjob", "trainjob")})
 def test_a_node_that_runs_out_of_memory_says_so(harness: Harness, layout: str) -> None:
     done, record = harness.run("odd-memory", "--layout", layout, *harness.memory)
     assert done.code == 1
@@ -42,7 +42,7 @@ def test_a_node_that_runs_out_of_memory_says_so(harness: Harness, layout: str) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@of({"1+2": ("local", "compose", "pytorchjob", "slurm")})
+@of({"1+2": ("local", "compose", "pytorchjob", "trainjob", "slurm")})
 def test_an_interrupted_run_is_collected(harness: Harness, layout: str, number: signal.Signals) -> None:
     process, run = harness.start("odd-slow", "--layout", layout, *LONG)
     until(harness.have_begun(run, 3), 90)
@@ -100,7 +100,7 @@ def test_a_runner_that_is_killed_leaves_nothing_and_its_run_can_be_collected(har
     assert project.record(run) == record
 
 
-@on("local", "compose", "pytorchjob", "slurm")
+@on("local", "compose", "pytorchjob", "trainjob", "slurm")
 def test_a_program_that_never_stops_printing_is_ended_with_the_time(harness: Harness) -> None:
     name = harness.define("says", 3)
     began = time.monotonic()
@@ -114,7 +114,7 @@ def test_a_program_that_never_stops_printing_is_ended_with_the_time(harness: Har
 
 
 @pytest.mark.fault("a node never joins the rendezvous", series=3)
-@on(*TARGETS)
+@on(*IN_CI)
 def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness, fault: Fault) -> None:
     name = harness.define("slow")
     harness.forbid_node_1()

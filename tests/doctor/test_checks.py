@@ -13,6 +13,7 @@ from runner.doctor.gpus import check_gpus, check_links
 from runner.doctor.machine import check_folder, check_image_disk, check_machine
 from runner.doctor.versions import check_difference, check_versions
 from runner.targets.kubernetes.target import Options
+from tests.support.trainer import Answers
 
 GIB = 2**30
 HEALTHY = {
@@ -196,6 +197,20 @@ def of_cluster(**changes: Any) -> dict[str, str]:
     facts["nodes"] = [{**node, "images": ["docker.io/library/kit:1"], **changes.pop("node", {})}]
     device = changes.pop("device", "cpu")
     return states(cluster.check({**facts, **changes}, "vm", Options(image="kit:1"), device))
+
+
+def test_for_a_trainjob_trainer_jobset_and_the_rights_to_both_of_its_objects_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def found(**options: str) -> dict[str, str]:
+        monkeypatch.setattr(cluster, "Cluster", lambda *_: Answers(**options))
+        facts = cluster.gather(Options(job="trainjob"))
+        return {one.check: one.seen for one in cluster.check(facts, "vm", Options(job="trainjob"), "cpu")}
+
+    assert found()["crd"] == "TrainJob v1alpha1"
+    assert found()["rights"].startswith("the user may create")
+    assert found(lacks="JobSet")["crd"] == "the cluster knows no JobSet"
+    assert found(forbids="delete trainingruntimes")["rights"] == "no right in namespace lab to delete trainingruntimes"
 
 
 def test_what_a_cluster_lacks_is_found() -> None:

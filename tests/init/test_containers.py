@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 WHEEL = f"containers/{wheel.wheel_name()}"
 COMPOSE = {f"compose/{name}.yml" for name in ("1gpu", "2gpu", "1cpu", "2cpu", "2node-cpu")}
 JOBS = {f"{name}-multinode{device}.yaml" for name in ("train",) for device in ("", "-cpu")} | {"kustomization.yaml"}
-K8S = {f"{folder}/{name}" for folder in ("k8s", "k8s/no-operator") for name in JOBS}
+K8S = {f"{folder}/{name}" for folder in ("k8s", "k8s/trainer", "k8s/no-operator") for name in JOBS}
 BUILDER = {"Dockerfile", ".dockerignore", "containers/install.sh", WHEEL, "image.lock", "rendered.yaml"}
 
 

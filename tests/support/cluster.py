@@ -11,6 +11,7 @@ import subprocess
 import tarfile
 import time
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tests.support.containers import name_of_its_own
@@ -46,8 +47,15 @@ def pods(namespace: str) -> list[dict[str, Any]]:
 
 def things(namespace: str) -> list[str]:
     """What there is in a namespace of the kinds that a run makes."""
-    words = kubectl("get", "pytorchjobs,jobs,pods,services", "-n", namespace, "-o", "name", check=False)
+    words = kubectl("get", kinds_of_runs(), "-n", namespace, "-o", "name", check=False)
     return [word for word in words.split() if "/" in word]
+
+
+@cache
+def kinds_of_runs() -> str:
+    """The kinds that runs make, as far as the cluster knows them."""
+    has_trainer = "trainer.kubeflow.org" in kubectl("get", "--raw", "/apis")
+    return "pytorchjobs,jobs,pods,services" + ",trainjobs,trainingruntimes,jobsets" * has_trainer
 
 
 def load(images: Images) -> None:

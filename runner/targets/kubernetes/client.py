@@ -18,8 +18,22 @@ from runner.core.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATHS = {"PyTorchJob": "/apis/kubeflow.org/v1", "Job": "/apis/batch/v1", "Service": "/api/v1"}
-PLURALS = {"PyTorchJob": "pytorchjobs", "Job": "jobs", "Service": "services"}
+PATHS = {
+    "PyTorchJob": "/apis/kubeflow.org/v1",
+    "TrainJob": "/apis/trainer.kubeflow.org/v1alpha1",
+    "TrainingRuntime": "/apis/trainer.kubeflow.org/v1alpha1",
+    "JobSet": "/apis/jobset.x-k8s.io/v1alpha2",
+    "Job": "/apis/batch/v1",
+    "Service": "/api/v1",
+}
+PLURALS = {
+    "PyTorchJob": "pytorchjobs",
+    "TrainJob": "trainjobs",
+    "TrainingRuntime": "trainingruntimes",
+    "JobSet": "jobsets",
+    "Job": "jobs",
+    "Service": "services",
+}
 PODS = "pods"
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 30.0

@@ -1,4 +1,4 @@
-"""A layout as a job: a PyTorchJob for Kubeflow's training-operator, or a plain Indexed Job.
+"""A layout as a job: a PyTorchJob for Kubeflow's training-operator, or a plain Indexed Job; and what all kinds share.
 
 Sources: the PyTorchJob CRD and the variables that training-operator v1.9 gives its pods
 (pkg/controller.v1/pytorch/envvar.go), and the Job API's indexed completions.
@@ -16,7 +16,7 @@ from runner.targets.kubernetes.pod_spec import command_of, environment_of, pod_t
 from runner.targets.torchrun import MASTER_PORT
 
 if TYPE_CHECKING:
-    from runner.definitions.plan import Run
+    from runner.definitions.plan import Cell, Run
     from runner.targets.kubernetes.pod_spec import PodOptions
 
 LABEL = "distributed-experiment-kit"
@@ -26,23 +26,24 @@ RUN_ID = f"{LABEL}/run-id"
 """The annotation of everything that a runner makes for a run: the run's id."""
 KEPT_SECONDS = 86_400
 """How long a job that has ended is kept, with its pods and their logs."""
-_LONGEST_NAME = 50
+LONGEST_NAME = 50
 _LONGEST_LABEL = 63
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
-def job_name(experiment: str, layout: str, run_id: str = "") -> str:
+def job_name(experiment: str, layout: str, run_id: str = "", longest: int = LONGEST_NAME) -> str:
     """Make a name that is a DNS label and leaves room for those of its pods; a long one is cut.
 
     Args:
         experiment: its name.
         layout: as it is written, for example `2x4`.
         run_id: of a run that is started: its last letters make the name unique.
+        longest: the most characters that it may have.
     """
     suffix = f"-{run_id[-8:]}" if run_id else ""
     words = re.sub(r"[^a-z0-9]+", "-", f"{experiment}-{layout}".lower()).strip("-")
     words = words if words[:1].isalpha() else f"kit-{words}"
-    return words[: _LONGEST_NAME - len(suffix)].rstrip("-") + suffix
+    return words[: longest - len(suffix)].rstrip("-") + suffix
 
 
 def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
@@ -50,7 +51,7 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]
 
     Raises RequestError for layouts that have a third shape of node.
     """
-    _check_name(name)
+    check_name(name)
     cell, processes = run.cell, run.cell.layout.processes
     if len(set(processes[1:])) > 1:
         msg = f"layout {cell.layout}: a PyTorchJob has two shapes of node, Master and Worker: use --with job=indexed"
@@ -61,12 +62,12 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]
     job = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
-        "metadata": _metadata(run, name),
+        "metadata": metadata(run, name),
         "spec": {
             "nprocPerNode": str(processes[0]),
             "runPolicy": {
                 "cleanPodPolicy": _pods_to_clean(options),
-                **_deadline(options),
+                **deadline(options),
                 "ttlSecondsAfterFinished": KEPT_SECONDS,
             },
             "pytorchReplicaSpecs": replicas,
@@ -77,41 +78,35 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]
 
 def indexed_job(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
     """Describe a headless Service, by which the pods find node 0, and a Job whose index is the node's number."""
-    _check_name(name)
+    check_name(name)
     cell = run.cell
-    nodes, processes = cell.layout.nodes, cell.layout.processes
-    command = command_of(cell, processes[0])
-    if len(set(processes)) > 1:
-        # One template for all pods: each takes its own number of processes from the list.
-        shares = " ".join(map(str, processes))
-        words = shlex.join(command).replace(f"--nproc-per-node {processes[0]}", '--nproc-per-node "$1"', 1)
-        command = ["sh", "-c", f"set -- {shares}; shift $JOB_COMPLETION_INDEX; exec {words}"]
+    nodes = cell.layout.nodes
     environment = environment_of(run) | {
         "PET_NNODES": str(nodes),
         "PET_MASTER_ADDR": f"{name}-0.{name}",
         "PET_MASTER_PORT": str(MASTER_PORT),
         "PYTHONUNBUFFERED": "1",
     }
-    template = pod_template(run, command, environment, max(processes), options)
+    template = pod_template(run, command_by_index(cell), environment, max(cell.layout.processes), options)
     pod = template["spec"]
     pod["containers"][0]["env"].append({"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}})
     template["spec"] = {**pod, "restartPolicy": "Never", "subdomain": name}
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "labels": _labels(name)},
+        "metadata": {"name": name, "labels": labels(name)},
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": name}},
     }
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _metadata(run, name),
+        "metadata": metadata(run, name),
         "spec": {
             "completions": nodes,
             "parallelism": nodes,
             "completionMode": "Indexed",
             "backoffLimit": 0,
-            **_deadline(options),
+            **deadline(options),
             "ttlSecondsAfterFinished": KEPT_SECONDS,
             "template": template,
         },
@@ -119,10 +114,27 @@ def indexed_job(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]
     return [service, job]
 
 
-KINDS = {"pytorchjob": pytorchjob, "indexed": indexed_job}
-"""The ways to start pods, by the values of the option `job`."""
-OBJECTS = {"pytorchjob": ("PyTorchJob",), "indexed": ("Service", "Job")}
-"""The kinds of the objects that each of them makes, all of one name; the last is the job."""
+def command_by_index(cell: Cell) -> list[str]:
+    """Return a command for the pods of one template, whose index in the Job is the node's number."""
+    processes = cell.layout.processes
+    command = command_of(cell, processes[0])
+    if len(set(processes)) == 1:
+        return command
+    # Each takes its own number of processes from the list.
+    shares = " ".join(map(str, processes))
+    words = shlex.join(command).replace(f"--nproc-per-node {processes[0]}", '--nproc-per-node "$1"', 1)
+    return ["sh", "-c", f"set -- {shares}; shift $JOB_COMPLETION_INDEX; exec {words}"]
+
+
+def pod_templates(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the templates of the pods that an object describes; a Service and a TrainJob describe none."""
+    spec = document["spec"]
+    if "pytorchReplicaSpecs" in spec:
+        return [one["template"] for one in spec["pytorchReplicaSpecs"].values()]
+    template = spec.get("template")
+    if template and document["kind"] == "TrainingRuntime":
+        return [one["template"]["spec"]["template"] for one in template["spec"]["replicatedJobs"]]
+    return [template] if template else []
 
 
 def _replica(run: Run, node: int, replicas: int, options: PodOptions) -> dict[str, Any]:
@@ -131,11 +143,13 @@ def _replica(run: Run, node: int, replicas: int, options: PodOptions) -> dict[st
     return {"replicas": replicas, "restartPolicy": "Never", "template": template}
 
 
-def _labels(name: str) -> dict[str, str]:
+def labels(name: str) -> dict[str, str]:
+    """Return the labels of a job's own objects."""
     return {"app.kubernetes.io/name": LABEL, "app.kubernetes.io/instance": name}
 
 
-def _metadata(run: Run, name: str) -> dict[str, Any]:
+def metadata(run: Run, name: str) -> dict[str, Any]:
+    """Return the metadata of a job, with the annotation that says what it runs."""
     cell = run.cell
     what = {
         "experiment": run.experiment.name,
@@ -145,7 +159,7 @@ def _metadata(run: Run, name: str) -> dict[str, Any]:
         "axes": cell.axes,
         "args": cell.args,
     }
-    return {"name": name, "labels": _labels(name), "annotations": {RUN: json.dumps(what)}}
+    return {"name": name, "labels": labels(name), "annotations": {RUN: json.dumps(what)}}
 
 
 def _pods_to_clean(options: PodOptions) -> str:
@@ -157,11 +171,13 @@ def _pods_to_clean(options: PodOptions) -> str:
     return "None" if options.deadline_seconds is None else "Running"
 
 
-def _deadline(options: PodOptions) -> dict[str, int]:
+def deadline(options: PodOptions) -> dict[str, int]:
+    """Return the field that lets the cluster end a job which its runner does not."""
     return {} if options.deadline_seconds is None else {"activeDeadlineSeconds": options.deadline_seconds}
 
 
-def _check_name(name: str) -> None:
-    if len(name) > _LONGEST_NAME:
-        msg = f"{name}: {len(name)} characters; {_LONGEST_NAME} of {_LONGEST_LABEL} leave a job's pods room: shorten it"
+def check_name(name: str, longest: int = LONGEST_NAME) -> None:
+    """Raise RequestError for a name that leaves those of the job's pods no room."""
+    if len(name) > longest:
+        msg = f"{name}: {len(name)} characters; {longest} of {_LONGEST_LABEL} leave a job's pods room: shorten it"
         raise RequestError(msg)

@@ -13,6 +13,7 @@ from runner.targets.base import Line, Note
 from runner.targets.kubernetes.client import PODS, ClusterError
 from runner.targets.kubernetes.pod_state import node_of
 from runner.targets.kubernetes.pod_watch import selector
+from runner.targets.kubernetes.trainjob import COMES_TOO_SOON
 from runner.targets.kubernetes.watcher import POLL_SECONDS, JobWatcher
 from runner.targets.worker_logs import GRACE_SECONDS
 
@@ -29,6 +30,8 @@ END_SECONDS = 60.0
 """How long all may take to go; also while the API server does not answer."""
 SETTLE_SECONDS = 5.0
 """For how long no pod may be made again, once one was."""
+RUNTIME_SECONDS = 20.0
+"""How long Kubeflow Trainer may take to see a runtime that was just created."""
 VERDICT_SECONDS = 30.0
 """How long the job's controller may take to see that all pods have ended."""
 
@@ -103,10 +106,22 @@ class JobHandle:
     def _post(self) -> None:
         """Create the objects until the run is stopped; Ctrl-C may come before the pool knows its own thread."""
         for document in self._documents:
-            with self._creating:
-                if self._is_stopped:
-                    return
+            until = time.monotonic() + RUNTIME_SECONDS
+            while not self._post_one(document, is_last_try=time.monotonic() > until):
+                time.sleep(POLL_SECONDS)
+
+    def _post_one(self, document: dict[str, Any], *, is_last_try: bool) -> bool:
+        """Create an object, unless the run is stopped; False if it has to be tried again."""
+        with self._creating:
+            if self._is_stopped:
+                return True
+            try:
                 self._cluster.post(self._cluster.path(document["kind"]), document, fieldValidation="Strict")
+            except ClusterError as error:
+                if is_last_try or COMES_TOO_SOON not in str(error):
+                    raise
+                return False
+            return True
 
     def _end_pods(self) -> None:
         """Delete the job, then its pods: they are made again as long as the job exists."""
@@ -161,8 +176,8 @@ class JobHandle:
         self._watcher.stop()
 
     def _keep_left(self, error: ClusterError) -> None:
-        kind, namespace = self._kind.lower(), self._cluster.namespace
-        self._left = f"{error}: left behind; kubectl delete -n {namespace} {kind},service {self._name}"
+        kinds, namespace = ",".join(one["kind"].lower() for one in reversed(self._documents)), self._cluster.namespace
+        self._left = f"{error}: left behind; kubectl delete -n {namespace} {kinds} {self._name}"
 
     def _wait_for_verdict(self) -> None:
         """Wait until the job's controller has seen the end too: until then it makes deleted pods again."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.core.text import one_line
 from runner.targets.kubernetes.client import ClusterError
+from runner.targets.kubernetes.trainjob import JOB_SUFFIX
 
 if TYPE_CHECKING:
     from runner.targets.kubernetes.client import Cluster
@@ -17,6 +18,8 @@ _HOPELESS = ("InvalidImageName", "ErrImageNeverPull")
 _REFUSED = re.compile(r"violates PodSecurity| is invalid: ")
 _INIT = {"init-pytorch": "waits for the name of node 0", "data": "prepares the data"}
 _LONGEST = 300
+_MAKERS = {"TrainJob": (("TrainJob", ""), ("JobSet", ""), ("Job", JOB_SUFFIX))}
+"""The kinds that make a job's pods, with what the names of theirs have at the end; by default the job itself does."""
 
 
 class Reason(NamedTuple):
@@ -48,12 +51,14 @@ def of_pod(pod: dict[str, Any]) -> Reason | None:
 
 
 def of_job(cluster: Cluster, kind: str, name: str) -> Reason | None:
-    """Return what keeps a job from having its pods: its latest warning; None if there is none."""
-    try:
-        found = cluster.get(cluster.path("events"), fieldSelector=f"involvedObject.name={name},type=Warning")
-    except ClusterError:  # without the right to read events there is nothing to say
-        return None
-    warnings = [event for event in found.get("items", []) if event["involvedObject"].get("kind") == kind]
+    """Return what keeps a job from having its pods: the latest warning of those who make them; None without one."""
+    warnings = []
+    for maker, suffix in _MAKERS.get(kind, ((kind, ""),)):
+        selector = f"involvedObject.kind={maker},involvedObject.name={name}{suffix},type=Warning"
+        try:
+            warnings += cluster.get(cluster.path("events"), fieldSelector=selector).get("items", [])
+        except ClusterError:  # without the right to read events there is nothing to say
+            return None
     if not warnings:
         return None
     latest = max(warnings, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from runner.definitions.plan import Cell, Run
 
 CONTAINER = "pytorch"
-"""The operator looks for the container of this name."""
+"""The training-operator looks for the container of this name."""
+TRAINER_CONTAINER = "node"
+"""Kubeflow Trainer looks for this one."""
+CONTAINERS = (CONTAINER, TRAINER_CONTAINER)
 USER = 1000
 RENDEZVOUS_SECONDS = 900
 """How long nodes wait for each other: one may pull the image while another has it."""
@@ -70,7 +73,12 @@ def environment_of(run: Run) -> dict[str, str]:
 
 
 def pod_template(
-    run: Run, command: list[str], environment: dict[str, str], processes: int, options: PodOptions
+    run: Run,
+    command: list[str],
+    environment: dict[str, str],
+    processes: int,
+    options: PodOptions,
+    container_name: str = CONTAINER,
 ) -> dict[str, Any]:
     """Describe the pod of a node.
 
@@ -80,6 +88,7 @@ def pod_template(
         environment: its variables.
         processes: how many processes it has to make room for.
         options: what was chosen.
+        container_name: what the container is called.
     """
     places = {"shm": "/dev/shm", "tmp": "/tmp"}  # noqa: S108 - the pod's own
     volumes: list[dict[str, Any]] = [
@@ -102,7 +111,7 @@ def pod_template(
         "volumeMounts": [{"name": name, "mountPath": path} for name, path in places.items()],
     }
     container = {
-        "name": CONTAINER,
+        "name": container_name,
         **base,
         "command": [literal(word) for word in command],
         "env": [{"name": key, "value": literal(value)} for key, value in environment.items()],

@@ -9,7 +9,7 @@ from runner.core.text import one_line
 from runner.core.values import plain
 from runner.records.schema import NodeExit
 from runner.targets.base import exit_of
-from runner.targets.kubernetes.pod_spec import CONTAINER
+from runner.targets.kubernetes.pod_spec import CONTAINER, CONTAINERS
 
 _ROLES = {"master": 0, "worker": 1}
 _LONGEST = 500
@@ -47,7 +47,8 @@ class PodState:
     @property
     def container(self) -> dict[str, Any]:
         """The status of the container that trains."""
-        return next((one for one in self.status.get("containerStatuses") or [] if one.get("name") == CONTAINER), {})
+        name = container_of(self._state)
+        return next((one for one in self.status.get("containerStatuses") or [] if one.get("name") == name), {})
 
     @property
     def is_running(self) -> bool:
@@ -120,7 +121,8 @@ class PodState:
         if not self:
             return {}
         spec = self._state["spec"]
-        trains: dict[str, Any] = next((one for one in spec["containers"] if one["name"] == CONTAINER), {})
+        name = container_of(self._state)
+        trains: dict[str, Any] = next((one for one in spec["containers"] if one["name"] == name), {})
         facts = {
             "pod": self.name,
             "namespace": namespace,
@@ -143,6 +145,12 @@ def node_of(pod: dict[str, Any]) -> int:
     role = str(said.get("training.kubeflow.org/replica-type", "")).lower()
     word = str(said.get("training.kubeflow.org/replica-index" if role else "batch.kubernetes.io/job-completion-index"))
     return int(word) + _ROLES.get(role, 0) if word.isdecimal() and len(word) < 10 else -1  # noqa: PLR2004 - 32 bits
+
+
+def container_of(pod: dict[str, Any]) -> str:
+    """Return the name of the container that trains."""
+    names = [one.get("name") for one in (pod.get("spec") or {}).get("containers") or []]
+    return next((name for name in CONTAINERS if name in names), CONTAINER)
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 AGAIN_SECONDS = 0.3
 WATCH_SECONDS = 300
-_SELECTORS = {"PyTorchJob": "training.kubeflow.org/job-name", "Job": "job-name"}
+_SELECTORS = {
+    "PyTorchJob": "training.kubeflow.org/job-name",
+    "TrainJob": "jobset.sigs.k8s.io/jobset-name",  # the JobSet has the name of its TrainJob
+    "Job": "job-name",
+}
 
 
 class PodWatch:

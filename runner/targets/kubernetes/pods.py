@@ -14,8 +14,7 @@ from runner.targets.base import Line, Note
 from runner.targets.bounded_lines import BoundedLines, cut_note
 from runner.targets.kubernetes.client import PODS, ClusterError
 from runner.targets.kubernetes.pod_log import PodLog
-from runner.targets.kubernetes.pod_spec import CONTAINER
-from runner.targets.kubernetes.pod_state import PodState
+from runner.targets.kubernetes.pod_state import PodState, container_of
 from runner.targets.node_view import NodeView
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Pod:
         """Look at the processes inside; it needs the right to create pods/exec."""
         command = node_view.command_inside(abort=abort)
         try:
-            output = self._cluster.execute(self.state.name, CONTAINER, command, node_view.SECONDS)
+            output = self._cluster.execute(self.state.name, container_of(self.state.raw), command, node_view.SECONDS)
         except (OSError, ValueError) as error:
             return NodeView(self.node, trouble=f"kubectl exec is not possible: {one_line(error, _LONGEST)}")
         return node_view.view(self.node, output)
@@ -130,7 +129,8 @@ class Pod:
     def _read(self, *, follow: bool) -> None:
         self._log.connected()
         path = f"{self._cluster.path(PODS, self.state.name)}/log"
-        query: dict[str, object] = {"container": CONTAINER, "timestamps": "true", "sinceTime": self._log.since}
+        container = container_of(self.state.raw)
+        query: dict[str, object] = {"container": container, "timestamps": "true", "sinceTime": self._log.since}
         for data in self._cluster.stream(path, **query, **({"follow": "true"} if follow else {})):
             self._keep(self._log.feed(data))
 

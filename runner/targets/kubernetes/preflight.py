@@ -8,14 +8,25 @@ from urllib.parse import quote
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.targets.kubernetes.client import PATHS, PLURALS, PODS, ClusterError
+from runner.targets.kubernetes.job import pod_templates
+from runner.targets.kubernetes.trainjob import COMES_TOO_SOON
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runner.targets.kubernetes.client import Cluster
 
 OPERATOR = (
-    "kubectl apply --server-side -k "
+    "the training-operator: kubectl apply --server-side -k "
     '"github.com/kubeflow/training-operator.git/manifests/overlays/standalone?ref=v1.9.3"'
 )
+TRAINER = (
+    "Kubeflow Trainer with JobSet: kubectl apply --server-side -k "
+    '"github.com/kubeflow/trainer.git/manifests/overlays/manager?ref=v2.2.1"'
+)
+_PROVIDERS = {"PyTorchJob": OPERATOR, "TrainJob": TRAINER, "TrainingRuntime": TRAINER, "JobSet": TRAINER}
+_BEHIND = {"TrainJob": ("JobSet",)}
+"""What else a cluster has to know for the jobs of a kind."""
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 
@@ -23,12 +34,11 @@ def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
     """Raise RequestError if the cluster would not start what the documents describe; nothing is created."""
     try:
         check_namespace(cluster)
-        for document in documents:
-            check_kind(cluster, document["kind"])
+        check_kinds(cluster, [document["kind"] for document in documents])
         _check_rights(cluster, [document["kind"] for document in documents])
         _check_standard(cluster, documents)
         for document in documents:
-            cluster.post(cluster.path(document["kind"]), document, dryRun="All", fieldValidation="Strict")
+            _try(cluster, document)
             _check_pods(cluster, document)
     except ClusterError as error:
         hint = {_UNAUTHORIZED: "the cluster does not know who you are: log in again: "}.get(error.status, "")
@@ -54,8 +64,13 @@ def _namespace_path(cluster: Cluster) -> str:
     return f"/api/v1/namespaces/{quote(cluster.namespace, safe='')}"
 
 
-def check_kind(cluster: Cluster, kind: str) -> None:
-    """Raise RequestError if the cluster knows no objects of a kind."""
+def check_kinds(cluster: Cluster, kinds: Sequence[str]) -> None:
+    """Raise RequestError if the cluster does not know a kind of a run's objects, or of what is made of them."""
+    for kind in (*kinds, *_BEHIND.get(kinds[-1], ())):
+        _check_kind(cluster, kind)
+
+
+def _check_kind(cluster: Cluster, kind: str) -> None:
     try:
         known = [one.get("kind") for one in cluster.get(PATHS[kind]).get("resources", [])]
     except ClusterError as error:
@@ -63,14 +78,19 @@ def check_kind(cluster: Cluster, kind: str) -> None:
             raise
         known = []
     if kind not in known:
-        msg = f"the cluster knows no {kind}: use --with job=indexed, or install the training-operator: {OPERATOR}"
+        msg = f"the cluster knows no {kind}: use --with job=indexed, or install {_PROVIDERS.get(kind, 'Kubernetes')}"
         raise RequestError(msg)
 
 
-def lacking_rights(cluster: Cluster, kinds: list[str]) -> list[str]:
-    """Ask for each right that a run needs whether the user has it; return those that are lacking."""
+def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
+    """Ask for each right that a run needs whether the user has it; return those that are lacking.
+
+    Args:
+        cluster: where the run is.
+        kinds: of its objects, the last of which is the job.
+    """
     needed = [(verb, *_group(kind)) for kind in kinds for verb in ("create", "delete")]
-    needed += [(verb, *_group(kind)) for kind in kinds if kind != "Service" for verb in ("get",)]
+    needed += [("get", *_group(kinds[-1]))]
     needed += [("list", "", "pods", ""), ("watch", "", "pods", ""), ("get", "", "pods", "log")]
     return [
         f"{verb} {resource}{'/' * bool(part)}{part}"
@@ -79,18 +99,25 @@ def lacking_rights(cluster: Cluster, kinds: list[str]) -> list[str]:
     ]
 
 
-def _check_rights(cluster: Cluster, kinds: list[str]) -> None:
+def _check_rights(cluster: Cluster, kinds: Sequence[str]) -> None:
     if lacking := lacking_rights(cluster, kinds):
         msg = f"no right in namespace {cluster.namespace} to {', '.join(lacking)}: ask for a Role that allows it"
         raise RequestError(msg)
 
 
+def _try(cluster: Cluster, document: dict[str, Any]) -> None:
+    """Let the cluster check an object; a TrainJob is refused last of all for its runtime, which is not there yet."""
+    try:
+        cluster.post(cluster.path(document["kind"]), document, dryRun="All", fieldValidation="Strict")
+    except ClusterError as error:
+        if COMES_TOO_SOON not in str(error):
+            raise
+
+
 def _check_pods(cluster: Cluster, document: dict[str, Any]) -> None:
     """Let the cluster check the pods themselves, if the user may ask; the check of a job does not cover them."""
-    replicas = document["spec"].get("pytorchReplicaSpecs")
-    owners = replicas.values() if replicas else [document["spec"]] if "template" in document["spec"] else []
-    for owner in owners:
-        spec = {"restartPolicy": "Never", **owner["template"]["spec"]}
+    for template in pod_templates(document):
+        spec = {"restartPolicy": "Never", **template["spec"]}
         metadata = {"generateName": "kit-", "namespace": cluster.namespace}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         for volume in spec["volumes"]:

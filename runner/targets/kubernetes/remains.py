@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.targets.kubernetes.client import PODS, ClusterError
 from runner.targets.kubernetes.job import RUN_ID
-from runner.targets.kubernetes.pod_spec import CONTAINER
-from runner.targets.kubernetes.pod_state import node_of
+from runner.targets.kubernetes.pod_state import container_of, node_of
 from runner.targets.kubernetes.pod_watch import selector
 
 if TYPE_CHECKING:
@@ -92,4 +91,4 @@ def _keep_log(cluster: Cluster, pod: dict[str, Any], folder: RunFolder) -> None:
     """Read a pod's whole log, and keep it if it is longer than what the runner lived to write."""
     path = f"{cluster.path(PODS, pod['metadata']['name'])}/log"
     with suppress(ClusterError):  # there is no log of a container that never started
-        folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=CONTAINER))
+        folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=container_of(pod)))

@@ -1,4 +1,4 @@
-"""Target `kubernetes`: a pod for each node of the layout, as a PyTorchJob or an Indexed Job."""
+"""Target `kubernetes`: a pod for each node of the layout, as a PyTorchJob, a TrainJob or an Indexed Job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from runner.core.yaml_writer import to_yaml
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster
-from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN_ID, job_name
+from runner.targets.kubernetes.job import RUN_ID, pod_templates
+from runner.targets.kubernetes.kinds import KINDS, OBJECTS, name_of
 from runner.targets.kubernetes.lifecycle import JobHandle
 from runner.targets.kubernetes.pod_spec import PodOptions
 from runner.targets.kubernetes.remains import end_remains
@@ -31,10 +32,11 @@ _HEADER = """One run as it was started. Again: kubectl create -n {namespace} -f 
 class Options:
     """The options of target kubernetes; quantities as Kubernetes writes them, for example 500m or 8Gi."""
 
-    job: Literal["pytorchjob", "indexed"] = field(
+    job: Literal["pytorchjob", "trainjob", "indexed"] = field(
         default="pytorchjob",
         metadata={
-            "help": "pytorchjob needs the training-operator; indexed, a plain Job, needs none and runs any layout"
+            "help": "pytorchjob needs the training-operator (v1), trainjob Kubeflow Trainer (v2); "
+            "indexed, a plain Job, needs neither"
         },
     )
     image: str = field(
@@ -71,7 +73,7 @@ class KubernetesSpec(LaunchSpec):
 
     def documents(self, run_id: str = "") -> list[dict[str, Any]]:
         """Build the objects; the last of them is the job."""
-        name = job_name(self.run.experiment.name, str(self.run.cell.layout), run_id)
+        name = name_of(self.kind, self.run.experiment.name, str(self.run.cell.layout), run_id)
         documents = KINDS[self.kind](self.run, name, self.pod_options)
         for one in documents if run_id else []:
             one["metadata"].setdefault("annotations", {})[RUN_ID] = run_id
@@ -116,8 +118,7 @@ class Kubernetes(Target[KubernetesSpec]):
 
     def image(self, spec: KubernetesSpec, say: Callable[[str], None]) -> dict[str, Any]:  # noqa: ARG002
         """Name the image; its digest is known when a pod has pulled it."""
-        job = spec.documents()[-1]
-        template = next(iter(job["spec"].get("pytorchReplicaSpecs", {}).values()), job["spec"])["template"]
+        template = next(template for document in spec.documents() for template in pod_templates(document))
         return {"name": template["spec"]["containers"][0]["image"]}
 
     def start(self, spec: KubernetesSpec, folder: RunFolder) -> JobHandle:
@@ -128,7 +129,7 @@ class Kubernetes(Target[KubernetesSpec]):
         """Keep the rest of the logs and delete the objects of a run, whose names follow from its launch and folder."""
         launch = folder.launch()
         nodes = Layout.parse(launch.layout).nodes
-        name = job_name(launch.experiment, launch.layout, folder.path.name)
+        name = name_of(self.options.job, launch.experiment, launch.layout, folder.path.name)
         end_remains(self._cluster(), OBJECTS[self.options.job], name, folder, nodes)
 
     def _cluster(self) -> Cluster:

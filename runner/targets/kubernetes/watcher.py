@@ -35,7 +35,7 @@ class JobWatcher:
 
     Args:
         cluster: where the job is.
-        kind: `PyTorchJob` or `Job`.
+        kind: `PyTorchJob`, `TrainJob` or `Job`.
         name: its name.
         folder: the run's folder, into whose raw files the logs go.
         nodes: the number of nodes.

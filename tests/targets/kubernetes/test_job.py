@@ -4,189 +4,54 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import time
 from copy import deepcopy
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from string import Template
-from typing import Any, NamedTuple
+from typing import Any
 
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.definitions import experiment as definition
-from runner.definitions.plan import Run, make_plan
+from runner.definitions.plan import Run
 from runner.targets import load
 from runner.targets.committed_files import FOLDERS
 from runner.targets.committed_list import read_listing
 from runner.targets.compose.target import Compose
-from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN, indexed_job, job_name, pytorchjob
+from runner.targets.kubernetes.job import RUN, RUN_ID, indexed_job, job_name, pytorchjob
+from runner.targets.kubernetes.kinds import KINDS, OBJECTS, name_of
 from runner.targets.kubernetes.pod_spec import PodOptions, literal
 from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec, Options
+from runner.targets.kubernetes.trainjob import trainjob
 from runner.targets.local import Local
+from tests.support.manifests import (
+    READERS,
+    decoded,
+    expanded,
+    local_nodes,
+    of_indexed_job,
+    of_pytorchjob,
+    of_trainjob,
+    pods,
+    run,
+    runs,
+    validate,
+)
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = json.loads((Path(__file__).parent / "pytorchjob.schema.json").read_text("utf-8"))
-"""The schema of the CRD in training-operator 1.9.3, without its descriptions."""
 JOBS = {one.name: one for one in read_listing(ROOT).kubernetes}
 MANIFESTS = [ROOT / folder / f"{name}.yaml" for folder in FOLDERS.values() for name in JOBS]
 DEFINITIONS = [path.stem for path in definition.files(ROOT)]
-# What differs from target to target, and has to: where the log goes, and how long nodes wait for each other.
-OWN = {"PET_REDIRECTS", "PET_LOG_DIR", "KIT_ARTIFACTS", "PET_RDZV_CONF", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
-OWN |= {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "PET_TEE"}
-
-
-def closed(schema: Any) -> Any:
-    """The schema with every field that it does not name refused, as the API server does when asked to be strict."""
-    if isinstance(schema, list):
-        return [closed(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {key: closed(value) for key, value in schema.items()}
-    if isinstance(schema.get("properties"), dict):
-        made.setdefault("additionalProperties", False)
-    if made.pop("x-kubernetes-int-or-string", False):
-        made.pop("anyOf", None)
-        made["type"] = ["integer", "string"]
-    return made
-
-
-def open_metadata(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema leaves metadata to the API server."""
-    schema["properties"]["metadata"] = {"type": "object"}
-    template = schema["properties"]["spec"]["properties"]["pytorchReplicaSpecs"]["additionalProperties"]["properties"][
-        "template"
-    ]
-    template["properties"]["metadata"] = {"type": "object"}
-    return schema
-
-
-STRICT = open_metadata(closed(SCHEMA))
-PYTORCHJOB = jsonschema.Draft202012Validator(STRICT)
-POD = jsonschema.Draft202012Validator(
-    STRICT["properties"]["spec"]["properties"]["pytorchReplicaSpecs"]["additionalProperties"]["properties"]["template"]
-)
-JOB_FIELDS = {"completions", "parallelism", "completionMode", "backoffLimit", "ttlSecondsAfterFinished", "template"}
-
-
-def validate(document: dict[str, Any]) -> None:
-    if document["kind"] == "PyTorchJob":
-        PYTORCHJOB.validate(document)
-    elif document["kind"] == "Job":  # its pods are the same pods
-        POD.validate(document["spec"]["template"])
-        assert set(document["spec"]) <= JOB_FIELDS | {"activeDeadlineSeconds"}
-
-
-@cache
-def load_experiment(name: str) -> definition.Experiment:
-    return definition.load(definition.find(name, ROOT), ROOT)
-
-
-def runs(name: str, device: str, layouts: list[str] | None = None) -> list[Run]:
-    return list(make_plan(load_experiment(name), device=device, layouts=layouts, repeat=1).runs)
-
-
-def run(layout: str = "2x2", device: str = "cuda", name: str = "mnist") -> Run:
-    return runs(name, device, [layout])[0]
-
-
-def pods(document: dict[str, Any]) -> list[dict[str, Any]]:
-    replicas = document["spec"].get("pytorchReplicaSpecs")
-    templates = [one["template"] for one in replicas.values()] if replicas else [document["spec"]["template"]]
-    return [template["spec"] for template in templates]
 
 
 def spec(one: Run, **options: Any) -> KubernetesSpec:
     return Kubernetes(Options(**options)).spec(one)
-
-
-class Node(NamedTuple):
-    """What one node comes to: its program and args, its environment, its place."""
-
-    words: tuple[str, ...]
-    environment: dict[str, str]
-    nodes: int
-    node: int
-    processes: int
-
-
-def decoded(argv: list[str], environment: dict[str, str]) -> Node:
-    """Read a node as torchrun does: its command line goes before the environment."""
-    assert argv[0] == "torchrun"
-    words = argv[1:]
-    environment = dict(environment)
-    if words[0] == "--nproc-per-node":
-        environment["PET_NPROC_PER_NODE"] = words[1]
-        words = words[2:]
-    nodes = int(environment.pop("PET_NNODES", "1"))
-    node, processes = int(environment.pop("PET_NODE_RANK", "0")), int(environment.pop("PET_NPROC_PER_NODE"))
-    kept = {name: value for name, value in environment.items() if name not in OWN}
-    substituted = tuple(Template(word).safe_substitute(local_rank="0") for word in words)
-    return Node(substituted, kept, nodes, node, processes)
-
-
-def local_nodes(one: Run) -> list[Node]:
-    return [decoded(node.argv, node.env) for node in Local().spec(one).nodes]
-
-
-def expanded(text: str, environment: dict[str, str]) -> str:
-    """What Kubernetes makes of a text: `$$` is `$`, and `$(NAME)` the variable, if there is one."""
-
-    def value(found: re.Match[str]) -> str:
-        return "$" if found[0] == "$$" else environment.get(found[1], found[0])
-
-    return re.sub(r"\$\$|\$\(([^)]*)\)", value, text)
-
-
-def started(container: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """The command and the variables with which the kubelet starts a container."""
-    environment: dict[str, str] = {}
-    for one in container["env"]:
-        environment[one["name"]] = expanded(one.get("value", ""), environment)
-    return [expanded(word, environment) for word in container["command"]], environment
-
-
-def of_pytorchjob(document: dict[str, Any]) -> list[Node]:
-    """Read a PyTorchJob as the operator does: after the pod's own environment it adds its own."""
-    spec = document["spec"]
-    found = []
-    total = sum(replica["replicas"] for replica in spec["pytorchReplicaSpecs"].values())
-    for role, replica in spec["pytorchReplicaSpecs"].items():
-        container = replica["template"]["spec"]["containers"][0]
-        for index in range(replica["replicas"]):
-            command, own = started(container)
-            environment = own | {
-                "PYTHONUNBUFFERED": "1",
-                "PET_NNODES": str(total),
-                "PET_NPROC_PER_NODE": spec["nprocPerNode"],
-                "PET_NODE_RANK": str(index + (role == "Worker")),
-            }
-            found.append(decoded(command, environment))
-    return found
-
-
-def of_indexed_job(documents: list[dict[str, Any]]) -> list[Node]:
-    """Read a Job as the kubelet and the shell do."""
-    job = documents[-1]
-    container = job["spec"]["template"]["spec"]["containers"][0]
-    found = []
-    for index in range(job["spec"]["completions"]):
-        argv, environment = started(container)
-        environment["PET_NODE_RANK"] = str(index)
-        if argv[0] == "sh":
-            shares, command = re.fullmatch(
-                r"set -- ([\d ]+); shift \$JOB_COMPLETION_INDEX; exec (.*)", argv[2]
-            ).groups()
-            argv = [shares.split()[index] if word == "$1" else word for word in shlex.split(command)]
-        found.append(decoded(argv, environment))
-    return found
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -199,19 +64,20 @@ def test_every_target_starts_the_same_program_args_environment_ranks_and_world_s
             decoded(service["command"], {**node.env, **service["environment"]})
             for service, node in zip(services, Local().spec(one).nodes, strict=True)
         ] == here
-        documents = pytorchjob(one, "job", PodOptions())
-        assert of_pytorchjob(documents[-1]) == here
-        for document in [*documents, *(indexed := indexed_job(one, "job", PodOptions()))]:
-            validate(document)
-        assert of_indexed_job(indexed) == here
+        for kind, render in KINDS.items():
+            documents = render(one, "job", PodOptions())
+            for document in documents:
+                validate(document)
+            assert READERS[kind](documents) == here
 
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=6))
-def test_any_layout_becomes_an_indexed_job_and_those_of_two_shapes_a_pytorchjob(processes: list[int]) -> None:
+def test_any_layout_becomes_each_kind_of_job_but_those_of_three_shapes_a_pytorchjob(processes: list[int]) -> None:
     one = run("+".join(map(str, processes)) if len(processes) > 1 else f"1x{processes[0]}", "cpu", "toy")
     here = local_nodes(one)
     assert of_indexed_job(indexed_job(one, "job", PodOptions())) == here
+    assert of_trainjob(trainjob(one, "job", PodOptions())) == here
     if len(set(processes[1:])) > 1:
         with pytest.raises(RequestError, match="--with job=indexed"):
             pytorchjob(one, "job", PodOptions())
@@ -226,8 +92,9 @@ def test_every_manifest_is_what_the_schema_takes(path: Path) -> None:
         validate(document)
     assert json.loads(documents[-1]["metadata"]["annotations"][RUN])["layout"] == JOBS[path.stem].layout
     processes = Layout.parse(JOBS[path.stem].layout).processes
-    read = of_pytorchjob(documents[-1]) if len(documents) == 1 else of_indexed_job(documents)
-    assert tuple(node.processes for node in read) == tuple(processes)
+    kind = next(kind for kind, objects in OBJECTS.items() if objects[-1] == documents[-1]["kind"])
+    assert path.parent == ROOT / FOLDERS[kind]
+    assert tuple(node.processes for node in READERS[kind](documents)) == tuple(processes)
 
 
 def test_a_misspelt_field_or_a_number_where_a_text_belongs_is_found_without_a_cluster() -> None:
@@ -249,7 +116,7 @@ def test_a_misspelt_field_or_a_number_where_a_text_belongs_is_found_without_a_cl
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["mnist", "bert", "toy"])
 def test_every_container_keeps_to_the_restricted_standard(kind: str, name: str) -> None:
-    for pod in pods(KINDS[kind](run(name=name), "job", PodOptions())[-1]):
+    for pod in pods(KINDS[kind](run(name=name), "job", PodOptions())):
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["runAsUser"] > 0
@@ -268,13 +135,13 @@ def test_every_container_keeps_to_the_restricted_standard(kind: str, name: str) 
 
 def test_data_come_by_an_init_step_or_by_a_claim_and_without_data_by_neither() -> None:
     one = replace(run(), experiment=replace(run().experiment, data="sets"))
-    prepared = pods(pytorchjob(one, "job", PodOptions())[0])[0]
+    prepared = pods(pytorchjob(one, "job", PodOptions()))[0]
     assert prepared["initContainers"][0]["command"] == ["sh", "-c", "runner prepare sets || true"]
-    claimed = pods(pytorchjob(one, "job", PodOptions(data_claim="sets"))[0])[0]
+    claimed = pods(pytorchjob(one, "job", PodOptions(data_claim="sets")))[0]
     assert "initContainers" not in claimed
     volume = next(one for one in claimed["volumes"] if one["name"] == "data")
     assert volume["persistentVolumeClaim"] == {"claimName": "sets", "readOnly": True}
-    none = pods(pytorchjob(run("2x1", "cpu", "quickstart"), "job", PodOptions())[0])[0]
+    none = pods(pytorchjob(run("2x1", "cpu", "quickstart"), "job", PodOptions()))[0]
     assert "initContainers" not in none
     assert "data" not in [one["name"] for one in none["volumes"]]
 
@@ -283,7 +150,7 @@ def test_sizes_are_asked_for_as_they_are_given() -> None:
     options = PodOptions(image="here/kit:1", cpu="500m", memory="3Gi", shm_size="2Gi", deadline_seconds=90)
     job = pytorchjob(run("2+3"), "job", options)[0]
     validate(job)
-    master, worker = pods(job)
+    master, worker = pods([job])
     assert job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 90
     for pod, gpus in ((master, "2"), (worker, "3")):
         container = pod["containers"][0]
@@ -317,7 +184,7 @@ def test_what_kubernetes_would_take_for_a_variable_stays_as_it_is(kind: str) -> 
     one = run("1+2", "cpu", "toy")
     one = replace(one, cell=replace(one.cell, args={**one.cell.args, "note": strange}))
     documents = KINDS[kind](one, "job", PodOptions())
-    nodes = of_pytorchjob(documents[0]) if kind == "pytorchjob" else of_indexed_job(documents)
+    nodes = READERS[kind](documents)
     assert nodes == local_nodes(one)
     assert all(strange in node.words for node in nodes)
     assert json.loads(documents[-1]["metadata"]["annotations"][RUN])["args"]["note"] == strange
@@ -340,10 +207,19 @@ def test_a_job_s_name_is_a_dns_label_with_room_for_those_of_its_pods(experiment:
     assert name.endswith("-0123abcd")
 
 
+@given(st.text(min_size=1), st.from_regex(r"[1-9]x[1-9]|[1-9]\+[1-9]|65536x1", fullmatch=True))
+@example("x" * 80, "65536x1")
+def test_a_trainjob_s_name_leaves_room_for_those_of_its_pods(experiment: str, layout: str) -> None:
+    name = name_of("trainjob", experiment, layout, "20261121T000000Z-kubernetes-0123abcd")
+    assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name)
+    assert len(f"{name}-node-0-65535-abcde") <= 63
+    assert name.endswith("-0123abcd")
+
+
 def test_a_name_that_is_too_long_is_refused_in_one_line() -> None:
-    for kind in KINDS.values():
-        with pytest.raises(RequestError, match="70 characters; 50 of 63"):
-            kind(run(), "x" * 70, PodOptions())
+    for kind, render in KINDS.items():
+        with pytest.raises(RequestError, match=f"70 characters; {44 if kind == 'trainjob' else 50} of 63"):
+            render(run(), "x" * 70, PodOptions())
 
 
 def test_a_spec_is_the_same_each_time_and_its_job_has_a_name_of_its_own_at_each_start() -> None:
@@ -353,6 +229,13 @@ def test_a_spec_is_the_same_each_time_and_its_job_has_a_name_of_its_own_at_each_
     run_id = "20261121T000000Z-kubernetes-0badcafe"
     assert one.documents(run_id)[-1]["metadata"]["name"] == "mnist-2x2-0badcafe"
     assert [yaml.safe_load(one.text(run_id))] == one.documents(run_id)
+    for kind in KINDS:
+        one = spec(run(), job=kind)
+        assert one.text() == spec(run(), job=kind).text()
+        assert list(yaml.safe_load_all(one.text(run_id))) == one.documents(run_id)
+    runtime, trains = spec(run("1+2", "cpu"), job="trainjob").documents(run_id)
+    assert runtime["metadata"]["name"] == trains["metadata"]["name"] == trains["spec"]["runtimeRef"]["name"]
+    assert [one["metadata"]["annotations"][RUN_ID] for one in (runtime, trains)] == [run_id, run_id]
     service, job = spec(run("1+2", "cpu"), job="indexed").documents(run_id)
     name = job["metadata"]["name"]
     assert service["metadata"]["name"] == job["spec"]["template"]["spec"]["subdomain"] == name

@@ -1,4 +1,4 @@
-"""A job of ours that is stopped while its objects are created."""
+"""A job of ours while its objects are created: stopped meanwhile, refused at first, and what is said of leftovers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from runner.records.folder import begin
-from runner.targets.kubernetes.client import Cluster
+from runner.targets.base import Note
+from runner.targets.kubernetes import lifecycle
+from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.lifecycle import JobHandle
+from tests.support.launches import until
 from tests.support.records import Make
 
 
@@ -37,6 +40,60 @@ class Slow(Cluster):
     def get(self, path: str, **query: object) -> dict[str, Any]:
         del path, query
         return {"items": []}
+
+
+class Caching(Slow):
+    """A cluster whose webhook reads a cache, and so learns late of a runtime that was just created."""
+
+    def __init__(self, refusals: int) -> None:
+        super().__init__()
+        self.refusals = refusals
+
+    def post(self, path: str, body: dict[str, Any], **query: object) -> dict[str, Any]:
+        if body["kind"] == "TrainJob" and self.refusals:
+            self.refusals -= 1
+            said = "admission webhook denied the request: spec.runtimeRef: Invalid value: specified trainingRuntime "
+            raise ClusterError(403, said + "must be created before the TrainJob is created")
+        return super().post(path, body, **query)
+
+
+def test_a_trainjob_is_created_again_until_its_runtime_is_known(make: Make, tmp_path: Path) -> None:
+    cluster = Caching(3)
+    documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
+    handle = JobHandle(cluster, documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
+    assert next(iter(handle.lines())) is None
+    until(lambda: len(cluster.there) == 2, 20)
+    assert cluster.refusals == 0
+    handle.stop()
+    assert cluster.there == set()
+
+
+def test_a_trainjob_whose_runtime_never_becomes_known_fails_in_one_line(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "RUNTIME_SECONDS", 0.5)
+    cluster = Caching(1_000_000)
+    documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
+    handle = JobHandle(cluster, documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
+    with pytest.raises(ClusterError, match="must be created before"):
+        list(handle.lines())
+    handle.stop()
+    assert cluster.there == set()
+
+
+def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(Slow):
+        def delete(self, path: str, **options: object) -> None:
+            del path, options
+            raise ClusterError(403, "no")
+
+    monkeypatch.setattr(lifecycle, "END_SECONDS", 0.1)
+    documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
+    handle = JobHandle(Refusing(), documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
+    said = [one.text for one in handle.lines() if isinstance(one, Note)]
+    assert said == ["no: left behind; kubectl delete -n default trainjob,trainingruntime job"]
 
 
 DOCUMENTS = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("Service", "Job")]

@@ -18,7 +18,7 @@ from runner.report.run_summary import summary_of
 from runner.targets.base import Line, Note
 from runner.targets.kubernetes import pending as reasons
 from runner.targets.kubernetes.client import ClusterError
-from runner.targets.kubernetes.pod_state import PodState, node_of
+from runner.targets.kubernetes.pod_state import PodState, container_of, node_of
 from runner.targets.kubernetes.pods import Pod
 from tests.support.records import Make
 
@@ -137,7 +137,27 @@ def test_a_pod_is_deleted_if_somebody_asked_for_its_end_before_it_came() -> None
     assert pod({"running": {}}, **due).exit().why == "its pod was deleted while it ran"
 
 
+def in_a_jobset(index: int) -> dict[str, Any]:
+    """A pod of the Job that JobSet makes for a TrainJob, with the labels that both give it."""
+    labels = {"batch.kubernetes.io/job-completion-index": str(index), "job-name": "mnist-2x2-0badcafe-node-0"}
+    labels |= {"jobset.sigs.k8s.io/jobset-name": "mnist-2x2-0badcafe", "jobset.sigs.k8s.io/job-index": "0"}
+    return {"metadata": {"name": f"mnist-2x2-0badcafe-node-0-{index}-abcde", "labels": labels}}
+
+
+def test_the_container_of_a_pod_that_kubeflow_trainer_made_is_known_by_its_own_name() -> None:
+    mesh, one = {"name": "istio-proxy", "image": "mesh:1"}, {"name": "node", "image": "registry.lab/kit:gpu"}
+    states = [{"name": "istio-proxy", "state": {"running": {}}}, {"name": "node", "state": ended(3)}]
+    spec = {"nodeName": "gpu-7", "containers": [mesh, one]}
+    found = PodState({"metadata": {"name": "p", "uid": "u"}, "spec": spec, "status": {"containerStatuses": states}})
+    assert container_of(found.raw) == "node"
+    exited = found.exit(0, "lab", stopped=False, is_gone=False)
+    assert (exited.code, exited.place["image"]) == (3, "registry.lab/kit:gpu")
+    assert container_of({}) == container_of({"spec": {"containers": [mesh]}}) == "pytorch"
+
+
 def test_a_pod_s_node_is_its_role_and_index() -> None:
+    assert node_of(in_a_jobset(3)) == 3
+
     def labelled(**labels: str) -> int:
         return node_of({"metadata": {"labels": {key.replace("_", "/"): value for key, value in labels.items()}}})
 

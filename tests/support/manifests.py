@@ -1,0 +1,227 @@
+"""Manifests as those read them who make pods of them: the API server, the operators, the kubelet and torchrun."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jsonschema
+
+from runner.definitions import experiment as definition
+from runner.definitions.plan import Run, make_plan
+from runner.targets.kubernetes.job import pod_templates
+from runner.targets.local import Local
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+SCHEMAS = ROOT / "tests" / "targets" / "kubernetes"
+"""The schemas of the CRDs of training-operator 1.9.3, Trainer 2.2.1 and JobSet 0.12.0, without their descriptions."""
+# What differs from target to target, and has to: where the log goes, and how long nodes wait for each other.
+OWN = {"PET_REDIRECTS", "PET_LOG_DIR", "KIT_ARTIFACTS", "PET_RDZV_CONF", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
+OWN |= {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "PET_TEE"}
+
+
+def closed(schema: Any) -> Any:
+    """The schema with every field that it does not name refused, as the API server does when asked to be strict."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: closed(value) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict):
+        made.setdefault("additionalProperties", False)
+    if made.pop("x-kubernetes-int-or-string", False):
+        made.pop("anyOf", None)
+        made["type"] = ["integer", "string"]
+    return made
+
+
+def strict(kind: str) -> dict[str, Any]:
+    """The schema of a kind, in which a job's and a pod's metadata is left to the API server."""
+    schema: dict[str, Any] = closed(json.loads((SCHEMAS / f"{kind.lower()}.schema.json").read_text("utf-8")))
+    schema["properties"]["metadata"] = {"type": "object"}
+    if kind == "PyTorchJob":
+        pod_of(schema)["properties"]["metadata"] = {"type": "object"}
+    return schema
+
+
+def pod_of(pytorchjob: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a pod in that of a PyTorchJob."""
+    replicas = pytorchjob["properties"]["spec"]["properties"]["pytorchReplicaSpecs"]
+    found: dict[str, Any] = replicas["additionalProperties"]["properties"]["template"]
+    return found
+
+
+STRICT = {kind: strict(kind) for kind in ("PyTorchJob", "TrainJob", "TrainingRuntime", "JobSet")}
+POD = jsonschema.Draft202012Validator(pod_of(STRICT["PyTorchJob"]))
+JOB_FIELDS = {"completions", "parallelism", "completionMode", "backoffLimit", "ttlSecondsAfterFinished", "template"}
+_RUNTIME = ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime")
+_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+_LONGEST_LABEL = 63
+
+
+def validate(document: dict[str, Any]) -> None:
+    if document["kind"] in STRICT:
+        jsonschema.Draft202012Validator(STRICT[document["kind"]]).validate(document)
+    elif document["kind"] == "Job":  # its pods are the same pods
+        POD.validate(document["spec"]["template"])
+        assert set(document["spec"]) <= JOB_FIELDS | {"activeDeadlineSeconds"}
+
+
+@cache
+def load_experiment(name: str) -> definition.Experiment:
+    return definition.load(definition.find(name, ROOT), ROOT)
+
+
+def runs(name: str, device: str, layouts: list[str] | None = None) -> list[Run]:
+    return list(make_plan(load_experiment(name), device=device, layouts=layouts, repeat=1).runs)
+
+
+def run(layout: str = "2x2", device: str = "cuda", name: str = "mnist") -> Run:
+    return runs(name, device, [layout])[0]
+
+
+def pods(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The pods that the objects of a run describe."""
+    return [template["spec"] for document in documents for template in pod_templates(document)]
+
+
+class Node(NamedTuple):
+    """What one node comes to: its program and args, its environment, its place."""
+
+    words: tuple[str, ...]
+    environment: dict[str, str]
+    nodes: int
+    node: int
+    processes: int
+
+
+def decoded(argv: list[str], environment: dict[str, str]) -> Node:
+    """Read a node as torchrun does: its command line goes before the environment."""
+    assert argv[0] == "torchrun"
+    words = argv[1:]
+    environment = dict(environment)
+    if words[0] == "--nproc-per-node":
+        environment["PET_NPROC_PER_NODE"] = words[1]
+        words = words[2:]
+    nodes = int(environment.pop("PET_NNODES", "1"))
+    node, processes = int(environment.pop("PET_NODE_RANK", "0")), int(environment.pop("PET_NPROC_PER_NODE"))
+    kept = {name: value for name, value in environment.items() if name not in OWN}
+    substituted = tuple(Template(word).safe_substitute(local_rank="0") for word in words)
+    return Node(substituted, kept, nodes, node, processes)
+
+
+def local_nodes(one: Run) -> list[Node]:
+    return [decoded(node.argv, node.env) for node in Local().spec(one).nodes]
+
+
+def expanded(text: str, environment: dict[str, str]) -> str:
+    """What Kubernetes makes of a text: `$$` is `$`, and `$(NAME)` the variable, if there is one."""
+
+    def value(found: re.Match[str]) -> str:
+        return "$" if found[0] == "$$" else environment.get(found[1], found[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", value, text)
+
+
+def started(container: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """The command and the variables with which the kubelet starts a container."""
+    environment: dict[str, str] = {}
+    for one in container["env"]:
+        environment[one["name"]] = expanded(one.get("value", ""), environment)
+    return [expanded(word, environment) for word in container["command"]], environment
+
+
+def of_pytorchjob(document: dict[str, Any]) -> list[Node]:
+    """Read a PyTorchJob as the operator does: after the pod's own environment it adds its own."""
+    spec = document["spec"]
+    found = []
+    total = sum(replica["replicas"] for replica in spec["pytorchReplicaSpecs"].values())
+    for role, replica in spec["pytorchReplicaSpecs"].items():
+        container = replica["template"]["spec"]["containers"][0]
+        for index in range(replica["replicas"]):
+            command, own = started(container)
+            environment = own | {
+                "PYTHONUNBUFFERED": "1",
+                "PET_NNODES": str(total),
+                "PET_NPROC_PER_NODE": spec["nprocPerNode"],
+                "PET_NODE_RANK": str(index + (role == "Worker")),
+            }
+            found.append(decoded(command, environment))
+    return found
+
+
+def of_indexed_job(documents: list[dict[str, Any]]) -> list[Node]:
+    """Read a Job as the kubelet and the shell do."""
+    return of_indexed_pods(documents[-1]["spec"])
+
+
+def of_indexed_pods(job: dict[str, Any]) -> list[Node]:
+    """Read the pods of an Indexed Job."""
+    container = job["template"]["spec"]["containers"][0]
+    found = []
+    for index in range(job["completions"]):
+        argv, environment = started(container)
+        environment["PET_NODE_RANK"] = str(index)
+        if argv[0] == "sh":
+            shares, command = re.fullmatch(
+                r"set -- ([\d ]+); shift \$JOB_COMPLETION_INDEX; exec (.*)", argv[2]
+            ).groups()
+            argv = [shares.split()[index] if word == "$1" else word for word in shlex.split(command)]
+        found.append(decoded(argv, environment))
+    return found
+
+
+def jobset_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """Make the JobSet of a TrainJob as Trainer does; fail where Trainer's or JobSet's webhook would refuse.
+
+    Source: pkg/runtime/framework/plugins/torch/torch.go and .../jobset of Trainer 2.2.1, and pkg/webhooks of both.
+    """
+    runtime, job = documents
+    name, wanted = job["metadata"]["name"], job["spec"]["runtimeRef"]
+    assert (runtime["apiVersion"], runtime["kind"]) == _RUNTIME
+    assert (wanted["apiGroup"], wanted["kind"]) == ("trainer.kubeflow.org", "TrainingRuntime")
+    assert wanted["name"] == runtime["metadata"]["name"]
+    assert runtime["spec"]["mlPolicy"] == {"torch": {}}
+    made = deepcopy(runtime["spec"]["template"]["spec"])
+    (step,) = made["replicatedJobs"]
+    assert (step["name"], step["replicas"]) == ("node", 1)
+    assert step["template"]["metadata"]["labels"][_STEP] == "trainer"
+    nodes, processes = job["spec"]["trainer"]["numNodes"], job["spec"]["trainer"]["numProcPerNode"]
+    step["template"]["spec"] |= {"parallelism": nodes, "completions": nodes}
+    container = next(one for one in step["template"]["spec"]["template"]["spec"]["containers"] if one["name"] == "node")
+    own = {"PET_NNODES": nodes, "PET_NPROC_PER_NODE": processes, "PET_MASTER_PORT": 29500}
+    own["PET_MASTER_ADDR"] = f"{name}-node-0-0.{name}"
+    container["env"] = [one for one in container["env"] if one["name"] not in own]
+    container["env"] += [{"name": key, "value": str(value)} for key, value in own.items()]
+    index = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
+    container["env"].append({"name": "PET_NODE_RANK", "valueFrom": index})
+    container["ports"] = [{"containerPort": 29500}]
+    assert len(f"{name}-node-0-{nodes - 1}-abcde") <= _LONGEST_LABEL
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": name}, "spec": made}
+
+
+def of_trainjob(documents: list[dict[str, Any]]) -> list[Node]:
+    """Read a TrainJob as Trainer, JobSet, the kubelet and the shell do."""
+    jobset = jobset_of(documents)
+    validate(jobset)
+    job = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]
+    assert (job["completionMode"], job["backoffLimit"]) == ("Indexed", 0)
+    assert job["template"]["spec"]["restartPolicy"] == "Never"  # JobSet's default is another
+    return of_indexed_pods(job)
+
+
+READERS: dict[str, Callable[[list[dict[str, Any]]], list[Node]]] = {
+    "pytorchjob": lambda documents: of_pytorchjob(documents[-1]),
+    "trainjob": of_trainjob,
+    "indexed": of_indexed_job,
+}
+"""How the objects of each kind of job are read."""

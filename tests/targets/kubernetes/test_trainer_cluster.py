@@ -1,0 +1,59 @@
+"""What a cluster is asked before and while a TrainJob runs: kinds, rights, a dry run, and its makers' events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.targets.kubernetes import pending, preflight
+from runner.targets.kubernetes.kinds import KINDS, OBJECTS
+from runner.targets.kubernetes.pod_spec import PodOptions
+from tests.support.manifests import run
+from tests.support.trainer import Answers
+
+
+def documents() -> list[dict[str, Any]]:
+    return KINDS["trainjob"](run("2x1", "cpu", "quickstart"), "job", PodOptions())
+
+
+def test_a_dry_run_goes_over_the_runtime_that_is_not_there_yet_and_tries_the_pods() -> None:
+    cluster = Answers()
+    preflight.check(cluster, documents())
+    assert cluster.tried == ["TrainingRuntime", "Pod", "TrainJob"]
+
+
+@pytest.mark.parametrize("kind", ["TrainJob", "TrainingRuntime", "JobSet"])
+def test_a_cluster_without_trainer_or_jobset_is_refused_with_its_installation_and_the_other_way(kind: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        preflight.check(Answers(lacks=kind), documents())
+    assert str(refused.value).startswith(
+        f"the cluster knows no {kind}: use --with job=indexed, or install Kubeflow Trainer with JobSet: kubectl apply"
+    )
+
+
+@pytest.mark.parametrize("right", ["create trainingruntimes", "delete trainingruntimes", "get trainjobs"])
+def test_a_right_that_is_missing_is_named(right: str) -> None:
+    with pytest.raises(RequestError, match=f"no right in namespace lab to {right}: ask for a Role"):
+        preflight.check(Answers(forbids=right), documents())
+
+
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "Pod"])
+def test_what_the_cluster_would_refuse_is_said_before_anything_is_created(kind: str) -> None:
+    with pytest.raises(RequestError, match="namespace lab of https://c: .* is invalid"):
+        preflight.check(Answers(refuses=kind), documents())
+
+
+@pytest.mark.parametrize(("maker", "name"), [("TrainJob", "job"), ("JobSet", "job"), ("Job", "job-node-0")])
+def test_why_a_trainjob_has_no_pods_is_what_trainer_jobset_or_the_job_reports_last(maker: str, name: str) -> None:
+    cluster = Answers()
+    cluster.events["involvedObject.kind=TrainJob,involvedObject.name=job,type=Warning"] = [
+        {"reason": "Early", "message": "before", "eventTime": "2026-11-21T18:00:00Z"}
+    ]
+    late = {"reason": "FailedCreate", "message": "exceeded quota: small", "lastTimestamp": "2026-11-21T18:00:09Z"}
+    selector = f"involvedObject.kind={maker},involvedObject.name={name},type=Warning"
+    cluster.events[selector] = [*cluster.events.get(selector, []), late]
+    reason = pending.of_job(cluster, OBJECTS["trainjob"][-1], "job")
+    assert reason
+    assert (reason.text, reason.is_hopeless) == ("FailedCreate: exceeded quota: small", False)
