@@ -24,8 +24,8 @@ test: lint ## every check; tests that need an engine, a cluster, real data or ML
 check: lint ## what takes less than a minute, for the way of working: style, types, and the tests that train nothing
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not real_processes" $(FAST)
 
-NEEDED = engine cluster slurm browser mlflow mnist bert network
-REAL ?= engine or cluster or slurm or browser or mlflow or mnist or bert or network
+NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
+REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
 test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, a browser, MLflow, packages or real data; none may be left out
 	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
 	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from bench import bert, collectives, compose, load, loader, marks, mlflow_search, overhead, parsing, startup, summary
+from bench import (
+    bert,
+    collectives,
+    compose,
+    load,
+    loader,
+    marks,
+    mlflow_search,
+    overhead,
+    parsing,
+    ssh,
+    startup,
+    summary,
+)
 
 PARTS = {
     "startup": startup,
@@ -18,6 +31,7 @@ PARTS = {
     "bert": bert,
     "overhead": overhead,
     "compose": compose,
+    "ssh": ssh,
 }
 
 

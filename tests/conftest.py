@@ -14,7 +14,7 @@ from runner.core.errors import RequestError
 from runner.targets.compose.base_images import NAMES, read_lock
 from runner.targets.compose.engine import check_compose, reach
 from runner.targets.kubernetes.client import PATHS, Cluster, ClusterError
-from tests.support import browser
+from tests.support import browser, ssh_hosts
 from tests.support.cluster import kinds_of_runs
 from tests.support.fork_server import ForkServer
 from tests.support.jobs import missing_for_slurm_tests
@@ -144,4 +144,5 @@ NEEDS = {
     "engine": ("containers", missing_for_engine_tests),
     "cluster": ("a cluster", missing_for_cluster_tests),
     "trainer": ("Kubeflow Trainer", missing_for_trainer_tests),
+    "hosts": ("hosts by SSH", ssh_hosts.missing),
 }

@@ -260,7 +260,7 @@ def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
             first = [span(value) if value else None for value in one.values]
             second = [span(value) if value else None for value in other.values]
             above, below = (second, first) if Role.RATE in (one.role, other.role) else (first, second)
-            ratios = [ratio(up, down) for up, down in zip(above, below, strict=True)]
+            ratios = [_known(ratio(up, down)) for up, down in zip(above, below, strict=True)]
             shapes: list[_Shape] = [(ratios, 0, "", "{r}")]
             if column.percent or column.role is Role.CHANGE:
                 shapes = list(_changes(column, ratios, 100.0 if column.percent else 1.0))
@@ -275,6 +275,11 @@ def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
                     )
 
                 yield Reading(tuple(values), formula, 12 + rank, note=words)
+
+
+def _known(one: Span | None) -> Span | None:
+    """Leave out a ratio that its numbers leave open, for example that of 2 and 3: nearly everything follows from it."""
+    return one if one and one.high - one.low <= one.middle / 2 else None
 
 
 def _one_baseline(column: Column, base: Column, context: Context) -> Iterator[Reading]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LOOSE = 50
 """From this rank on, a reading may confirm numbers but accuses none, for example one by mean times."""
+ALIKE = 0.001
+"""Numbers that differ by less than this share of them are the same number, as far as a table shows."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,18 @@ def holds(verdict: Verdict) -> bool:
         return verdict.score > 0
     if reading.certain:
         return True
-    if reading.rank >= LOOSE:
+    if reading.rank >= LOOSE or _says_the_same(verdict):
         return False
     fits = verdict.fits - reading.free
     return fits >= 1 and verdict.fits >= verdict.misses and (fits > 1 or (reading.rank == 0 and verdict.misses <= fits))
+
+
+def _says_the_same(verdict: Verdict) -> bool:
+    """Whether a reading gives the same number for every row, so that rows which print it are no evidence for it."""
+    reading = verdict.reading
+    graded = (row for row, found in enumerate(verdict.grades) if found is not None and row not in reading.same)
+    middles = [value.middle for row in graded if (value := reading.values[row])]
+    return len(middles) > 1 and max(middles) - min(middles) <= ALIKE * max(map(abs, middles))
 
 
 def stab(spans: Sequence[Span | None]) -> Span | None:

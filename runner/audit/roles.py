@@ -61,7 +61,7 @@ _RULES: tuple[tuple[Role, str], ...] = (
         Role.CHANGE,
         (
             r"faster|improve|提升|提高|提速|降低|减少|缩短|节省|reduction|reduced|saving|\bgains?\b|increase|overhead"
-            r"|\bdelta\b|δ|\bdiff|变化|加速(?!卡|器)|\bchange|vs\.? "
+            r"|\bdelta\b|δ|\bdiff(?!ers?\b|ering|ered)|变化|加速(?!卡|器)|\bchange|vs\.? "
         ),
     ),
     (

@@ -18,6 +18,7 @@ TARGETS = {
     "local": "runner.targets.local:Local",
     "replay": "runner.targets.replay:Replay",
     "slurm": "runner.targets.slurm.target:Slurm",
+    "ssh": "runner.targets.ssh.target:Ssh",
 }
 
 

@@ -185,3 +185,16 @@ def test_the_format_of_standard_input_is_guessed(text: str, format_: str) -> Non
 def test_times_of_different_things_are_not_compared() -> None:
     rows = ["a | 45.8 ms | 1.0x", "b | 29.2 ms | 1.57x", "c | 22.1 ms/step | 2.43x"]
     assert graded(table("Method | Latency | Speedup", *rows)) == [(1.0, "consistent"), (1.57, "consistent")]
+
+
+def test_small_counts_and_words_like_differs_accuse_nobody() -> None:
+    heads = "changed | first step that differs | by | largest difference | at step | right | levels"
+    rows = ["same | none | 0 | 0 | none | 346 | 2, 3", "threads | 2 | 1.0e-08 | 2.4e-06 | 94 | 346 | 3"]
+    rows += ["bf16 | 1 | 2.0e-05 | 5.8e-03 | 62 | 348 | 3", "order | 1 | 4.7e-03 | 4.0e-01 | 36 | 354 | 3"]
+    rows += ["seed | 1 | 9.6e-03 | 4.3e-01 | 36 | 348 | 3", "torch | 1 | 5.6e-09 | 1.7e-06 | 94 | 346 | 3"]
+    assert graded(table(heads, *rows)) == []
+
+
+def test_a_formula_that_gives_every_row_the_same_number_accuses_nobody() -> None:
+    rows = ["a | 1.0 s | 1 | 1e-9 s", "b | 1.0 s | 1 | 1e-8 s", "c | 1.0 s | 1 | 1e-7 s", "d | 1.0 s | 2 | 1e-7 s"]
+    assert [one for one in graded(table("run | time | faster | jitter time", *rows)) if one[1] != "consistent"] == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.harness import Containers, Harness, IndexedPods, Jobs, Pods
+from tests.contract.harness import Containers, Harness, Hosts, IndexedPods, Jobs, Pods
 from tests.support.cluster import own_namespace
 from tests.support.containers import forget_runs
 
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 @pytest.fixture
 def harness(request: pytest.FixtureRequest, copied: Project, processes: int) -> Iterator[Harness]:
     """The target that the test is parametrised with."""
-    copied.forked = request.param not in ("local", "slurm")  # there the ends of real processes are looked at
+    # There real processes are started, and their ends looked at
+    copied.forked = request.param not in ("local", "ssh", "slurm")
     forget_runs(copied)
     with ExitStack() as stack:
         target: Harness
         if request.param == "local":
             target = Harness(copied, "--on", "local")
+        elif request.param == "ssh":
+            target = Hosts(copied)
         elif request.param == "compose":
             request.getfixturevalue("image")
             target = Containers(copied, "--on", "compose")

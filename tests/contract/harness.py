@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from runner.targets.compose.service import image_of
+from tests.support import ssh_hosts
 from tests.support.cluster import claim_with, kubectl, pods, things
 from tests.support.containers import containers_of, docker, left_of
 from tests.support.jobs import jobs_of
@@ -139,6 +140,28 @@ class Containers(Harness):
 
     def left(self, run: Path) -> list[str]:
         return left_of(run)
+
+
+class Hosts(Harness):
+    """Target ssh."""
+
+    start_seconds = 25.0
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project, "--on", "ssh", *ssh_hosts.WORDS)
+
+    @contextmanager
+    def data(self, family: str, source: Path) -> Iterator[list[str]]:
+        """Let the data be brought."""
+        with super().data(family, source) as words:
+            yield words
+
+    @staticmethod
+    def _agents_of_node_1(run: Path) -> list[Any]:
+        return [one for one in ssh_hosts.processes_of(run.name) if one.environ().get("PET_NODE_RANK") == "1"]
+
+    def left(self, run: Path) -> list[Any]:
+        return [*ssh_hosts.processes_of(run.name), *ssh_hosts.folders_of(run.name)]
 
 
 class Jobs(Harness):

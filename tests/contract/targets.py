@@ -11,6 +11,7 @@ TARGETS = {
     "slurm": pytest.param("slurm", marks=pytest.mark.slurm),
     "trainjob": pytest.param("trainjob", marks=[pytest.mark.cluster, pytest.mark.trainer]),
     "indexed": pytest.param("indexed", marks=pytest.mark.cluster),
+    "ssh": pytest.param("ssh", marks=pytest.mark.hosts),
 }
 HERE = ("local", "compose")
 IN_CI = tuple(name for name in TARGETS if name != "trainjob")

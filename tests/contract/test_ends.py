@@ -42,7 +42,7 @@ def test_a_node_that_runs_out_of_memory_says_so(harness: Harness, layout: str) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@of({"1+2": ("local", "compose", "pytorchjob", "trainjob", "slurm")})
+@of({"1+2": ("local", "compose", "pytorchjob", "trainjob", "ssh", "slurm")})
 def test_an_interrupted_run_is_collected(harness: Harness, layout: str, number: signal.Signals) -> None:
     process, run = harness.start("odd-slow", "--layout", layout, *LONG)
     until(harness.have_begun(run, 3), 90)
@@ -100,7 +100,7 @@ def test_a_runner_that_is_killed_leaves_nothing_and_its_run_can_be_collected(har
     assert project.record(run) == record
 
 
-@on("local", "compose", "pytorchjob", "trainjob", "slurm")
+@on("local", "compose", "pytorchjob", "trainjob", "ssh", "slurm")
 def test_a_program_that_never_stops_printing_is_ended_with_the_time(harness: Harness) -> None:
     name = harness.define("says", 3)
     began = time.monotonic()

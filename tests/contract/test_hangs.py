@@ -48,7 +48,7 @@ def late(record: dict[str, Any]) -> float:
 
 
 @pytest.mark.fault("a rank makes no progress", series=5)
-@on("local", "compose", "pytorchjob", "indexed", "slurm")
+@on("local", "compose", "pytorchjob", "indexed", "ssh", "slurm")
 def test_a_rank_that_keeps_the_others_waiting_is_named_with_its_last_event_and_its_stack(
     harness: Harness, fault: Fault
 ) -> None:
@@ -75,7 +75,7 @@ def test_ranks_that_wait_in_different_collectives_are_told_apart(harness: Harnes
 
 
 @pytest.mark.fault("a rank is stopped (SIGSTOP)", series=5)
-@on("local", "compose")
+@on("local", "compose", "ssh")
 def test_a_rank_that_somebody_stopped_is_named(harness: Harness, fault: Fault) -> None:
     _, record = hung(harness, "is stopped")
     assert re.search(rf": rank 1 \(node 1\) is stopped by a signal .*; {IN_ALL_REDUCE} for rank 1$", record["reason"])

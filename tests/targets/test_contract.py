@@ -23,7 +23,7 @@ from runner.targets.base import Line, Note, Target
 from tests.support.projects import Project
 from tests.support.records import Make
 
-WORDS = {"replay": ["recording=recorded.log"]}
+WORDS = {"replay": ["recording=recorded.log"], "ssh": ["hosts=h0,h1"]}
 """The options that a target cannot do without."""
 STARTS_NOTHING_ELSEWHERE = ("local", "replay")
 

@@ -1,0 +1,80 @@
+"""`runner run --on ssh` against plain torchrun on the same two hosts, started by hand over ssh, pairs in turn."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.timing import tool
+
+ROOT = Path(__file__).resolve().parent.parent
+PAIRS = 5
+GOAL = 2.0
+HOSTS = ("h0", "h1")
+MASTER_PORT = 29617
+PROGRAM = ["-m", "experiments.toy.ddp", "--steps", "1", "--device", "cpu"]
+WORDS = ["toy", "--only", "layout=2x1", "--repeat", "1", "--set", "steps=1", "--device", "cpu"]
+
+
+def main() -> None:
+    """Print the median of the pairs' differences, in seconds; KIT_HOSTS names the hosts, as `.ci/hosts` prints it."""
+    config = os.environ.get("KIT_HOSTS", "")
+    if not config:
+        print("ssh: KIT_HOSTS names no hosts")
+        return
+    bare, wrapped = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        by_runner(config, Path(folder, "first"))  # brings the programs
+        for number in range(PAIRS):
+            if number % 2:
+                bare.append(by_hand(config))
+            wrapped.append(by_runner(config, Path(folder, f"results-{number}")))
+            if not number % 2:
+                bare.append(by_hand(config))
+    added = [ours - plain for ours, plain in zip(wrapped, bare, strict=True)]
+    points = ", ".join(f"{one:+.1f}" for one in added)
+    print(
+        f"ssh: runner run --on ssh adds {statistics.median(added):+.1f} s to {statistics.median(bare):.1f} s of plain "
+        f"torchrun on two hosts (goal: at most {GOAL:g} s), median of {PAIRS} pairs: {points}"
+    )
+
+
+def by_runner(config: str, results: Path) -> float:
+    """Time the runner."""
+    places = ["--with", f"hosts={','.join(HOSTS)}", "--with", f"config={config}", "--results", str(results)]
+    began = time.monotonic()
+    subprocess.run([tool("runner"), "run", *WORDS, "--on", "ssh", *places], cwd=ROOT, capture_output=True, check=True)
+    return time.monotonic() - began
+
+
+def by_hand(config: str) -> float:
+    """Time torchrun on both hosts, each started by an ssh of its own."""
+    said = subprocess.run(["ssh", "-F", config, "-G", HOSTS[0]], capture_output=True, text=True, check=True).stdout
+    master = next(line.split()[1] for line in said.splitlines() if line.startswith("hostname "))
+    began = time.monotonic()
+    processes = [
+        subprocess.Popen(
+            ["ssh", "-F", config, host, command(node, master)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for node, host in enumerate(HOSTS)
+    ]
+    codes = [process.wait() for process in processes]
+    if any(codes):
+        msg = "torchrun failed on the hosts"
+        raise RuntimeError(msg)
+    return time.monotonic() - began
+
+
+def command(node: int, master: str) -> str:
+    """Write what a person types on a host."""
+    environment = "OMP_NUM_THREADS=1 PET_MONITOR_INTERVAL=0.1 GLOO_SOCKET_IFNAME=eth0"
+    launch = ["--nnodes", str(len(HOSTS)), "--node-rank", str(node), "--nproc-per-node", "1"]
+    launch += ["--master-addr", master, "--master-port", str(MASTER_PORT)]
+    torchrun = shlex.join([sys.executable, "-m", "torch.distributed.run", *launch, *PROGRAM])
+    return f"cd {shlex.quote(str(ROOT))} && {environment} {torchrun}"

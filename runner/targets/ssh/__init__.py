@@ -1,0 +1,1 @@
+"""Target `ssh`: hosts that a person reaches by SSH, one torchrun on each."""

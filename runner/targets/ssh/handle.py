@@ -1,0 +1,221 @@
+"""One run on several hosts: what it needs is brought, one torchrun is started on each, and all are followed."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from runner.core.network import variables_for
+from runner.records.brought import Brought
+from runner.targets.base import Note
+from runner.targets.node_view import NodeView, at_once, by_node
+from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNode
+from runner.targets.ssh.preflight import on_all
+from runner.targets.ssh.session import BOOT, HostError, Session, source
+from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.records.folder import RunFolder
+    from runner.records.schema import NodeExit
+    from runner.targets.base import Line, NodeSpec
+    from runner.targets.ssh.cargo import Cargo
+    from runner.targets.ssh.openssh import OpenSsh
+    from runner.targets.ssh.preflight import Facts
+
+_STOP_SECONDS = 45.0
+"""How long a stop may take, also of hosts that do not answer."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a run is set up on its hosts.
+
+    Attributes:
+        ssh: how they are reached.
+        python: the Python there.
+        nodes: what is started on each.
+        facts: what each said before.
+        programs: what is brought.
+        data: the data that is brought; None for none.
+        data_folder: the folder that holds the data on the hosts; empty for the one that is brought.
+        port: of the rendezvous; 0 for a free one.
+    """
+
+    ssh: OpenSsh
+    python: str
+    nodes: Sequence[NodeSpec]
+    facts: Sequence[Facts]
+    programs: Cargo
+    data: Cargo | None
+    data_folder: str
+    port: int
+
+
+def run_on_host(run_id: str, node: int, folder: str) -> dict[str, str]:
+    """Name the run's folder on a host, as `on_host` knows it: hosts may share a disk, so the node is in its name."""
+    return {"folder": folder, "run": f"{run_id}-node{node}"}
+
+
+class SshHandle:
+    """The nodes of one run."""
+
+    def __init__(self, setup: Setup, folder: RunFolder) -> None:
+        self._setup, self._folder = setup, folder
+        run_id = folder.path.name
+        self._brought = [Brought(folder, node) for node in range(len(setup.nodes))]
+        self._nodes = [
+            RemoteNode(
+                number,
+                setup.ssh,
+                facts.host,
+                setup.python,
+                run_on_host(run_id, number, facts.folder),
+                run_id,
+                self._brought[number],
+                facts.place,
+            )
+            for number, facts in enumerate(setup.facts)
+        ]
+        self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(setup.nodes)})
+        self._starting = Lock()
+        self._is_stopped = False
+        self._made: Future[None] | None = None
+
+    def lines(self) -> Iterator[Line | Note | None]:
+        """Bring what is needed, start the run on all hosts, and follow it until every node has ended."""
+        for brought in self._brought:
+            brought.begin()
+        with ThreadPoolExecutor(1) as pool:
+            self._made = pool.submit(self._make)
+            while not self._made.done():
+                yield None
+                wait([self._made], POLL_SECONDS)
+        self._made.result()
+        for line in self._logs.follow(self._nodes, self._end):
+            yield line
+            yield from self._said()
+            for node in self._nodes:
+                if node.failure:
+                    raise node.failure
+        yield from self._logs.rest()
+        yield from self._said()
+
+    @property
+    def exits(self) -> list[NodeExit]:
+        """How the launcher on each host ended."""
+        return [node.exit for node in self._nodes]
+
+    def idle(self) -> list[NodeView]:
+        """Name the hosts on which nothing runs yet."""
+        return [view for node in self._nodes if (view := node.idle())]
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        """Look at the hosts, all at once."""
+        idle = self.idle()
+        running = [node for node in self._nodes if node.is_begun]
+        return by_node([*at_once(lambda node: node.look(abort=abort), running), *idle])
+
+    def stop(self) -> None:
+        """End the run on every host; one that does not answer ends it by itself."""
+        with self._starting:
+            self._is_stopped = True
+        if self._made:
+            wait([self._made], _STOP_SECONDS)
+        self._end()
+
+    def _end(self) -> None:
+        begun = [node for node in self._nodes if node.is_begun]
+        for node in begun:
+            node.stop()
+        until = time.monotonic() + _STOP_SECONDS
+        for node in begun:
+            node.wait(max(0.0, until - time.monotonic()))
+
+    def _said(self) -> Iterator[Note]:
+        for node in self._nodes:
+            while node.notes:
+                yield Note(node.notes.popleft())
+
+    def _make(self) -> None:
+        """Prepare all hosts; if that has succeeded on all, start the run on all."""
+        numbers = range(len(self._nodes))
+        with ExitStack() as stack:
+            places = on_all(self._prepare, numbers)
+            sessions = on_all(self._session, numbers)
+            for session in sessions:
+                stack.callback(session.close)
+            with self._starting:
+                if self._is_stopped:
+                    return
+                env = self._rendezvous(sessions[0])
+                on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
+            for node, session in zip(self._nodes, sessions, strict=True):
+                node.follow(session)
+            stack.pop_all()
+
+    def _session(self, number: int) -> Session:
+        return Session(self._setup.ssh, self._nodes[number].host, self._setup.python)
+
+    def _prepare(self, number: int) -> str:
+        """Bring what a host lacks; return the folder that the run is started in."""
+        setup, base = self._setup, self._setup.facts[number].folder
+        with self._session(number) as session:
+            data = setup.data_folder or self._bring(session, base, "data", setup.data)
+            data = data or f"{base}/data/none"
+            return self._bring(session, base, "programs", setup.programs, data)
+
+    @staticmethod
+    def _bring(session: Session, base: str, kind: str, cargo: Cargo | None, data: str = "") -> str:
+        if cargo is None:
+            return ""
+        name = cargo.name_with(data)
+        place = {"folder": f"{base}/{kind}", "name": name}
+        there = session.ask("has", folder=place["folder"], names=[name]).get("has")
+        if there != [True]:
+            session.ask("bring", cargo.blocks(), sha256=cargo.sha256, data=data, **place)
+        return f"{base}/{kind}/{name}"
+
+    def _rendezvous(self, session: Session) -> dict[str, str]:
+        """Return the variables by which the nodes find node 0."""
+        alone = len(self._nodes) == 1
+        address = "127.0.0.1" if alone else self._setup.facts[0].address
+        port = session.ask("port", address=address, port=self._setup.port).get("port")
+        return {"PET_MASTER_ADDR": address, "PET_MASTER_PORT": str(port)}
+
+    def _begin(self, session: Session, number: int, place: str, env: dict[str, str]) -> None:
+        setup, node, facts = self._setup, self._setup.nodes[number], self._setup.facts[number]
+        network = variables_for(facts.interface) if len(self._nodes) > 1 else {}
+        words: dict[str, Any] = {
+            "argv": [setup.python, "-m", "torch.distributed.run", *node.argv[1:]],
+            "env": {**network, **node.env, **env},
+            "cwd": place,
+            "mark": f"{self._folder.path.name}/{number}",
+            "boot": BOOT,
+            "source": source(),
+            "lease_seconds": LEASE_SECONDS,
+            "lost_grace_seconds": LOST_GRACE_SECONDS,
+            "grace_seconds": GRACE_SECONDS,
+        }
+        session.ask("begin", **run_on_host(self._folder.path.name, number, facts.folder), **words)
+
+
+def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFolder, base: str) -> None:
+    """End what is left of a run on its hosts, and keep the rest of its output; OSError names who does not answer."""
+    run_id = folder.path.name
+    nodes = [
+        RemoteNode(number, ssh, host, python, run_on_host(run_id, number, base), run_id, Brought(folder, number))
+        for number, host in enumerate(hosts)
+    ]
+    for node in nodes:
+        node.stop()
+        node.follow()
+    for node in nodes:
+        node.wait(_STOP_SECONDS)
+    if left := [node.exit.why or f"host {node.host} does not answer" for node in nodes if not node.has_answered]:
+        raise HostError("; ".join(left))

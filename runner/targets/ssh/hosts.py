@@ -1,0 +1,107 @@
+"""The hosts of a run: names as ssh knows them, with the number of processes that each has room for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line, shown
+from trainkit.files import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from runner.core.layout import Layout
+
+MOST_HOSTS = 1_000
+LARGEST_FILE = 1_000_000
+_NAME = re.compile(r"(?:[A-Za-z0-9_][\w.+-]{0,63}@)?[A-Za-z0-9_][\w.:-]{0,254}", re.ASCII)
+"""A host or an alias of ssh's configuration, with or without a user: nothing that ssh or a shell takes for more."""
+_SLOTS = re.compile(r"(?:slots=)?([0-9]{1,6})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host; `slots` is how many processes it has room for, None if that was not said."""
+
+    name: str
+    slots: int | None = None
+
+
+def of_words(text: str) -> list[Host]:
+    """Read `h0,user@h1`; RequestError for a name that can be none."""
+    return _unique(_named(f"--with hosts={one_line(text, 200)}", ((word, None) for word in text.split(","))))
+
+
+def of_file(path: Path) -> list[Host]:
+    """Read a file with a host on each line, `h0`, `h0 4` or `h0 slots=4`; `#` begins a comment.
+
+    Source: the host files of Open MPI and DeepSpeed. RequestError names the line that is wrong.
+    """
+    place = f"--with hosts_file={one_line(path)}"
+    try:
+        text = read_file(path, LARGEST_FILE).decode("utf-8")
+    except UnicodeDecodeError:
+        msg = f"{place}: it is no text"
+        raise RequestError(msg) from None
+    except (OSError, ValueError) as error:
+        msg = f"{place}: {getattr(error, 'strerror', None) or error}"
+        raise RequestError(msg) from None
+    hosts: list[Host] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        here = f"{one_line(path)}:{number}"
+        slots = _SLOTS.fullmatch(words[1]) if len(words) == 2 else None  # noqa: PLR2004 - a name and its slots
+        if len(words) > 2 or (len(words) == 2 and not (slots and int(slots[1]))):  # noqa: PLR2004
+            msg = f"{here}: {shown(line.strip())}: write a host and its slots, for example: h0 slots=4"
+            raise RequestError(msg)
+        hosts += _named(here, [(words[0], int(slots[1]) if slots else None)])
+        if len(hosts) > MOST_HOSTS:
+            msg = f"{here}: more than {MOST_HOSTS:,} hosts"
+            raise RequestError(msg)
+    if not hosts:
+        msg = f"{place}: it names no host"
+        raise RequestError(msg)
+    return _unique(hosts)
+
+
+def chosen(hosts: list[Host], layout: Layout) -> list[Host]:
+    """Return the host of each node; RequestError if there are not enough hosts or slots."""
+    if layout.nodes > len(hosts):
+        there = "1 host is" if len(hosts) == 1 else f"{len(hosts)} hosts are"
+        msg = f"layout {layout} needs {layout.nodes} hosts, {there} given: name more, or choose a smaller layout"
+        raise RequestError(msg)
+    for node, (host, processes) in enumerate(zip(hosts, layout.processes, strict=False)):
+        if host.slots is not None and processes > host.slots:
+            msg = (
+                f"host {host.name}: layout {layout} wants {processes} processes on it (node {node}), "
+                f"it has {host.slots} slots: choose a smaller layout, or another order of the hosts"
+            )
+            raise RequestError(msg)
+    return hosts[: layout.nodes]
+
+
+def _named(place: str, pairs: Iterable[tuple[str, int | None]]) -> Iterator[Host]:
+    for number, (name, slots) in enumerate(pairs):
+        if not _NAME.fullmatch(name):
+            msg = f"{place}: {shown(name)} is no name of a host: letters, digits and . _ - : as ssh knows it"
+            raise RequestError(msg)
+        if number >= MOST_HOSTS:
+            msg = f"{place}: more than {MOST_HOSTS:,} hosts"
+            raise RequestError(msg)
+        yield Host(name, slots)
+
+
+def _unique(hosts: Iterable[Host]) -> list[Host]:
+    known: dict[str, Host] = {}
+    for host in hosts:
+        if host.name in known:
+            msg = f"host {host.name} is named twice: a host is one node; give it more slots instead"
+            raise RequestError(msg)
+        known[host.name] = host
+    return list(known.values())

@@ -1,0 +1,223 @@
+"""One node of a run, on its host: followed through every connection that there is, until its supervisor has ended."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from runner.core.text import one_line
+from runner.records.schema import NodeExit
+from runner.targets import node_view
+from runner.targets.node_view import NodeView
+from runner.targets.ssh.session import SILENT_SECONDS, HostError, LostError, Session
+
+if TYPE_CHECKING:
+    from runner.records.brought import Brought
+    from runner.targets.ssh.openssh import OpenSsh
+
+PING_SECONDS = 1.0
+GIVE_UP_SECONDS = 60.0
+"""A host that cannot be reached for so long is given up: its supervisor has ended the run by then."""
+GIVE_UP_STOPPING_SECONDS = 20.0
+LEASE_SECONDS = 25
+LOST_GRACE_SECONDS = 3
+"""A host on which a run is not followed for so long ends it, with this grace: nothing is left there after 30 s."""
+_AGAIN_SECONDS = 1.0
+
+
+class RemoteNode:
+    """The launcher of one node on its host, in the words of `worker_logs.Launcher`.
+
+    Args:
+        number: of the node.
+        ssh: how hosts are reached.
+        host: its name.
+        python: the Python there.
+        run: where the run is on the host: `folder` and `run`, as `on_host` knows them.
+        mark: what all processes of the run have in their environment.
+        brought: what takes the files.
+        place: what the record says of where the node ran.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        ssh: OpenSsh,
+        host: str,
+        python: str,
+        run: dict[str, str],
+        mark: str,
+        brought: Brought,
+        place: dict[str, Any] | None = None,
+    ) -> None:
+        self.number, self.host = number, host
+        self.place = place or {}
+        self.notes: deque[str] = deque()
+        self.has_answered = False
+        """Whether its supervisor was found to have ended, or there was none any more."""
+        self.failure: OSError | None = None
+        """Why its output can no longer be written here, for example because the disk is full."""
+        self._ssh, self._python, self._run, self._mark, self._brought = ssh, python, run, mark, brought
+        self._exit: NodeExit | None = None
+        self._is_stopping = False
+        self._lost_since: float | None = None
+        self._thread: threading.Thread | None = None
+        self._stop_asked: float | None = None
+        self._first: Session | None = None
+
+    def follow(self, session: Session | None = None) -> None:
+        """Begin to follow a run that was started on the host, at first through the session that has started it."""
+        self._first = session
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the run was started on the host."""
+        return self._thread is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether its launcher has ended, or is given up, and all that can be had of its output is here."""
+        return self._exit is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended with anything but exit code 0."""
+        return self._exit is not None and self._exit.code != 0
+
+    @property
+    def exit(self) -> NodeExit:
+        """How it ended; what was never started, or is not known to have ended, has neither a code nor a signal."""
+        return self._exit or NodeExit(self.number, stopped=True, place=self.place)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end."""
+        if self._thread:
+            self._thread.join(seconds)
+
+    def stop(self) -> None:
+        """Tell its supervisor to end it; do not wait for that."""
+        if not self.ended:
+            self._is_stopping, self._stop_asked = True, self._stop_asked or time.monotonic()
+
+    def idle(self) -> NodeView | None:
+        """Say why nothing runs there, if that is known."""
+        if not self.is_begun:
+            return NodeView(self.number, idle=f"host {self.host} is not ready yet")
+        return None
+
+    def look(self, *, abort: bool) -> NodeView:
+        """Look at the processes on the host."""
+        if self._lost_since is not None:
+            seconds = time.monotonic() - self._lost_since
+            return NodeView(self.number, trouble=f"host {self.host} does not answer since {seconds:.0f} s")
+        words = [*node_view.command_inside(abort=abort), self._mark]
+        try:
+            done = subprocess.run(
+                self._ssh.command(self.host, words),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=node_view.SECONDS,
+                check=False,
+                start_new_session=True,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            return NodeView(self.number, trouble=one_line(f"host {self.host}: {error}", 300))
+        view = node_view.view(self.number, done.stdout)
+        if view.seen:
+            own = str(self.number)
+            agents = [one for one in view.seen.agents if one.told.node == own]
+            ranks = [one for one in view.seen.ranks if one.node == own]
+            return NodeView(self.number, node_view.Seen(view.seen.host, agents, ranks))
+        return view
+
+    def _follow(self) -> None:
+        ended: dict[str, Any] | None = None
+        try:
+            ended = self._until_ended()
+        except (HostError, ValueError) as error:
+            self._exit = NodeExit(self.number, stopped=self._is_stopping, why=one_line(error), place=self.place)
+            return
+        except OSError as error:
+            self.failure = error
+            with suppress(OSError, ValueError):  # go on without its output, so that its end is seen
+                ended = self._until_ended(keep=False)
+        self._exit = self._describe(ended)
+
+    def _until_ended(self, *, keep: bool = True) -> dict[str, Any] | None:
+        """Follow the run through one connection after the other; return how its supervisor says that it ended."""
+        while True:
+            try:
+                first, self._first = self._first, None
+                with first or Session(self._ssh, self.host, self._python) as session:
+                    return self._one_connection(session, keep=keep)
+            except LostError as error:
+                now = time.monotonic()
+                if self._lost_since is None:
+                    self._lost_since = now
+                    self.notes.append(f"host {self.host}: the connection was lost; it is tried again: {error}")
+                asked = self._stop_asked
+                give_up = self._lost_since + GIVE_UP_SECONDS
+                if asked is not None:
+                    give_up = min(give_up, max(self._lost_since, asked) + GIVE_UP_STOPPING_SECONDS)
+                if now > give_up:
+                    seconds = LEASE_SECONDS + LOST_GRACE_SECONDS
+                    msg = f"{error}; what runs there ends by itself within {seconds} s of the last connection"
+                    raise HostError(msg) from None
+                self._ssh.forget(self.host)
+                time.sleep(_AGAIN_SECONDS)
+
+    def _one_connection(self, session: Session, *, keep: bool) -> dict[str, Any] | None:
+        session.send("follow", offsets=self._brought.sizes(), **self._run)
+        heard = pinged = time.monotonic()
+        told = False
+        while True:
+            got = session.receive(PING_SECONDS / 4)
+            now = time.monotonic()
+            if got is not None:
+                heard = now
+                if self._lost_since is not None:
+                    self.notes.append(f"host {self.host}: connected again after {now - self._lost_since:.0f} s")
+                    self._lost_since = None
+                frame, data = got
+                if "answer" in frame:
+                    ended = session.answer(frame).get("ended")
+                    if keep:
+                        session.ask("remove", **self._run)
+                    self.has_answered = True
+                    return ended if isinstance(ended, dict) else None
+                if keep and isinstance(frame.get("file"), str) and isinstance(frame.get("at"), int):
+                    self._brought.append(frame["file"], frame["at"], data)
+            if self._is_stopping and not told:
+                session.send("stop")
+                told = True
+            if now - pinged > PING_SECONDS:
+                session.send("ping")
+                pinged = now
+            if now - heard > SILENT_SECONDS:
+                msg = f"host {self.host}: it says nothing for {SILENT_SECONDS:.0f} s"
+                raise LostError(msg)
+
+    def _describe(self, ended: dict[str, Any] | None) -> NodeExit:
+        """Translate a supervisor's words; they come from another machine."""
+        code = ended.get("code") if ended else None
+        why = None
+        if not isinstance(code, int) or not -64 <= code <= 255:  # noqa: PLR2004 - signals and exit codes
+            why = f"host {self.host}: its supervisor was killed, or the host has started again"
+            return NodeExit(self.number, stopped=self._is_stopping, why=why, place=self.place)
+        name = None
+        if code < 0:
+            with suppress(ValueError):
+                name = signal.Signals(-code).name
+        lease = bool(ended) and (ended or {}).get("why") == "lease"
+        if lease:
+            why = f"host {self.host} heard nothing of the runner for {LEASE_SECONDS} s, and ended it"
+        stopped = lease or (ended or {}).get("why") == "stop"
+        return NodeExit(self.number, code if code >= 0 else None, name, stopped, why=why, place=self.place)

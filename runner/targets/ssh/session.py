@@ -1,0 +1,231 @@
+"""A conversation with one host: the script of `on_host`, run by the host's Python at the other end of ssh."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.core.text import one_line
+from runner.targets.ssh import host_facts, host_frames, host_run, on_host
+from runner.targets.ssh.openssh import CONNECT_SECONDS, explain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from runner.targets.ssh.openssh import OpenSsh
+
+BOOT = "import json,sys;sys.path[:]=[p for p in sys.path if p];exec(json.loads(sys.stdin.buffer.readline()))"
+"""What a host's Python is started with: the rest comes over its stdin, where no shell reads it."""
+_LOAD = """
+import json, sys, types
+for name, text in json.loads(sys.stdin.buffer.readline()):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+module.main()
+"""
+_MODULES = (host_frames, host_facts, host_run, on_host)
+"""What runs on a host; each module imports those before it."""
+SILENT_SECONDS = 8.0
+"""A host that says nothing for so long, though it was asked, is no longer connected."""
+ANSWER_SECONDS = 60.0
+_LARGEST_FRAME = 1_000_000
+_LARGEST_NOISE = 65_536
+_SSH_FAILED = 255
+_NOT_FOUND = (126, 127)
+
+
+class HostError(OSError):
+    """A host cannot do what is asked of it; one line that begins with its name."""
+
+
+class LostError(HostError):
+    """The connection to a host cannot be made, or broke."""
+
+
+def source() -> str:
+    """Return the two lines by which a host's Python loads what runs there."""
+    texts = [(module.__name__, Path(str(module.__file__)).read_text("utf-8")) for module in _MODULES]
+    return f"{json.dumps(_LOAD)}\n{json.dumps(texts)}\n"
+
+
+class Session:
+    """One process of the script on a host; it ends with its connection.
+
+    Args:
+        ssh: how hosts are reached.
+        host: its name.
+        python: the Python there.
+
+    Raises LostError if the host cannot be reached, HostError if there is no such Python.
+    """
+
+    def __init__(self, ssh: OpenSsh, host: str, python: str) -> None:
+        self.host, self._python = host, python
+        self._said = os.memfd_create("kit-ssh")
+        self._buffer = b""
+        try:
+            self._process = subprocess.Popen(
+                ssh.command(host, [python, "-c", BOOT]),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            os.close(self._said)
+            msg = "there is no ssh here: install OpenSSH's client"
+            raise HostError(msg) from None
+        self._out = self._process.stdout.fileno() if self._process.stdout else -1
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._out, selectors.EVENT_READ)
+        try:
+            self._write(f'{source()}{{"do": "hello"}}\n'.encode())
+            self._greet()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process at this end, upon which the one on the host ends."""
+        if self._said < 0:
+            return
+        self._selector.close()
+        if self._process.stdin:
+            with suppress(OSError):
+                self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.5)
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+        os.close(self._said)
+        self._said = -1
+
+    def ask(self, do: str, blocks: Iterable[bytes] | None = None, /, **words: Any) -> dict[str, Any]:
+        """Ask for something, with a stream of bytes if there are blocks; HostError if the host refuses."""
+        self.send(do, **words)
+        for block in blocks or ():
+            if block:
+                self.send("bytes", block)
+        if blocks is not None:
+            self.send("bytes")
+        until = time.monotonic() + ANSWER_SECONDS
+        while time.monotonic() < until:
+            got = self.receive(1.0)
+            if got is not None and "answer" in got[0]:
+                return self.answer(got[0])
+        msg = f"host {self.host}: it does not answer for {ANSWER_SECONDS:.0f} s"
+        raise LostError(msg)
+
+    def answer(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer in a frame; HostError if it is an error."""
+        answer: dict[str, Any] = frame["answer"] if isinstance(frame["answer"], dict) else {"error": "no answer"}
+        if "error" in answer:
+            msg = f"host {self.host}: {one_line(answer['error'], 500)}"
+            raise HostError(msg)
+        return answer
+
+    def send(self, do: str, data: bytes = b"", /, **words: Any) -> None:
+        """Send a request without waiting for its answer."""
+        frame = {"do": do, **words, **({"bytes": len(data)} if data else {})}
+        self._write(json.dumps(frame).encode() + b"\n" + data)
+
+    def receive(self, seconds: float) -> tuple[dict[str, Any], bytes] | None:
+        """Return the next frame, or None if none has come; LostError at the end of the connection."""
+        until = time.monotonic() + seconds
+        while True:
+            head, newline, rest = self._buffer.partition(b"\n")
+            if newline:
+                frame = self._decode(head)
+                size = frame.get("bytes", 0)
+                if not isinstance(size, int) or not 0 <= size <= _LARGEST_FRAME:
+                    self._refuse()
+                if len(rest) >= size:
+                    self._buffer = rest[size:]
+                    return frame, rest[:size]
+            elif len(self._buffer) > _LARGEST_FRAME:
+                self._refuse()
+            left = until - time.monotonic()
+            if left <= 0 or not self._read(left):
+                return None
+
+    def _greet(self) -> None:
+        """Wait for the script's first line; whatever the host's shell prints before it is left out."""
+        until = time.monotonic() + CONNECT_SECONDS + SILENT_SECONDS
+        hello = f"\n{on_host.HELLO}\n".encode()
+        while hello not in self._buffer:
+            if len(self._buffer) > _LARGEST_NOISE:
+                msg = f"host {self.host}: its shell prints without end at the login"
+                raise HostError(msg)
+            left = until - time.monotonic()
+            if left <= 0:
+                msg = f"host {self.host}: it does not answer: is it on, and does a firewall let ssh through?"
+                raise LostError(msg)
+            self._read(left)
+        self._buffer = self._buffer.partition(hello)[2]
+
+    def _read(self, seconds: float) -> bool:
+        if not self._selector.select(seconds):
+            return False
+        block = os.read(self._out, 262_144)
+        if not block:
+            self._raise_end()
+        self._buffer += block
+        return True
+
+    def _write(self, data: bytes) -> None:
+        if self._process.stdin is None:
+            return
+        try:
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+        except OSError:
+            self._raise_end()
+
+    def _raise_end(self) -> None:
+        """Raise what the end of the connection means."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)
+        code = self._process.poll()
+        said = os.pread(self._said, 100_000, 0).decode("utf-8", "replace")
+        if code in _NOT_FOUND:
+            msg = (
+                f"host {self.host}: there is no Python at {self._python}: name one that it has with --with python=PATH"
+            )
+            raise HostError(msg)
+        if code == _SSH_FAILED or code is None:
+            raise LostError(explain(self.host, said))
+        last = said.strip().splitlines()
+        msg = f"host {self.host}: {self._python} ended with {code}{f': {one_line(last[-1], 300)}' if last else ''}"
+        raise LostError(msg) if code < 0 else HostError(msg)
+
+    def _decode(self, head: bytes) -> dict[str, Any]:
+        try:
+            frame: dict[str, Any] = dict(json.loads(head))
+        except (ValueError, TypeError, RecursionError):
+            frame = {}
+        if not frame:
+            self._refuse()
+        return frame
+
+    def _refuse(self) -> None:
+        msg = f"host {self.host}: what it sends is not what the kit's script sends"
+        raise HostError(msg)

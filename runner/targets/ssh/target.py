@@ -1,0 +1,177 @@
+"""Target `ssh`: one torchrun on each of several hosts, reached by OpenSSH."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from runner.core.errors import RequestError
+from runner.core.layout import Layout
+from runner.core.text import shown
+from runner.core.yaml_writer import to_json
+from runner.targets.base import LaunchSpec, Target
+from runner.targets.ssh import cargo, hosts, preflight
+from runner.targets.ssh.handle import Setup, SshHandle, end_remains, run_on_host
+from runner.targets.ssh.openssh import OpenSsh
+from runner.targets.torchrun import node_specs
+
+if TYPE_CHECKING:
+    from runner.definitions.plan import Run
+    from runner.records.folder import RunFolder
+    from runner.targets.ssh.preflight import Facts
+
+_LARGEST_PORT = 65_535
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of target ssh; paths of a host are absolute."""
+
+    hosts: str = field(
+        default="", metadata={"help": "hosts as ssh knows them, separated by commas; the first one is node 0"}
+    )
+    hosts_file: str = field(
+        default="",
+        metadata={"help": "file with a host on each line, and how many processes it has room for: h0 slots=4"},
+    )
+    config: str = field(default="", metadata={"help": "configuration of ssh, as for ssh -F; by default the user's own"})
+    python: str = field(
+        default="", metadata={"help": "path of a Python with torch on the hosts; by default that of the runner's own"}
+    )
+    folder: str = field(
+        default="", metadata={"help": "folder of the hosts for what is brought; by default in ~/.cache"}
+    )
+    data: str = field(
+        default="", metadata={"help": "folder of the hosts with prepared data; by default this machine's is brought"}
+    )
+    network: str = field(
+        default="",
+        metadata={"help": "network in which the hosts reach each other, for example 10.1.0.0/16; by default ssh's"},
+    )
+    port: int = field(default=0, metadata={"help": "port of the rendezvous on the first host; 0 is a free one"})
+
+
+@dataclass(frozen=True)
+class SshSpec(LaunchSpec):
+    """A run with the host of each node; addresses and ports are chosen at the start."""
+
+    run: Run = field(kw_only=True, repr=False)
+    hosts: list[hosts.Host] = field(kw_only=True, default_factory=list)
+
+    def text(self, run_id: str = "") -> str:
+        """Return what is started where, as JSON."""
+        nodes = [
+            {"host": host.name, **({"run": run_on_host(run_id, number, "")["run"]} if run_id else {}), **asdict(node)}
+            for number, (host, node) in enumerate(zip(self.hosts, self.nodes, strict=True))
+        ]
+        return to_json({"nodes": nodes, "cwd": self.cwd, "device": self.device, "options": self.options})
+
+
+class Ssh(Target[SshSpec]):
+    """Starts torchrun agents on hosts that are reached by SSH."""
+
+    name: ClassVar[str] = "ssh"
+    summary: ClassVar[str] = "hosts that you reach by SSH; one torchrun on each"
+    Options: ClassVar[type] = Options
+
+    def __init__(self, options: Any = None) -> None:
+        """Read the names of the hosts; RequestError for options that make no sense."""
+        super().__init__(options)
+        own = self.options
+        if bool(own.hosts) == bool(own.hosts_file):
+            both = "takes hosts or hosts_file, not both" if own.hosts else "needs --with hosts=h0,h1 or hosts_file=FILE"
+            msg = f"target ssh {both}"
+            raise RequestError(msg)
+        self._hosts = hosts.of_words(own.hosts) if own.hosts else hosts.of_file(Path(own.hosts_file).expanduser())
+        _check(own)
+        self._python = own.python or sys.executable
+        self._config = Path(own.config).expanduser().absolute() if own.config else None
+        self._ssh = OpenSsh(str(self._config) if self._config else "")
+        self._facts: dict[str, list[Facts]] = {}
+
+    def spec(self, run: Run) -> SshSpec:
+        """Build a torchrun command and environment for each node; RequestError without enough hosts or slots."""
+        nodes = node_specs(run.cell, "", run.device)
+        for node in nodes:
+            del node.env["PET_MASTER_ADDR"], node.env["PET_MASTER_PORT"]
+        chosen = hosts.chosen(self._hosts, run.cell.layout)
+        return SshSpec(nodes, str(run.experiment.root), run.device, asdict(self.options), run=run, hosts=chosen)
+
+    def preflight(self, spec: SshSpec) -> None:
+        """Look at all hosts: whether they can be reached, what they have, and whether they reach each other."""
+        if self._config and not self._config.is_file():
+            msg = f"--with config={self.options.config}: there is no such file"
+            raise RequestError(msg)
+        if _key(spec) in self._facts:
+            return
+        per_process = spec.run.cell.devices_per_process
+        need = preflight.Need(
+            python=self._python,
+            torch="" if self.options.python else _own_torch(),
+            folder=self.options.folder,
+            data=self.options.data,
+            network=self.options.network,
+            port=self.options.port,
+            bytes=sum(one.size for one in self._cargo(spec) if one),
+            gpus=[node.processes * per_process for node in spec.nodes] if spec.device == "cuda" else [],
+        )
+        self._facts[_key(spec)] = preflight.check(self._ssh, spec.hosts, need)
+
+    def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
+        """Prepare the start; it is made when the lines are asked for, so that a stop finds what was started."""
+        if _key(spec) not in self._facts:
+            self.preflight(spec)
+        programs, data = self._cargo(spec)
+        facts = self._facts[_key(spec)]
+        setup = Setup(self._ssh, self._python, spec.nodes, facts, programs, data, self.options.data, self.options.port)
+        return SshHandle(setup, folder)
+
+    def cleanup(self, folder: RunFolder) -> None:
+        """End what is left of a run on its hosts, and keep the rest of what its processes printed.
+
+        A configuration of ssh may name programs to run, and a record may come from a stranger: one that lies beside
+        the record is not used.
+        """
+        if self._config and self._config.resolve().is_relative_to(folder.path.resolve().parents[1]):
+            msg = f"--with config={shown(self.options.config)}: it lies in the folder of the results: keep it elsewhere"
+            raise RequestError(msg)
+        used = hosts.chosen(self._hosts, Layout.parse(folder.launch().layout))
+        end_remains(self._ssh, [host.name for host in used], self._python, folder, self.options.folder)
+
+    def _cargo(self, spec: SshSpec) -> tuple[cargo.Cargo, cargo.Cargo | None]:
+        return cargo.programs(spec.run), None if self.options.data else cargo.data(spec.run)
+
+
+def _key(spec: SshSpec) -> str:
+    return json.dumps([[host.name for host in spec.hosts], [node.processes for node in spec.nodes], spec.device])
+
+
+def _check(options: Options) -> None:
+    """Refuse values that no host could take."""
+    for name in ("python", "folder", "data"):
+        value = getattr(options, name)
+        if value and not value.startswith("/" if name == "python" else ("/", "~/")):
+            msg = f"--with {name}={shown(value)}: write the whole path, from /{' or ~/' * (name != 'python')}"
+            raise RequestError(msg)
+    if options.network:
+        try:
+            ipaddress.ip_network(options.network, strict=False)
+        except ValueError:
+            msg = f"--with network={shown(options.network)}: write an address and a length, for example 10.1.0.0/16"
+            raise RequestError(msg) from None
+    if not 0 <= options.port <= _LARGEST_PORT:
+        msg = f"--with port={options.port}: ports are 1 to {_LARGEST_PORT}, or 0 for a free one"
+        raise RequestError(msg)
+
+
+def _own_torch() -> str:
+    """Return the version of this machine's torch; empty without one."""
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,57 @@
+"""What the tests of target ssh share: runs on the hosts of `.ci/hosts`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import ssh_hosts
+from tests.support.launches import run_once, starting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.support.projects import Ended, Project
+
+
+@pytest.fixture
+def on_hosts(copied: Project) -> Project:
+    """A copy of this project whose commands start real processes: the hosts run the Python that they are told to."""
+    copied.forked = False
+    return copied
+
+
+@pytest.fixture
+def refused(on_hosts: Project) -> Callable[..., str]:
+    """Ask for a run that is refused before anything is started anywhere; its one line."""
+
+    def ask(*words: str, layout: str = "2x1") -> str:
+        command = ["run", "odd-slow", "--on", "ssh", "--layout", layout, "--repeat", "1", "--device", "cpu", *words]
+        before = on_hosts.runs("odd-slow")
+        done = on_hosts.runner(*command)
+        assert (done.code, done.stdout) == (2, "")
+        assert "Traceback" not in done.stderr
+        (line,) = done.stderr.splitlines()
+        assert on_hosts.runs("odd-slow") == before
+        return line
+
+    return ask
+
+
+@pytest.fixture
+def start(on_hosts: Project) -> Iterator[Callable[..., tuple[object, Path]]]:
+    """Start a run on the hosts; its process and its folder."""
+    with starting(on_hosts, "--on", "ssh", *ssh_hosts.WORDS) as begin:
+        yield begin
+
+
+@pytest.fixture
+def run(on_hosts: Project) -> Callable[..., tuple[Ended, dict[str, object]]]:
+    """Run one cell on the hosts to its end."""
+
+    def once(experiment: str, *words: str) -> tuple[Ended, dict[str, object]]:
+        return run_once(on_hosts, experiment, *words, "--on", "ssh", *ssh_hosts.WORDS, "--device", "cpu")
+
+    return once

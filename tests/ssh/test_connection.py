@@ -1,0 +1,139 @@
+"""The connection to a host is lost, for a moment or for good; a runner that is gone; whoever ends the run meanwhile."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support import ssh_hosts
+from tests.support.launches import ended, until
+from tests.support.projects import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
+Start = "Callable[..., tuple[Any, Path]]"
+SSH = ("-p", "tcp", "--dport", "22")
+
+
+def has_printed(run: Path, ranks: int, lines: int = 3) -> Callable[[], bool]:
+    def look() -> bool:
+        files = list((run / "raw").rglob("*stdout*"))
+        return len(files) == ranks and all(path.read_bytes().count(b"epoch_stop") >= lines for path in files)
+
+    return look
+
+
+def epochs_of(run: Path, rank: int) -> list[int]:
+    text = (run / "raw" / f"node{rank}-rank{rank}.stdout").read_text()
+    return [int(one) for one in re.findall(r'"epoch_stop".*?"epoch_num": (\d+)', text)]
+
+
+@pytest.mark.alone
+@pytest.mark.fault("a connection drops and comes back", target="ssh", series=5)
+def test_a_connection_that_comes_back_loses_no_line(
+    on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any
+) -> None:
+    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=30")
+    until(has_printed(run, 2), 60)
+    with ssh_hosts.dropped("h1", *SSH):
+        time.sleep(14)
+    code, stderr = ended(process, 90)
+    assert code == 0, stderr
+    assert "host h1: the connection was lost; it is tried again" in stderr
+    assert "host h1: connected again after" in stderr
+    record = on_hosts.record(run)
+    assert record["status"] == "completed"
+    assert record["events"]["seen"] == record["events"]["expected"]
+    for rank in (0, 1):
+        epochs = epochs_of(run, rank)
+        assert epochs == list(range(1, len(epochs) + 1))
+    assert ssh_hosts.folders_of(run.name) == []
+    fault(lost=record["events"]["expected"] - record["events"]["seen"])
+
+
+@pytest.mark.alone
+@pytest.mark.fault("a connection drops for good", target="ssh", series=3)
+def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
+    on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any
+) -> None:
+    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
+    until(has_printed(run, 2), 60)
+    with ssh_hosts.dropped("h1", *SSH):
+        began = time.monotonic()
+        until(lambda: not [one for one in ssh_hosts.processes_of(run.name) if node_of(one) == "1"], 35)
+        seconds = time.monotonic() - began
+        assert seconds < 31
+        code, stderr = ended(process, 150)
+    assert code == 1, stderr
+    record = on_hosts.record(run)
+    assert record["status"] in ("failed", "killed")
+    assert "host h1" in record["reason"]
+    assert ssh_hosts.processes_of(run.name) == []
+    fault()
+
+
+def node_of(process: Any) -> str:
+    return str(process.environ().get("KIT_RUN_ID", "")).rpartition("/")[2]
+
+
+def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_the_run(
+    on_hosts: Project, start: Callable[..., tuple[Any, Path]]
+) -> None:
+    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
+    until(has_printed(run, 2), 60)
+    os.killpg(process.pid, signal.SIGSTOP)  # as a laptop that sleeps
+    until(lambda: ssh_hosts.processes_of(run.name) == [], 40, every=0.5)
+    os.killpg(process.pid, signal.SIGCONT)
+    code, stderr = ended(process, 90)
+    assert code == 1, stderr
+    record = on_hosts.record(run)
+    assert "heard nothing of the runner for 25 s, and ended it" in record["reason"]
+    for rank in (0, 1):
+        epochs = epochs_of(run, rank)
+        assert len(epochs) > 60
+        assert epochs == list(range(1, len(epochs) + 1))
+    assert ssh_hosts.folders_of(run.name) == []
+
+
+@pytest.mark.alone
+def test_a_killed_runner_whose_host_did_not_answer_is_recovered_with_all_that_was_printed(
+    on_hosts: Project, start: Callable[..., tuple[Any, Path]]
+) -> None:
+    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
+    until(has_printed(run, 2), 60)
+    with ssh_hosts.dropped("h1", *SSH):
+        process.kill()
+        process.communicate()
+        until(lambda: ssh_hosts.processes_of(run.name) == [], 40, every=0.5)
+    recovered = until(lambda: (done := on_hosts.runner("recover")).code == 0 and done, 90, every=2)
+    assert "finished" in recovered.stdout or "incomplete" in recovered.stdout, recovered.snapshot
+    record = on_hosts.record(run)
+    assert record["status"] == "incomplete"
+    epochs = epochs_of(run, 1)
+    assert len(epochs) > 60
+    assert epochs == list(range(1, len(epochs) + 1))
+    assert ssh_hosts.folders_of(run.name) == []
+
+
+def test_a_supervisor_that_is_killed_ends_its_run_and_is_named(
+    on_hosts: Project, start: Callable[..., tuple[Any, Path]]
+) -> None:
+    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
+    until(has_printed(run, 2), 60)
+    agents = [one for one in ssh_hosts.processes_of(run.name) if "PET_NODE_RANK" in one.environ()]
+    first = next(one for one in agents if node_of(one) == "1" and "RANK" not in one.environ())
+    supervisor = first.parent()
+    assert supervisor is not None
+    supervisor.kill()
+    code, stderr = ended(process, 90)
+    assert code == 1, stderr
+    assert "host h1: its supervisor was killed, or the host has started again" in on_hosts.record(run)["reason"]
+    until(lambda: ssh_hosts.processes_of(run.name) == [], 10)

@@ -1,0 +1,216 @@
+"""Names and files of hosts, before any of them is asked; and files that come from a host."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from runner import targets
+from runner.core.errors import RequestError
+from runner.core.layout import Layout
+from runner.records.brought import Brought
+from runner.records.folder import begin
+from runner.targets.ssh.hosts import Host, chosen, of_file, of_words
+from runner.targets.ssh.openssh import OpenSsh, explain
+from tests.support.projects import Project
+from tests.support.records import Make
+
+HOSTILE = [
+    "-oProxyCommand=touch x",
+    "-F/etc/passwd",
+    "h0;reboot",
+    "h0 h1",
+    "$(reboot)",
+    "`reboot`",
+    "h0|x",
+    "h0\nh1",
+    "h0'",
+    'h0"',
+    "../h0",
+    "user@-oProxyCommand=x",
+    "@h0",
+    "h0%s",
+    "\x1b[31mh0",
+    "hö",
+    "",
+    "h" * 400,
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_that_ssh_or_a_shell_takes_for_more_is_refused(name: str) -> None:
+    with pytest.raises(RequestError, match="is no name of a host") as error:
+        of_words(f"{name},h1")
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["h0", "user@h0", "10.0.0.1", "fe80::1", "gpu-01.lab.example", "a.user+x@h_0"])
+def test_a_name_that_ssh_knows_is_taken(name: str) -> None:
+    assert of_words(name) == [Host(name)]
+
+
+def test_a_file_of_hosts_has_slots_and_comments(tmp_path: Path) -> None:
+    file = tmp_path / "hosts"
+    file.write_text("# our machines\nh0 slots=4\n\nuser@h1 2 # small\nh2\n")
+    assert of_file(file) == [Host("h0", 4), Host("user@h1", 2), Host("h2")]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("h0\nh1 slots=x\n", "hosts:2: 'h1 slots=x': write a host and its slots"),
+        ("h0 slots=0\n", "hosts:1: "),
+        ("h0 1 2\n", "hosts:1: "),
+        ("-oProxyCommand=x\n", "hosts:1: '-oProxyCommand=x' is no name of a host"),
+        ("h0\nh0\n", "host h0 is named twice"),
+        ("# none\n", "it names no host"),
+        ("h0\n" * 2000, "more than 1,000 hosts"),
+    ],
+)
+def test_a_file_of_hosts_with_an_error_names_the_line(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "hosts"
+    file.write_text(text)
+    with pytest.raises(RequestError) as error:
+        of_file(file)
+    assert says in str(error.value)
+
+
+def test_a_file_of_hosts_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="No such file"):
+        of_file(tmp_path / "absent")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RequestError, match="it is no text"):
+        of_file(tmp_path / "bytes")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RequestError, match="no regular file"):
+        of_file(tmp_path / "pipe")
+
+
+def test_unlike_hosts_take_unlike_layouts() -> None:
+    hosts = [Host("h0", 2), Host("h1", 3)]
+    assert chosen(hosts, Layout.parse("2+3")) == hosts
+    assert chosen(hosts, Layout.parse("1x2")) == hosts[:1]
+    with pytest.raises(RequestError, match=r"host h0: layout 3\+2 wants 3 processes on it \(node 0\), it has 2 slots"):
+        chosen(hosts, Layout.parse("3+2"))
+    with pytest.raises(RequestError, match="layout 3x1 needs 3 hosts, 2 hosts are given"):
+        chosen(hosts, Layout.parse("3x1"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "needs --with hosts=h0,h1 or hosts_file=FILE"),
+        (["hosts=h0", "hosts_file=x"], "takes hosts or hosts_file, not both"),
+        (["hosts=h0", "python=bin/python"], "write the whole path"),
+        (["hosts=h0", "network=ten"], "write an address and a length"),
+        (["hosts=h0", "port=70000"], "ports are 1 to 65535"),
+        (["hosts=h0", "config=/no such/file"], "there is no such file"),
+        (["host=h0"], "did you mean 'hosts'"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line(project: Project, words: list[str], says: str) -> None:
+    options = [part for word in words for part in ("--with", word)]
+    done = project.runner("run", "tiny", "--on", "ssh", *options)
+    assert (done.code, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert says in line
+
+
+def test_what_a_shell_would_read_stays_one_word(tmp_path: Path) -> None:
+    words = ["/a path/it's $(x)/python", "-c", 'print("1;2")', "a\nb", ""]
+    remote = OpenSsh(str(tmp_path / "config")).command("h0", words)[-1]
+    printed = subprocess.run(["sh", "-c", f"printf '%s\\0' {remote}"], capture_output=True, check=True).stdout
+    assert printed.split(b"\0")[:-1] == [word.encode() for word in words]
+
+
+def test_ssh_never_asks_and_forwards_nothing() -> None:
+    command = OpenSsh().command("h0", ["true"])
+    assert command[-3:-1] == ["--", "h0"]
+    for option in ("BatchMode=yes", "ForwardAgent=no", "PermitLocalCommand=no", "ClearAllForwardings=yes"):
+        assert option in command
+
+
+def test_words_of_ssh_that_nobody_knows_are_shown_as_they_are() -> None:
+    assert explain("h0", "one\n\x1b[31mtwo\n") == "host h0: \\x1b[31mtwo"
+    assert explain("h0", "") == "host h0: the connection was closed"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../run.json",
+        "run.json",
+        "logs/../../x",
+        "logs/a/attempt_0/0/other.log",
+        "artifacts/../run.json",
+        "artifacts/.hidden",
+        "/etc/passwd",
+        "logs/a/attempt_0/../0/stdout.log",
+        "",
+    ],
+)
+def test_a_host_cannot_write_anywhere_but_where_a_node_writes(tmp_path: Path, make: Make, name: str) -> None:
+    folder = begin(tmp_path, make.launch(), "{}", "")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match="is no file of a run"):
+        Brought(folder, 0).append(name, 0, b"x")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_pieces_of_a_file_come_in_order_and_go_on_where_they_stopped(tmp_path: Path, make: Make) -> None:
+    folder = begin(tmp_path, make.launch(), "{}", "")
+    name = "logs/x_1/attempt_0/0/stdout.log"
+    first = Brought(folder, 0)
+    first.begin()
+    first.append(name, 0, b"one")
+    first.append("artifacts/trace/a b.json", 0, b"{}")
+    again = Brought(folder, 0)
+    assert again.sizes() == {"agent.log": 0, name: 3}
+    again.append(name, 3, b" two")
+    assert (folder.node(0) / name.removeprefix("logs/")).read_bytes() == b"one two"
+    assert (folder.path / "artifacts" / "trace" / "a b.json").read_bytes() == b"{}"
+    with pytest.raises(ValueError, match="was not to come"):
+        again.append(name, 3, b"again")
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path, make: Make) -> None:
+    folder = begin(tmp_path / "results", make.launch(), "{}", "")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    folder.node(0).symlink_to(outside)
+    with pytest.raises(OSError, match="link"):
+        Brought(folder, 0).append("logs/x/attempt_0/0/stdout.log", 0, b"x")
+    (folder.raw / "node1-agent.log").symlink_to(outside / "file")
+    with pytest.raises(OSError, match="symbolic"):
+        Brought(folder, 1).append("agent.log", 0, b"x")
+    assert list(outside.iterdir()) == []
+
+
+def test_a_configuration_that_lies_beside_a_record_is_not_used_to_clean_up(tmp_path: Path, make: Make) -> None:
+    folder = begin(tmp_path / "results", make.launch(), "{}", "")
+    evil = tmp_path / "results" / "config"
+    evil.write_text(f"Host h0\n  ProxyCommand touch {tmp_path}/ran\n")
+    target = targets.load("ssh", ["hosts=h0", f"config={evil}"])
+    with pytest.raises(RequestError, match="it lies in the folder of the results"):
+        target.cleanup(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_nobody_else_can_enter_the_folder_of_the_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tempfile.mkdtemp(dir="/tmp")  # short, as the path of a socket has to be
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
+    monkeypatch.setattr("tempfile.tempdir", place)
+    try:
+        OpenSsh().command("h0", ["true"])
+        (own,) = Path(place).iterdir()
+        assert own.stat().st_mode & 0o777 == 0o700
+        own.chmod(0o755)
+        with pytest.raises(RequestError, match="it is not this user's alone"):
+            OpenSsh().command("h0", ["true"])
+    finally:
+        shutil.rmtree(place)

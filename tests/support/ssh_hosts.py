@@ -1,0 +1,83 @@
+"""The hosts that `.ci/hosts` makes: their ssh configuration, what runs on them, and faults that are put into them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONFIG = os.environ.get("KIT_HOSTS", "")
+"""The configuration that `.ci/hosts up` prints."""
+NAMES = ("h0", "h1")
+WORDS = ("--with", f"hosts={','.join(NAMES)}", "--with", f"config={CONFIG}")
+OWN = "/run/kit-host"
+"""A folder that each host sees as its own: `own(name)` here."""
+
+
+def missing() -> str | None:
+    """Say why there are no hosts."""
+    if not CONFIG:
+        return "KIT_HOSTS names no ssh configuration, as .ci/hosts prints it"
+    for name in NAMES:
+        done = subprocess.run(
+            ["ssh", "-F", CONFIG, "-o", "BatchMode=yes", name, "true"], capture_output=True, check=False
+        )
+        if done.returncode:
+            return f"host {name} of {CONFIG} does not answer: .ci/hosts up"
+    return None
+
+
+def state(name: str) -> Path:
+    """The folder of one host."""
+    return Path(CONFIG).parent / name
+
+
+def own(name: str) -> Path:
+    """What the host sees as OWN."""
+    return state(name) / "own"
+
+
+def processes_of(run: str) -> list[psutil.Process]:
+    """Every process of a run on any host: torchrun, its workers, and what they have started."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if (
+                process.environ().get("KIT_RUN_ID", "").startswith(f"{run}/")
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def folders_of(run: str) -> list[Path]:
+    """What is left of a run on the disks of the hosts."""
+    return [path for name in NAMES for path in (state(name) / "cache" / "runs").glob(f"{run}*")]
+
+
+def inside(name: str, *words: str) -> str:
+    """Run a command on a host without ssh, as somebody at its keyboard would; its output."""
+    holder = int((state(name) / "pid").read_text())
+    (first,) = psutil.Process(holder).children()
+    entered = ["nsenter", "--target", str(first.pid), "--mount", "--net", "--uts", "--pid", "--", *words]
+    return subprocess.run(entered, check=True, capture_output=True, text=True).stdout
+
+
+@contextmanager
+def dropped(name: str, *words: str) -> Iterator[None]:
+    """Let a host's firewall drop what comes in, for example `-p tcp --dport 22`."""
+    rule = ["INPUT", "-i", "eth0", *words, "-j", "DROP"]
+    inside(name, "iptables", "-I", *rule)
+    try:
+        yield
+    finally:
+        inside(name, "iptables", "-D", *rule)
