@@ -64,10 +64,11 @@ def collect(
 def _collect_batch(path: Path, results: Path) -> None:
     from runner.execution.collect_batch import collect_batch
 
-    found = list(collect_batch(path, project_root(), results))
-    for folder, record in found:
+    statuses = set()
+    for folder, record in collect_batch(path, project_root(), results):
         show(f"{folder}: {record.status}" + (f": {record.reason}" if record.reason else ""))
-    if any(record.status != "completed" for _, record in found):
+        statuses.add(record.status)
+    if statuses != {"completed"}:
         raise typer.Exit(RunError.exit_code)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
@@ -15,10 +16,12 @@ from runner.execution.launch import describe_launch, describe_surroundings
 from runner.records import provenance
 from runner.records.finalize import finalize_ended
 from runner.records.folder import RunFolder
-from runner.records.schema import FINISHED, Launch, Record
+from runner.records.schema import FINISHED, Launch, NodeExit, Record
 from runner.targets.slurm import commands
+from runner.targets.slurm.ends import NodeFile, ends, read_log
 from runner.targets.slurm.script import cell_of
 from runner.targets.slurm.target import Slurm, SlurmSpec
+from runner.targets.slurm.watch import JobState
 from runner.targets.torchrun import node_specs
 from trainkit import files
 
@@ -55,12 +58,13 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
         found += 1
         if (record := _before(folder)) is None:
             run = _run(told, experiment, path)
-            if not _has_ended(folder, run, job := int(known[7], 16)):
-                running.append(str(job))
+            exits = _exits(folder, run, job := JobState(str(int(known[7], 16))))
+            if exits is None:
+                running.append(job.job)
                 continue
             launch = _launch(run, known)
             folder.write_request(launch, _text(place / "request" / SlurmSpec.file, place), "", SlurmSpec.file)
-            record = finalize_ended(folder)
+            record = finalize_ended(folder, exits)
         yield place, record
     if running:
         msg = f"{path}: job {', '.join(running)} still runs: collect it when it has ended"
@@ -110,16 +114,23 @@ def _run(told: Any, experiment: definition.Experiment, path: Path) -> Run:
     return Run(experiment, cell, 1, 1, device)
 
 
-def _has_ended(folder: RunFolder, run: Run, job: int) -> bool:
-    """Whether every node has reported its end, or the job has left the queue."""
-    if len(folder.raw_files(run.cell.layout).exits) == run.cell.layout.nodes:
-        return True
+def _exits(folder: RunFolder, run: Run, job: JobState) -> list[NodeExit] | None:
+    """Return how each node ended, by its own report and by Slurm's word for the job; None while it runs."""
+    nodes = [NodeFile(folder, node, _Ended(job)) for node in range(run.cell.layout.nodes)]
     try:
-        return all(one.has_ended for one in commands.show(str(job)))
+        job.ask()
     except commands.SlurmError as error:
-        if error.is_absence:
-            return True
-        raise RequestError(one_line(f"job {job}: {error}")) from None
+        if not all(one.has_file for one in nodes):
+            raise RequestError(one_line(f"job {job.job}: {error}")) from None
+        return [one.read() or NodeExit(one.node) for one in nodes]
+    return ends(nodes, job, read_log(folder), stopped=False) if job.has_ended else None
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A job of which nothing more comes."""
+
+    watch: JobState
 
 
 def _launch(run: Run, known: re.Match[str]) -> Launch:

@@ -20,6 +20,8 @@ ENDED = (
 )  # fmt: skip
 _GONE = "Invalid job id"
 _ID = re.compile(r"(\d{1,12})(?:;[^\n]*)?")
+_ACCOUNTED = ("JobIDRaw", "State", "ExitCode", "NodeList", "Timelimit")
+_LONGEST_CODE = 6
 _FIELD = re.compile(r"(?:^| )([A-Za-z][\w/:]{0,40})=(\S*)")
 
 
@@ -127,11 +129,36 @@ def show(job: str) -> list[Component]:
     return [_component(line) for line in call(["scontrol", "--oneliner", "show", "job", job]).splitlines() if line]
 
 
+def show_accounted(job: str) -> list[Component]:
+    """Ask Slurm's accounting for a job that it has forgotten otherwise; nothing if it keeps none, or has none yet."""
+    if shutil.which("sacct") is None:
+        return []
+    words = ["sacct", f"--jobs={job}", "--allocations", "--noheader", "--parsable2"]
+    try:
+        printed = call([*words, f"--format={','.join(_ACCOUNTED)}"])
+    except SlurmError:  # it is disabled, or its daemon does not answer
+        return []
+    rows = [line.split("|") for line in printed.splitlines()]
+    return [one for row in rows if len(row) == len(_ACCOUNTED) and (one := _accounted(*row)).has_ended]
+
+
+def _accounted(number: str, state: str, code: str, nodes: str, limit: str) -> Component:
+    word = state.partition(" ")[0]  # it can be "CANCELLED by 1000"
+    names = "" if nodes == "None assigned" else one_line(nodes, 200)
+    return Component(number, word, "", names, 0, _exit_code(code), one_line(limit, 40))
+
+
+def _exit_code(text: str) -> int:
+    """Read the exit code of `code:signal`; 0 for what is none."""
+    code = text.partition(":")[0]
+    return int(code) if code.isdecimal() and len(code) < _LONGEST_CODE else 0
+
+
 def _component(line: str) -> Component:
     fields: dict[str, str] = {}
     for name, value in _FIELD.findall(line):
         fields.setdefault(name, value)
-    nodes, reason, code = fields.get("NodeList", ""), fields.get("Reason", ""), fields.get("ExitCode", "0:0")
+    nodes, reason = fields.get("NodeList", ""), fields.get("Reason", "")
     restarts = fields.get("Restarts", "0")
     return Component(
         number=fields.get("JobId", ""),
@@ -139,7 +166,7 @@ def _component(line: str) -> Component:
         reason="" if reason in ("None", "(null)") else one_line(reason, 200),
         nodes="" if nodes == "(null)" else nodes,
         restarts=int(restarts) if restarts.isdigit() else 0,
-        exit_code=int(code.partition(":")[0]) if code.partition(":")[0].isdigit() else 0,
+        exit_code=_exit_code(fields.get("ExitCode", "")),
         limit=one_line(fields.get("TimeLimit", ""), 40),
     )
 

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Protocol
 
 from runner.records.decode import decode
 from runner.records.schema import NodeExit
-from runner.targets.slurm.script import NO_FOLDER, NO_PROJECT
+from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
 from trainkit import files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.records.folder import RunFolder
-    from runner.targets.slurm.watch import JobWatch
+    from runner.targets.slurm.watch import JobState
 
 LARGEST = 100_000
+LARGEST_LOG = 65_536
 _CODES = {
     NO_PROJECT: "a node does not see the folder that the job was submitted from: it has to be on a shared file system",
     NO_FOLDER: "a node does not see the run's folder: name one on a shared file system with --results",
+    AGAIN: "Slurm has requeued it, and its script does not begin again: submit it again",
 }
 _STATES = {
     "CANCELLED": "Slurm says that the job was cancelled, not by this runner",
@@ -42,8 +44,8 @@ class Job(Protocol):
     """What knows the job."""
 
     @property
-    def watch(self) -> JobWatch | None:
-        """The job in the queue."""
+    def watch(self) -> JobState | None:
+        """What Slurm says of it; None before it is submitted."""
 
 
 class NodeFile:
@@ -95,18 +97,24 @@ class NodeFile:
         return self._found
 
 
-def state_of(watch: JobWatch | None) -> str:
+def state_of(watch: JobState | None) -> str:
     """Return the state of a job that says most: of a heterogeneous one, that of the component that did not complete."""
     states = [one.state for one in watch.components] if watch else []
     known = [state for state in states if state not in ("COMPLETED", "CANCELLED")]
     return next(iter([*known, *(state for state in states if state == "CANCELLED"), *states]), "")
 
 
-def describe_end(watch: JobWatch) -> str:
+def describe_refusal(watch: JobState) -> str:
+    """Say in one line what kept a job's script from starting the processes; empty if it did not say so itself."""
+    code = next((one.exit_code for one in watch.components if one.exit_code in _CODES), 0)
+    return f"job {watch.job}: {_CODES[code]}" if code else ""
+
+
+def describe_end(watch: JobState) -> str:
     """Say in one line how Slurm ended a job; empty if its processes ended by themselves."""
     job, state = f"job {watch.job}", state_of(watch)
-    if code := next((one.exit_code for one in watch.components if one.exit_code in _CODES), 0):
-        return f"{job}: {_CODES[code]}"
+    if refusal := describe_refusal(watch):
+        return refusal
     if state == "TIMEOUT":
         limit = next((one.limit for one in watch.components if one.state == state), "")
         return f"{job}: Slurm ended it at its limit of time, {limit}: ask for more with --with time=..."
@@ -116,23 +124,45 @@ def describe_end(watch: JobWatch) -> str:
     return ""
 
 
+def _describe_loss(watch: JobState, log: str | None) -> str:
+    """Say in one line what is known of a job whose node has not reported how its launcher ended."""
+    if not watch.components:
+        return f"job {watch.job}: Slurm does not know it any more, and forgot it before it was asked how it ended"
+    nodes = ",".join(one.nodes for one in watch.components if one.nodes)
+    where = f"the log of slurmd on {nodes} says why" if nodes else "it had no node"
+    done = "its script did not begin" if log is None else "this node did not report how torchrun ended"
+    return f"job {watch.job}: Slurm says {state_of(watch)}, but {done}: {where}"
+
+
+def read_log(folder: RunFolder) -> str | None:
+    """Return the end of what the job's script and srun printed; None if the script did not begin."""
+    try:
+        with files.open_file(folder.raw / "job.log", folder.path) as file:
+            file.seek(max(0, file.seek(0, 2) - LARGEST_LOG))
+            return file.read(LARGEST_LOG).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
 def starved(log: str) -> set[str]:
     """Return the names of the nodes on which a process of the job ran out of memory, as Slurm wrote into its output."""
     return {name for pair in _STARVED.findall(log) for name in pair if name}
 
 
-def ends(nodes: Sequence[NodeFile], watch: JobWatch | None, log: str, *, stopped: bool) -> list[NodeExit]:
+def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, stopped: bool) -> list[NodeExit]:
     """Return how each node ended.
 
     Args:
         nodes: what each of them reported.
         watch: the job.
-        log: the end of what the job's script and srun printed.
+        log: the end of what the job's script and srun printed; None if the script did not begin.
         stopped: the runner has ended the job.
     """
-    state, said, without_memory = state_of(watch), describe_end(watch) if watch else "", starved(log)
+    state, said, without_memory = state_of(watch), describe_end(watch) if watch else "", starved(log or "")
     found = [_end(one, state, said, stopped=stopped) for one in nodes]
     for one in found:
+        if watch and watch.has_ended and one.code is None and not (one.signal or one.stopped or one.why or stopped):
+            one.why = _describe_loss(watch, log)
         one.out_of_memory = one.code != 0 and one.place.get("machine") in without_memory
     if state == "OUT_OF_MEMORY" and not any(one.out_of_memory for one in found):
         for one in found:

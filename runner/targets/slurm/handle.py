@@ -14,11 +14,10 @@ from runner.targets import node_view
 from runner.targets.base import Note
 from runner.targets.node_view import NodeView, Seen, at_once
 from runner.targets.slurm import commands
-from runner.targets.slurm.ends import NodeFile, describe_end, ends
+from runner.targets.slurm.ends import NodeFile, describe_end, describe_refusal, ends, read_log
 from runner.targets.slurm.script import FOLDER, PYTHON
 from runner.targets.slurm.watch import JobWatch
 from runner.targets.worker_logs import WorkerLogs
-from trainkit import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +30,6 @@ ASKED_SECONDS = 4.0
 """How long a job may take to end when it is asked to; then it is killed. Slurm itself waits for its KillWait, 30 s."""
 END_SECONDS = 30.0
 """How long a killed job may stay in the queue."""
-LARGEST_LOG = 65_536
 
 
 class SlurmHandle:
@@ -74,13 +72,7 @@ class SlurmHandle:
             yield line
             if line is None:
                 yield from watch.said()
-                if watch.restarts:
-                    path = shlex.quote(str(self._folder.path))
-                    msg = f"Slurm requeued job {watch.job}; its second attempt is made by: runner resume {path}"
-                    raise OSError(msg)
-                if watch.hopeless:
-                    msg = f"job {watch.job} will never start: {watch.hopeless}"
-                    raise OSError(msg)
+                self._require_first(watch)
         yield from self._wait(watch)
         yield from self._logs.rest()
         if self._left:
@@ -89,7 +81,7 @@ class SlurmHandle:
     @property
     def exits(self) -> list[NodeExit]:
         """How each node ended, by its own file and by what Slurm says of the job."""
-        exits = ends(self._nodes, self._watch, self._said_by_job(), stopped=self._is_stopped)
+        exits = ends(self._nodes, self._watch, read_log(self._folder), stopped=self._is_stopped)
         for one in exits:
             one.why = one.why or self._left or None
         return exits
@@ -150,12 +142,27 @@ class SlurmHandle:
         until = time.monotonic() + END_SECONDS
         while not watch.has_ended and time.monotonic() < until:
             yield None
+            self._require_first(watch)
             time.sleep(0.05)
         if not watch.has_ended:
             self._cancel()
         watch.close()
-        if (said := describe_end(watch)) and not self._is_stopped:
+        if self._is_stopped:
+            return
+        if refusal := describe_refusal(watch):
+            raise OSError(refusal)
+        if said := describe_end(watch):
             yield Note(said)
+
+    def _require_first(self, watch: JobWatch) -> None:
+        """Raise OSError for a job that starts again, which would write over its files, or that will never start."""
+        if watch.restarts:
+            path = shlex.quote(str(self._folder.path))
+            msg = f"Slurm requeued job {watch.job}; its second attempt is made by: runner resume {path}"
+            raise OSError(msg)
+        if watch.hopeless:
+            msg = f"job {watch.job} will never start: {watch.hopeless}"
+            raise OSError(msg)
 
     def _cancel(self) -> None:
         """Cancel the job; kill what does not end."""
@@ -175,15 +182,6 @@ class SlurmHandle:
         except OSError as error:
             why = str(error)
         self._left = one_line(f"job {watch.job}: {why}: left behind; scancel --full --signal=KILL {watch.job}")
-
-    def _said_by_job(self) -> str:
-        """Return the end of what the script and srun printed."""
-        try:
-            with files.open_file(self._folder.raw / "job.log", self._folder.path) as file:
-                file.seek(max(0, file.seek(0, 2) - LARGEST_LOG))
-                return file.read(LARGEST_LOG).decode("utf-8", "replace")
-        except OSError:
-            return ""
 
     def _idle(self, one: NodeFile) -> str:
         watch = self._watch

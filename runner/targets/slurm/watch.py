@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from contextlib import suppress
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from runner.core.text import one_line
@@ -21,8 +21,8 @@ _HOPELESS = ("BadConstraints", "DependencyNeverSatisfied", "launch_failed_requeu
 """Reasons of a job that waits and will never start."""
 
 
-class JobWatch:
-    """What is known of one job; `changed` is called where that may have become more.
+class JobState:
+    """What Slurm says of one job.
 
     Args:
         job: its id.
@@ -33,26 +33,40 @@ class JobWatch:
         self.components: list[Component] = []
         self.is_gone = False
         """Slurm does not know it any more: it forgets a job some minutes after its end (MinJobAge)."""
-        self.waited_seconds = 0.0
-        self.restarts = 0
-        self._asked = 0.0
-        self._began = time.monotonic()
-        self._said: queue.SimpleQueue[Note] = queue.SimpleQueue()
-        self._last = ""
-        self._lock = Lock()
-        self._over = Event()
-        self._thread = Thread(target=self._watch, daemon=True)
-        self._thread.start()
 
     @property
     def has_ended(self) -> bool:
         """Whether the job has left the queue."""
         return self.is_gone or (bool(self.components) and all(one.has_ended for one in self.components))
 
-    @property
-    def has_started(self) -> bool:
-        """Whether it has nodes, or had some."""
-        return any(one.nodes for one in self.components)
+    def ask(self) -> None:
+        """Ask Slurm; SlurmError if it gives no answer."""
+        try:
+            self.components = commands.show(self.job)
+        except SlurmError as error:
+            if not error.is_absence:
+                raise
+            self.components = commands.show_accounted(self.job) or self.components
+            self.is_gone = True
+
+
+class JobWatch(JobState):
+    """A job that is watched until it has left the queue.
+
+    Args:
+        job: its id.
+    """
+
+    def __init__(self, job: str) -> None:
+        super().__init__(job)
+        self.waited_seconds = 0.0
+        self.restarts = 0
+        self._began = time.monotonic()
+        self._said: queue.SimpleQueue[Note] = queue.SimpleQueue()
+        self._last = ""
+        self._over = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+        self._thread.start()
 
     @property
     def pending(self) -> str:
@@ -89,19 +103,15 @@ class JobWatch:
 
     def _look(self) -> None:
         try:
-            components = commands.show(self.job)
+            self.ask()
         except SlurmError as error:
-            if error.is_absence:
-                self.is_gone = True
-            else:
-                self._say(f"job {self.job} goes on; {one_line(error)}")
+            self._say(f"job {self.job} goes on; {one_line(error)}")
             return
-        self.components = components
-        self.restarts = max((one.restarts for one in components), default=0)
+        self.restarts = max((one.restarts for one in self.components), default=0)
         if self.pending:
             self.waited_seconds = time.monotonic() - self._began
-        state = self.pending or ", ".join(dict.fromkeys(one.state.lower() for one in components))
-        nodes = "" if self.pending else f" on {','.join(one.nodes for one in components if one.nodes)}"
+        state = self.pending or ", ".join(dict.fromkeys(one.state.lower() for one in self.components))
+        nodes = "" if self.pending else f" on {','.join(one.nodes for one in self.components if one.nodes)}"
         if not self.has_ended:
             self._say(f"job {self.job} is {state}{nodes}")
 
