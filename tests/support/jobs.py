@@ -19,6 +19,14 @@ def jobs_of(run: str) -> list[str]:
     return slurm("squeue", "--noheader", f"--name=kit-{run}", "--format=%A").split()
 
 
+def limits_memory() -> bool:
+    """Whether a job that takes more memory than it asked for is ended."""
+    found = [
+        line.split() for line in slurm("scontrol", "show", "config").splitlines() if line.startswith("TaskPlugin ")
+    ]
+    return any("task/cgroup" in word for words in found for word in words)
+
+
 def missing_for_slurm_tests() -> str | None:
     """Look for a Slurm that answers; SLURM_CONF has to name it, so that no cluster of a user is taken for it."""
     if "SLURM_CONF" not in os.environ:

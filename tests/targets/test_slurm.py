@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +18,13 @@ from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
 from runner.targets.committed_list import read_listing
 from runner.targets.slurm import commands
-from runner.targets.slurm.ends import starved
+from runner.targets.slurm.ends import NodeFile, ends, starved
 from runner.targets.slurm.script import cell_of
+from runner.targets.slurm.watch import JobState
 
 if TYPE_CHECKING:
     from tests.support.projects import Project
+    from tests.support.records import Make
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = 'a\'b "c" $(touch pwned) `touch pwned` \\ ;&| #{x} %j é'
@@ -144,3 +148,68 @@ def test_the_nodes_without_memory_are_those_that_slurm_names() -> None:
         "srun: error: n2: task 2: Exited with exit code 1\n"
     )
     assert starved(log) == {"n0", "n1"}
+
+
+def known(project: Project, monkeypatch: pytest.MonkeyPatch, **printed: str) -> JobState:
+    """What is known of a job after it was asked for, where Slurm's commands print these words."""
+    folder = project.root / "slurm's commands"
+    folder.mkdir()
+    for name, text in printed.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    state = JobState("7")
+    state.ask()
+    return state
+
+
+FORGOTTEN = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
+
+
+@pytest.mark.parametrize(
+    ("row", "status", "why"),
+    [
+        ("7|CANCELLED by 1000|0:0|n[0-1]|00:10:00", None, "job 7: Slurm says that the job was cancelled"),
+        ("7|TIMEOUT|0:0|n[0-1]|00:10:00", "timed_out", "job 7: Slurm ended it at its limit of time, 00:10:00"),
+        ("7|FAILED|73:0|n0|00:10:00", None, "job 7: a node does not see the run's folder"),
+        (
+            "7|COMPLETED|0:0|n[0-1]|1",
+            None,
+            "job 7: Slurm says COMPLETED, but its script did not begin: the log of slurmd",
+        ),
+        ("7|RUNNING|0:0|n[0-1]|1", None, "job 7: Slurm does not know it any more"),
+        ("", None, "job 7: Slurm does not know it any more"),
+        ("no|table", None, "job 7: Slurm does not know it any more"),
+    ],
+)
+def test_a_job_that_the_queue_has_forgotten_ended_as_the_accounting_says(
+    project: Project, make: Make, monkeypatch: pytest.MonkeyPatch, row: str, status: str | None, why: str
+) -> None:
+    state = known(project, monkeypatch, scontrol=FORGOTTEN, sacct=f"echo {shlex.quote(row)}")
+    assert state.has_ended
+    folder = make.run(project.results, layout="2x1")
+    nodes = [NodeFile(folder, node, Told(state)) for node in range(2)]
+    found = ends(nodes, state, None, stopped=False)
+    assert [one.why is not None and one.why.startswith(why) for one in found] == [True, True], found
+    assert [(one.code, one.stopped_because) for one in found] == [(None, status)] * 2
+
+
+def test_a_cluster_without_accounting_says_nothing_of_a_forgotten_job(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disabled = "echo 'Slurm accounting storage is disabled' >&2; exit 1"
+    state = known(project, monkeypatch, scontrol=FORGOTTEN, sacct=disabled)
+    assert state.has_ended
+    assert state.components == []
+
+
+def test_a_job_is_not_taken_for_ended_while_slurm_does_not_answer(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(commands.SlurmError, match="Unable to contact slurm controller"):
+        known(project, monkeypatch, scontrol="echo 'Unable to contact slurm controller' >&2; exit 1")
+
+
+@dataclass(frozen=True)
+class Told:
+    watch: JobState

@@ -138,7 +138,10 @@ class SlurmHandle:
         self._watch = JobWatch(commands.submitted(printed.decode("utf-8", "replace")))
 
     def _wait(self, watch: JobWatch) -> Iterator[Line | Note | None]:
-        """Wait until the job has left the queue; its nodes have ended."""
+        """Wait until the job has left the queue; its nodes have ended. If all went well, there is no more to learn."""
+        if not any(one.failed for one in self._nodes):
+            watch.close()
+            return
         until = time.monotonic() + END_SECONDS
         while not watch.has_ended and time.monotonic() < until:
             yield None
