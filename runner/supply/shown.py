@@ -24,13 +24,15 @@ def counted(packages: Iterable[Package], subject: str, version: str) -> list[str
 
 
 def licences(packages: Iterable[Package]) -> list[str]:
-    """List each licence with the packages that name it, the most frequent first; last, those that name none."""
-    found: dict[str, set[str]] = defaultdict(set)
+    """List the licences of each kind of package and what has them: the most frequent first, then what names none."""
+    found: dict[str, dict[str, set[str]]] = {kind: defaultdict(set) for kind in KINDS}
     for one in packages:
         for licence in one.licences or ("",):
-            found[licence].add(one.name)
-    named = sorted((name for name in found if name), key=lambda name: (-len(found[name]), name))
-    lines = [f"  {len(found[name]):>4}  {name}: {listed(sorted(found[name]), most=MOST_NAMED)}" for name in named]
-    if lost := found.get(""):
-        lines.append(f"  {len(lost):>4}  no licence named: {listed(sorted(lost), most=MOST_NAMED)}")
-    return ["licences:", *lines] if lines else []
+            found[one.kind][licence].add(one.name)
+    return [line for kind, named in found.items() if named for line in (f"licences of {KINDS[kind]}:", *_listed(named))]
+
+
+def _listed(named: dict[str, set[str]]) -> list[str]:
+    order = sorted(named, key=lambda name: (not name, -len(named[name]), name))
+    names = {name: listed(sorted(named[name]), most=MOST_NAMED) for name in order}
+    return [f"  {len(named[name]):>4}  {name or 'no licence named'}: {names[name]}" for name in order]

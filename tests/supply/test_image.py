@@ -90,8 +90,11 @@ def test_a_licence_is_taken_from_the_expression_then_the_name_then_the_classifie
 
 
 def test_licences_are_listed_with_their_packages_and_those_without_one_last() -> None:
-    lines = licences([HERE, Package("pypi", "a", "1", "x"), Package("deb", "b", "1", "x", ("BSD License", "GPL"))])
-    assert lines == ["licences:", "     2  BSD License: b, jinja2", "     1  GPL: b", "     1  no licence named: a"]
+    lines = licences([HERE, Package("deb", "b", "1", "x", ("BSD License", "GPL")), Package("pypi", "a", "1", "x")])
+    assert lines == [
+        *("licences of Python packages:", "     1  BSD License: jinja2", "     1  no licence named: a"),
+        *("licences of Debian packages:", "     1  BSD License: b", "     1  GPL: b"),
+    ]
 
 
 def test_a_bill_of_the_same_packages_is_the_same_bytes_in_any_order() -> None:

@@ -89,6 +89,7 @@ def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(
             del path, options
             raise ClusterError(403, "no")
 
+    monkeypatch.setattr(lifecycle, "VERDICT_SECONDS", 0.1)
     monkeypatch.setattr(lifecycle, "END_SECONDS", 0.1)
     documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
     handle = JobHandle(Refusing(), documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
