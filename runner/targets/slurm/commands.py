@@ -176,15 +176,6 @@ def hostnames(nodes: str) -> list[str]:
     return call(["scontrol", "show", "hostnames", nodes]).split() if nodes else []
 
 
-def cancel(job: str, *words: str) -> None:
-    """Cancel a job; one that has ended is none any more."""
-    try:
-        call(["scancel", *words, job])
-    except SlurmError as error:
-        if not error.is_absence:
-            raise
-
-
 def find(name: str) -> list[str]:
     """Return the ids of the caller's own jobs of a name that are in the queue."""
     printed = call(["squeue", "--me", "--noheader", f"--name={name}", "--format=%A"])

@@ -13,7 +13,7 @@ from runner.core.text import one_line
 from runner.targets import node_view
 from runner.targets.base import Note
 from runner.targets.node_view import NodeView, Seen, at_once
-from runner.targets.slurm import commands
+from runner.targets.slurm import cancel, commands
 from runner.targets.slurm.ends import NodeFile, describe_end, describe_refusal, ends, read_log
 from runner.targets.slurm.script import FOLDER, PYTHON
 from runner.targets.slurm.watch import JobWatch
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from runner.records.schema import NodeExit
     from runner.targets.base import LaunchSpec, Line
 
-ASKED_SECONDS = 4.0
-"""How long a job may take to end when it is asked to; then it is killed. Slurm itself waits for its KillWait, 30 s."""
 END_SECONDS = 30.0
 """How long a killed job may stay in the queue."""
 
@@ -172,19 +170,20 @@ class SlurmHandle:
         watch = self._watch
         if watch is None or watch.has_ended:
             return
+        self._is_stopped = True  # so Slurm's word for the end is about this, and not about the nodes that had ended
         for one in self._nodes:
             one.stopped = one.stopped or not one.has_file
         try:
-            commands.cancel(watch.job)
-            if watch.wait_for_end(ASKED_SECONDS):
+            cancel.ask(watch.job)
+            if watch.wait_for_end(cancel.ASKED_SECONDS):
                 return
-            commands.cancel(watch.job, "--full", "--signal=KILL")
+            cancel.kill([watch.job, *(one.number for one in watch.components if one.number != watch.job)])
             if watch.wait_for_end(END_SECONDS):
                 return
             why = "it does not leave the queue"
         except OSError as error:
             why = str(error)
-        self._left = one_line(f"job {watch.job}: {why}: left behind; scancel --full --signal=KILL {watch.job}")
+        self._left = one_line(f"job {watch.job}: {why}: left behind; scancel {watch.job}")
 
     def _idle(self, one: NodeFile) -> str:
         watch = self._watch

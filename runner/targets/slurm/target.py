@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -12,6 +11,7 @@ from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.slurm import commands
+from runner.targets.slurm.cancel import end_jobs
 from runner.targets.slurm.handle import SlurmHandle
 from runner.targets.slurm.script import UNQUOTABLE, ScriptOptions, job_name, script
 from runner.targets.torchrun import node_specs
@@ -116,19 +116,3 @@ class Slurm(Target[SlurmSpec]):
     def cleanup(self, folder: RunFolder) -> None:
         """Cancel the jobs that have the run's name, and wait until they have left the queue; OSError if they do not."""
         end_jobs(job_name("", "", folder.path.name))
-
-
-def end_jobs(name: str) -> None:
-    """Cancel the caller's jobs of a name: asked to end, then killed; OSError if they stay in the queue."""
-    for words in ((), ("--full", "--signal=KILL")):
-        jobs = commands.find(name)
-        for job in jobs:
-            commands.cancel(job, *words)
-        until = time.monotonic() + 6
-        while jobs and time.monotonic() < until:
-            time.sleep(2)
-            jobs = commands.find(name)
-        if not jobs:
-            return
-    msg = f"job {', '.join(jobs)} does not leave the queue: scancel --full --signal=KILL {' '.join(jobs)}"
-    raise OSError(msg)
