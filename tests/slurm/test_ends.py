@@ -185,3 +185,5 @@ def test_a_node_that_fails_is_named_by_slurms_own_word(harness: Jobs) -> None:
         record = harness.project.record(run)
         assert (code, record["status"]) == (1, "killed")
         assert "Slurm says that a node of the job failed" in record["reason"]
+        assert record["epochs"]
+    until(lambda: harness.left(run) == [], 60, every=1)  # what runs on a node without slurmd is ended when that is back

@@ -73,8 +73,7 @@ class NodeFile:
         if watch is None or not watch.has_ended:
             return False
         self._missed = self._missed or time.monotonic()
-        is_killed = any(one.state != "COMPLETED" for one in watch.components)
-        return is_killed or time.monotonic() - self._missed > _LATE_SECONDS
+        return time.monotonic() - self._missed > _LATE_SECONDS
 
     @property
     def failed(self) -> bool:
