@@ -81,7 +81,7 @@ def test_repeats_are_interleaved_and_summarised_and_may_be_claimed_or_not(harnes
 
 def commands(section: str) -> list[str]:
     """The commands of a section of the document, as somebody types them."""
-    text = DOCUMENT.read_text("utf-8").partition(f"\n{section}\n")[2].partition("\n## ")[0]
+    text = f"\n{DOCUMENT.read_text('utf-8')}".partition(f"\n{section}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [
         line for block in blocks for line in block.splitlines() if re.match(r"(KIT_\w+=\S+ )?(runner|sbatch) ", line)
