@@ -28,7 +28,7 @@ def ask(job: str) -> None:
     with suppress(SlurmError):  # it has ended, or Slurm does not answer: `kill` says so
         commands.call(["scancel", "--state=PENDING", job])
     with suppress(SlurmError):
-        commands.call(["scancel", "--signal=TERM", job])
+        commands.call(["scancel", "--ctld", "--signal=TERM", job])
 
 
 def kill(components: Sequence[str]) -> None:
