@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
@@ -75,6 +75,11 @@ class Slurm(Target[SlurmSpec]):
     summary: ClassVar[str] = "batch jobs of the Slurm cluster that this machine submits to; one torchrun on each node"
     Options: ClassVar[type] = Options
 
+    def __init__(self, options: Any = None) -> None:
+        super().__init__(options)
+        self._accepted: set[str] = set()
+        """The scripts that Slurm has accepted: the repeats of a cell have the same."""
+
     def spec(self, run: Run) -> SlurmSpec:
         """Build the script of a run; RequestError for options that it cannot have."""
         options = self.options
@@ -102,12 +107,15 @@ class Slurm(Target[SlurmSpec]):
         """Let Slurm check the job without submitting it."""
         commands.require_commands()
         words = ["sbatch", "--test-only", "--export=ALL", "--output=/dev/null", f"--chdir={spec.cwd}"]
+        if (text := spec.text()) in self._accepted:
+            return
         try:
-            commands.call(words, spec.text())
+            commands.call(words, text)
         except commands.SlurmError as error:
             chosen = ", ".join(f"{name}={value}" for name, value in spec.script_options.directives)
             msg = one_line(f"Slurm refuses layout {spec.run.cell.layout} with {chosen}: {error}")
             raise RequestError(msg) from None
+        self._accepted.add(text)
 
     def start(self, spec: SlurmSpec, folder: RunFolder) -> SlurmHandle:
         """Prepare the start; the job is submitted when its lines are asked for, so that a stop finds it."""
