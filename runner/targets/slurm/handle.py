@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from runner.targets.base import Note
 from runner.targets.node_view import NodeView, Seen, at_once
 from runner.targets.slurm import cancel, commands
 from runner.targets.slurm.ends import NodeFile, describe_end, describe_refusal, ends, read_log
-from runner.targets.slurm.script import FOLDER, PYTHON
+from runner.targets.slurm.script import FOLDER, PYTHON, job_name
 from runner.targets.slurm.watch import JobWatch
 from runner.targets.worker_logs import WorkerLogs
 
@@ -42,6 +43,7 @@ class SlurmHandle:
     def __init__(self, spec: LaunchSpec, text: str, folder: RunFolder) -> None:
         self._spec, self._text, self._folder = spec, text, folder
         self._sbatch: subprocess.Popen[bytes] | None = None
+        self._is_submitted = False
         self._watch: JobWatch | None = None
         self._nodes = [NodeFile(folder, node, self) for node in range(len(spec.nodes))]
         self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(spec.nodes)})
@@ -103,9 +105,12 @@ class SlurmHandle:
         """Take the job out of the queue; safe to call again."""
         has_ended = self._watch is not None and self._watch.has_ended  # by itself, or by Slurm
         self._is_stopped = self._is_stopped or not has_ended
-        if self._sbatch and self._watch is None:  # Ctrl-C while it was submitted
-            with suppress(OSError, subprocess.TimeoutExpired):
-                self._take(self._sbatch, commands.SECONDS)
+        if self._is_submitted and self._watch is None:  # Ctrl-C meanwhile, or sbatch failed
+            with suppress(OSError):
+                self._take()
+        if self._is_submitted and self._watch is None:
+            with suppress(OSError):
+                cancel.end_jobs(job_name("", "", self._folder.path.name))
         self._cancel()
         if self._watch:
             self._watch.close()
@@ -116,21 +121,33 @@ class SlurmHandle:
             self._folder.open_agent(node).close()
         own: dict[str, str] = {} if self._spec.options.get("python") else {PYTHON: sys.executable}
         environment = commands.environment(**own, **{FOLDER: str(self._folder.path.resolve())})
-        self._sbatch = subprocess.Popen(
-            ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null"],
-            cwd=self._spec.cwd,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with tempfile.TemporaryFile() as script:
+            script.write(self._text.encode("utf-8", "surrogateescape"))
+            script.seek(0)
+            self._is_submitted = True
+            self._sbatch = subprocess.Popen(
+                ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null"],
+                cwd=self._spec.cwd,
+                env=environment,
+                stdin=script,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
         yield None
-        self._take(self._sbatch, commands.SECONDS)
+        self._take()
 
-    def _take(self, sbatch: subprocess.Popen[bytes], seconds: float) -> None:
-        """Give the script to sbatch, and read the job's id."""
-        printed, complaint = sbatch.communicate(self._text.encode("utf-8", "surrogateescape"), timeout=seconds)
+    def _take(self) -> None:
+        """Read the job's id; safe to call again if it was interrupted."""
+        sbatch = self._sbatch
+        if sbatch is None:
+            return
+        try:
+            printed, complaint = sbatch.communicate(timeout=commands.SECONDS)
+        except subprocess.TimeoutExpired:
+            sbatch.kill()
+            msg = f"sbatch gave no answer in {commands.SECONDS:.0f} s: is slurmctld up? scontrol ping"
+            raise commands.SlurmError(msg) from None
         if sbatch.returncode:
             raise commands.SlurmError(commands.said(complaint) or f"sbatch exited with {sbatch.returncode}")
         self._watch = JobWatch(commands.submitted(printed.decode("utf-8", "replace")))
