@@ -159,7 +159,7 @@ def test_a_job_by_hand_that_somebody_cancelled_is_collected_with_slurms_word(har
     collected = project.runner("collect", "slow.sbatch")
     why = f"job {job}: Slurm says that the job was cancelled, not by this runner"
     place = run.relative_to(project.root)
-    assert (collected.code, collected.stdout) == (1, f"{place}: killed: node 0-1 left no exit code: {why}\n")
+    assert (collected.code, collected.stdout) == (1, f"{place}: killed: node 0, 1 left no exit code: {why}\n")
     assert project.record(run)["epochs"]
 
 

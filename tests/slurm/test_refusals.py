@@ -52,7 +52,7 @@ UNSEEN = {
 }
 MOUNTED = """
 mount -t tmpfs none "$1"
-[ "$2" = results ] || { cp -r "$3/." "$1"; cd "$1"; }
+[ "$2" = results ] || { cp -r "$3" "$1/project"; cd "$1/project"; }
 shift 3
 exec "$@"
 """
