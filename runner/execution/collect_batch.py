@@ -89,9 +89,11 @@ def _text(path: Path, below: Path | None = None) -> str:
 
 
 def _is_of(folder: RunFolder, told: object) -> bool:
-    """Whether a job of the script wrote a folder: its own copy of the script is of the same cell."""
+    """Whether a job of the script wrote a folder, and no runner: its own copy of the script is of the same cell."""
     try:
-        return cell_of(_text(folder.path / "request" / SlurmSpec.file, folder.path)) == told
+        if cell_of(_text(folder.path / "request" / SlurmSpec.file, folder.path)) != told:
+            return False
+        return not files.is_file(folder.path / "request" / "launch.json") or folder.launch().by_hand
     except (OSError, ValueError, RecursionError):
         return False
 

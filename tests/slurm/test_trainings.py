@@ -45,8 +45,8 @@ def test_a_job_trains_bit_for_bit_as_this_machine_does_and_its_record_differs_in
     for mine, other in zip(there["ranks"], here["ranks"], strict=True):
         for one in (mine, other):
             del one["facts"]["host"], one["facts"]["env"]
-        assert [mine[name] for name in ("rank", "node", "status")] == [
-            other[name] for name in ("rank", "node", "status")
+        assert [mine.get(name) for name in ("rank", "node", "status")] == [
+            other.get(name) for name in ("rank", "node", "status")
         ]
         assert shape(mine["facts"]) == shape(other["facts"])
     nodes = [one["place"]["machine"] for one in there["outcome"]["exits"]]
@@ -58,7 +58,7 @@ def test_a_job_trains_bit_for_bit_as_this_machine_does_and_its_record_differs_in
 
 
 def test_bert_trains_on_two_nodes(harness: Jobs, tmp_path: Path) -> None:
-    words = BERT["bert"].words(("layout=2x1",))
+    words = ["--layout", "2x1", *BERT["bert"].words(())]
     with harness.data("bert", tiny_bert.make(tmp_path) / "bert"):
         done, record = harness.run("bert", *words)
     assert (done.code, record["status"]) == (0, "completed"), done.snapshot
@@ -66,7 +66,7 @@ def test_bert_trains_on_two_nodes(harness: Jobs, tmp_path: Path) -> None:
     assert [one["place"]["machine"] for one in record["outcome"]["exits"]] == ["n0", "n1"]
 
 
-def test_repeats_are_interleaved_and_summarised_and_may_be_claimed_or_not(harness: Jobs, tmp_path: Path) -> None:
+def test_repeats_are_interleaved_and_summarised(harness: Jobs, tmp_path: Path) -> None:
     project = harness.project
     words = ["--only", "layout=1x2,2x1", "--repeat", "3", "--device", "cpu", "--results", tmp_path]
     done = project.runner("run", "odd-echoes", "--on", "slurm", *words, within=400)
@@ -112,16 +112,16 @@ def test_a_committed_script_is_submitted_by_hand_and_collected_afterwards(harnes
     environment = project.root / ".venv"
     if not environment.exists():
         environment.symlink_to(Path(sys.executable).parent.parent)
-    before = set(project.results.glob("toy/*"))
+    before = {str(path.relative_to(project.root)) for path in project.results.glob("toy/*")}
     submit, collect = commands("## By hand")
     submitted = typed(harness, submit)
     assert submitted.returncode == 0, submitted.stderr
     assert not slurm("squeue", "--noheader", "--name=kit-toy-multinode").strip()
     collected = typed(harness, collect)
     assert collected.returncode == 0, collected.stderr
-    assert len(set(project.results.glob("toy/*")) - before) == 1
-    line = next(one for one in collected.stdout.splitlines() if one.partition(":")[0] not in map(str, before))
+    (line,) = collected.stdout.splitlines()  # and nothing of the runs of the same cell that a runner has made
     assert re.fullmatch(r"results/toy/\S+-slurm-[0-9a-f]{8}: completed", line)
+    assert line.partition(":")[0] not in before
     assert project.runner(*shlex.split(collect)[1:]).stdout == collected.stdout
     record = project.record(project.root / line.partition(":")[0])
     assert record["launch"]["by_hand"]
