@@ -2,7 +2,7 @@
 
     KitError                 one line on the screen, never a traceback
     ├── RequestError    2    the request was wrong: a definition, an option, a machine that lacks something
-    ├── RunError        1    a run that was started did not end well
+    ├── RunError        1    a run that was started did not end well, or a record or an archive does not hold
     └── Interrupted   130    Ctrl-C or another signal; what was started has ended and is recorded
 
 Anything else that is raised is a defect of ours: exit code 3 and a log to send.
@@ -36,7 +36,7 @@ class RequestError(KitError):
 
 
 class RunError(KitError):
-    """A run was started and failed; its record is kept."""
+    """A run was started and failed, and its record is kept; or a record or an archive is not what it has to be."""
 
     exit_code = 1
 

@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, RunError
 from runner.core.text import one_line
 from runner.records import manifest
 from trainkit import files
@@ -45,7 +45,11 @@ def pack(folder: Path, stream: Any) -> None:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Unpack an archive into an empty folder; RequestError names what is wrong with it, and nothing is left outside."""
+    """Unpack an archive into an empty folder, and nothing outside.
+
+    Raises RunError if it is none, is damaged, or holds what no archive of the kit does; RequestError if it cannot be
+    read.
+    """
     try:
         with files.open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -61,7 +65,8 @@ def unpack(path: Path, folder: Path) -> None:
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         _fail(path, f"altered, cut off, or no archive of runner bundle: {one_line(error, 200)}")
     except OSError as error:
-        _fail(path, error.strerror or str(error))
+        msg = f"{one_line(path)}: {error.strerror or error}"
+        raise RequestError(msg) from None
 
 
 def difference(path: Path, folder: Path) -> str | None:
@@ -112,8 +117,8 @@ def _write(path: Path, content: IO[bytes], member: tarfile.TarInfo) -> None:
 
 
 def _fail(path: Path, why: str) -> None:
-    msg = f"{one_line(path)}: {why}"
-    raise RequestError(msg)
+    msg = f"{one_line(path)}: no level: {why}"
+    raise RunError(msg)
 
 
 class _Comparing:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.core.errors import KitError, RequestError
+from runner.core.errors import KitError, RequestError, RunError
 from runner.core.text import one_line
 from runner.proof.archive import TOP, difference, unpack
 from runner.proof.bundle import PROJECT, RESULTS
@@ -79,13 +79,13 @@ class Kit:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Kit]:
-    """Unpack an archive in a block; RequestError if it is none, was cut off, or would write outside its folder."""
+    """Unpack an archive in a block; RunError if it is none, was cut off, or would write outside its folder."""
     with tempfile.TemporaryDirectory(prefix="runner-kit-", ignore_cleanup_errors=True) as scratch:
         unpack(path, Path(scratch))
         folder = Path(scratch) / TOP
         if not files.is_folder(folder):
-            msg = f"{one_line(path)}: an empty archive"
-            raise RequestError(msg)
+            msg = f"{one_line(path)}: no level: an empty archive"
+            raise RunError(msg)
         yield Kit(path, folder)
 
 

@@ -88,7 +88,8 @@ def reproduce(
         observer: is shown what happens.
         interrupts: the signals that end the command.
 
-    Raises RequestError if it cannot be run again, and names what is missing.
+    Raises RequestError if it cannot be run there; RunError, with the level and what is missing, if the record does not
+    hold what it takes.
     """
     name = wish.target or record.launch.target
     if name in BY_HAND:
@@ -146,16 +147,16 @@ def _tree(path: Path, record: Record, code: Path | Kit, data: Path | None) -> It
     commit = str(launch.code.get("commit") or "")
     if not is_commit(commit):
         msg = f"{one_line(path)}: level 0: the record names no commit to run again"
-        raise RequestError(msg)
+        raise RunError(msg)
     diff = path / DIFF if launch.code.get("diff_sha256") else None
     if diff is not None and not files.is_file(diff):
         msg = f"{one_line(path)}: level 0: the tree was dirty, and {DIFF} is lost"
-        raise RequestError(msg)
+        raise RunError(msg)
     with tempfile.TemporaryDirectory(prefix="runner-reproduce-", ignore_cleanup_errors=True) as scratch:
         root, why = _put_together(Path(scratch), code, commit, diff)
         if root is None:
             msg = f"{one_line(path)}: level 0: commit {commit[:12]} {why}"
-            raise RequestError(msg)
+            raise RunError(msg)
         if data is not None:
             shutil.rmtree(root / DATA, ignore_errors=True)
             (root / DATA).symlink_to(data.resolve())

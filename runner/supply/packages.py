@@ -97,10 +97,12 @@ def installed_here() -> dict[tuple[str, str], tuple[tuple[str, ...], bool]]:
     found = {}
     for one in metadata.distributions():
         facts = one.metadata
-        name, version = facts["Name"], facts["Version"]
+        fields = ("Name", "Version", "License-Expression", "License")
+        # Not by []: where importlib_metadata has been imported, a field that is not there raises KeyError.
+        name, version, expression, licence = (next(iter(facts.get_all(field) or ()), None) for field in fields)
         if name and version:
             classifiers = [word for word in facts.get_all("Classifier") or [] if word.startswith(_CLASSIFIER)]
-            found[normal(name), version] = licence_of(facts["License-Expression"], facts["License"], classifiers)
+            found[normal(name), version] = licence_of(expression, licence, classifiers)
     return found
 
 

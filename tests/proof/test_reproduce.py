@@ -163,15 +163,15 @@ def test_nothing_is_run_from_an_archive_that_was_altered(repeated: Project, tmp_
 
 
 def test_what_cannot_be_run_again_is_refused_in_one_line(repeated: Project, finished: Project, tmp_path: Path) -> None:
-    cases: list[tuple[Project, list[str | Path], str]] = [
-        (finished, [finished.runs()[0]], "the record names no commit"),
-        (finished, ["results"], "name the folder of one run"),
-        (repeated, [repeated.root / "kit.tar", "--run", "nosuch"], "no run 'nosuch' in it"),
-        (repeated, [repeated.root / "experiments" / "tiny.yaml"], "no archive"),
+    cases: list[tuple[Project, list[str | Path], int, str]] = [
+        (finished, [finished.runs()[0]], 1, "level 0: the record names no commit"),
+        (finished, ["results"], 2, "name the folder of one run"),
+        (repeated, [repeated.root / "kit.tar", "--run", "nosuch"], 2, "no run 'nosuch' in it"),
+        (repeated, [repeated.root / "experiments" / "tiny.yaml"], 1, "no archive"),
     ]
-    for project, words, says in cases:
+    for project, words, code, says in cases:
         ended = project.runner("reproduce", *words, "--results", tmp_path / "again")
-        assert (ended.code, ended.stderr.count("\n")) == (2, 1), ended.snapshot
+        assert (ended.code, ended.stderr.count("\n")) == (code, 1), ended.snapshot
         assert says in ended.stderr
     assert not (tmp_path / "again").exists()
 
@@ -179,5 +179,5 @@ def test_what_cannot_be_run_again_is_refused_in_one_line(repeated: Project, fini
 def test_a_commit_that_is_gone_is_named(repeated: Project, project: Project, tmp_path: Path) -> None:
     committed(project)
     ended = project.runner("reproduce", repeated.runs()[0], "--results", tmp_path / "again")
-    assert ended.code == 2
+    assert ended.code == 1
     assert "is not in this repository: git fetch it" in ended.stderr

@@ -7,7 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
+from email.message import Message
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -16,7 +19,7 @@ from referencing import Registry, Resource
 
 from runner.core.errors import RequestError
 from runner.supply.advisories import look_up
-from runner.supply.packages import Package, licence_of, of_image, read_lock, with_hashes
+from runner.supply.packages import Package, installed_here, licence_of, of_image, read_lock, with_hashes
 from runner.supply.sbom import bill
 from runner.supply.shown import licences
 from tests.support.projects import ROOT
@@ -87,6 +90,23 @@ def test_a_licence_is_taken_from_the_expression_then_the_name_then_the_classifie
     assert licence_of(None, "BSD", classifiers) == (("BSD",), False)
     assert licence_of(None, "UNKNOWN", classifiers) == (("MIT License",), False)
     assert licence_of(None, "Permission is hereby\ngranted " * 20, []) == ((), False)
+
+
+def test_a_field_that_is_missing_is_no_error_where_another_package_reads_the_metadata(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Strict(Message):
+        """As importlib_metadata has it, which takes the place of Python's own once something imports it."""
+
+        def __getitem__(self, name: str) -> Any:
+            if name not in self:
+                raise KeyError(name)
+            return super().__getitem__(name)
+
+    facts = Strict()
+    facts["Name"], facts["Version"] = "A_b", "1.0"
+    monkeypatch.setattr(metadata, "distributions", lambda: [SimpleNamespace(metadata=facts)])
+    assert installed_here() == {("a-b", "1.0"): ((), False)}
 
 
 def test_licences_are_listed_with_their_packages_and_those_without_one_last() -> None:

@@ -33,7 +33,8 @@ python = []
 for one in metadata.distributions():
     said = one.metadata
     classifiers = [word for word in said.get_all("Classifier") or [] if word.startswith("License :: ")]
-    row = [said["Name"], said["Version"], said["License-Expression"], (said["License"] or "")[:200], classifiers]
+    row = [(said.get_all(field) or [None])[0] for field in ("Name", "Version", "License-Expression")]
+    row += [(said.get_all("License") or [""])[0][:200], classifiers]
     python.append([None if part is None else part if isinstance(part, list) else str(part) for part in row])
     python[-1].append(str(one.locate_file("")))
 status = read("/var/lib/dpkg/status")
