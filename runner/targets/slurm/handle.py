@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -121,7 +121,7 @@ class SlurmHandle:
             self._folder.open_agent(node).close()
         own: dict[str, str] = {} if self._spec.options.get("python") else {PYTHON: sys.executable}
         environment = commands.environment(**own, **{FOLDER: str(self._folder.path.resolve())})
-        with tempfile.TemporaryFile() as script:
+        with os.fdopen(os.memfd_create(self._spec.file), "w+b") as script:
             script.write(self._text.encode("utf-8", "surrogateescape"))
             script.seek(0)
             self._is_submitted = True
