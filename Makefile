@@ -12,7 +12,7 @@ FAST = $(addprefix tests/,core definitions records report targets test_rooms.py 
 export TORCH_CPU ?=
 export RESULTS ?= results
 
-.PHONY: wheel run test check test-real test-cluster test-hosts test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: wheel run test check test-real test-cluster test-hosts test-slurm test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
@@ -24,8 +24,8 @@ test: lint ## every check; tests that need an engine, a cluster, real data or ML
 check: lint ## what takes less than a minute, for the way of working: style, types, and the tests that train nothing
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not real_processes" $(FAST)
 
-NEEDED = engine cluster browser mlflow mnist bert network
-REAL ?= engine or cluster or browser or mlflow or mnist or bert or network
+NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
+REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
 test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, a browser, MLflow, packages or real data; none may be left out
 	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
 	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
@@ -34,8 +34,13 @@ test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names
 	KIT_REQUIRE=cluster $(BIN)/python -m pytest -n 4 --dist loadgroup -m "cluster and not alone"
 	KIT_REQUIRE=cluster $(BIN)/python -m pytest -m "cluster and alone"
 
-test-hosts: $(VENV)/.develop ## the tests on the hosts that KIT_HOSTS names; .ci/run does without them
-	KIT_REQUIRE=hosts $(BIN)/python -m pytest -n 2 --dist loadgroup -m hosts
+test-hosts: $(VENV)/.develop ## the tests on the hosts that KIT_HOSTS names
+	KIT_REQUIRE=hosts $(BIN)/python -m pytest -n 2 --dist loadgroup -m "hosts and not alone"
+	KIT_REQUIRE=hosts $(BIN)/python -m pytest -m "hosts and alone" || test $$? = 5  # none
+
+test-slurm: $(VENV)/.develop ## the tests on the Slurm cluster that SLURM_CONF names
+	KIT_REQUIRE=slurm $(BIN)/python -m pytest -n 2 --dist loadgroup -m "slurm and not alone"
+	KIT_REQUIRE=slurm $(BIN)/python -m pytest -m "slurm and alone"
 
 test-trainer: $(VENV)/.develop ## the tests of TrainJobs, on a cluster with Kubeflow Trainer; .ci/run does without them
 	KIT_REQUIRE="cluster trainer" $(BIN)/python -m pytest -n 4 --dist loadgroup -m trainer

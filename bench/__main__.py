@@ -14,6 +14,7 @@ from bench import (
     mlflow_search,
     overhead,
     parsing,
+    slurm,
     ssh,
     startup,
     summary,
@@ -32,6 +33,7 @@ PARTS = {
     "overhead": overhead,
     "compose": compose,
     "ssh": ssh,
+    "slurm": slurm,
 }
 
 

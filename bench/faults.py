@@ -14,7 +14,7 @@ from typing import Any
 DOCUMENT = Path(__file__).parents[1] / "docs" / "faults.md"
 BEGIN, END = "<!-- table of faults -->\n", "<!-- end of the table -->\n"
 _HEAD = "| fault | target | tried | lost | told within |\n|---|---|---:|---:|---:|\n"
-_TARGETS = ("local", "compose", "kubernetes", "pytorchjob", "indexed", "ssh")
+_TARGETS = ("local", "compose", "kubernetes", "pytorchjob", "indexed", "ssh", "slurm")
 
 
 def read_rows(document: str) -> dict[tuple[str, str], str]:

@@ -17,6 +17,7 @@ from runner.targets.kubernetes.client import PATHS, Cluster, ClusterError
 from tests.support import browser, ssh_hosts
 from tests.support.cluster import kinds_of_runs
 from tests.support.fork_server import ForkServer
+from tests.support.jobs import missing_for_slurm_tests
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.faults"]
 
@@ -139,6 +140,7 @@ NEEDS = {
     "network": ("a clean installation", missing_for_network_tests),
     "mlflow": ("the export to MLflow", missing_for_mlflow_tests),
     "browser": ("pages in a browser", missing_for_browser_tests),
+    "slurm": ("a Slurm cluster", missing_for_slurm_tests),
     "engine": ("containers", missing_for_engine_tests),
     "cluster": ("a cluster", missing_for_cluster_tests),
     "trainer": ("Kubeflow Trainer", missing_for_trainer_tests),

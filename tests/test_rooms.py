@@ -80,6 +80,7 @@ ELSEWHERE = {
     "runner.targets.committed_files": "compose/, k8s/ and the Dockerfile",
     "runner.targets.compose.base_images": "image.lock",
     "runner.targets.compose": "the data folder, which containers are shown",
+    "runner.targets.slurm.handle": "a file in memory, from which sbatch reads its script",
     "runner.targets.ssh": "on hosts: the kit's folder; here: the folder of ssh's sockets",
     "runner.init": "a definition, the settings and .gitignore; and a first run, in the folder for temporary files",
     "runner.proof": "the archive that a person names, and checkouts in the folder for temporary files",

@@ -17,8 +17,9 @@ def collect(
         str,
         typer.Argument(
             metavar="RUN|LOG",
-            help="A run's folder, results/<experiment>/<run>; a file of k8s/; or the stdout of another program: "
-            "a file, a folder of files, - for stdin, compose:PROJECT, or pods:LABELS, for example pods:app=train.",
+            help="A run's folder, results/<experiment>/<run>; a file of k8s/ or slurm/; or the stdout of another "
+            "program: a file, a folder of files, - for stdin, compose:PROJECT, or pods:LABELS, "
+            "for example pods:app=train.",
         ),
     ],
     results: Results = Path("results"),
@@ -42,12 +43,15 @@ def collect(
     if with_ and not manifest and not (are_containers(source) and source.startswith(PODS)):
         msg = f"--with {with_[0]}: is for a file of k8s/ and for pods; a run's folder and a log take no options"
         raise RequestError(msg)
-    if not manifest and is_log(source):
+    if not manifest and path.suffix != ".sbatch" and is_log(source):
         collect_logs(source, dialect or [], with_ or [], json=json)
         return
     if (json or dialect) and (manifest or path.exists()):
         msg = f"{path}: --json and --dialect are for the stdout of another program, not for a run or a manifest"
         raise RequestError(msg)
+    if path.suffix == ".sbatch" and not path.is_dir():
+        _collect_batch(path, results)
+        return
     if manifest:
         _collect_jobs(path, results, options_of("kubernetes", with_))
         return
@@ -55,6 +59,17 @@ def collect(
 
     record = reparse(path)
     show(f"{path}: {record.status}" + (f": {record.reason}" if record.reason else ""))
+
+
+def _collect_batch(path: Path, results: Path) -> None:
+    from runner.execution.collect_batch import collect_batch
+
+    statuses = set()
+    for folder, record in collect_batch(path, project_root(), results):
+        show(f"{folder}: {record.status}" + (f": {record.reason}" if record.reason else ""))
+        statuses.add(record.status)
+    if statuses != {"completed"}:
+        raise typer.Exit(RunError.exit_code)
 
 
 def _collect_jobs(path: Path, results: Path, words: list[str]) -> None:

@@ -76,6 +76,7 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
             handle = life.start()
             watch = Watch(handle, Layout.parse(launch.layout), launch.patience_seconds, life.nodes)
             because = follow(handle, folder, began + life.timeout_seconds, observer, watch, interrupts)
+            because = because or next((one.stopped_because for one in handle.exits if one.stopped_because), None)
     except KeyboardInterrupt:
         because = INTERRUPTED
     except OSError as error:
@@ -122,7 +123,8 @@ def follow(
             elif line.node == line.local_rank == 0:
                 printed = line.text
         now = time.monotonic()
-        because = TIMED_OUT if now > deadline else HUNG if watch.is_hung(now) else loss.found(now)
+        waited: float = getattr(handle, "waited_seconds", 0.0)  # in a queue, before the run began
+        because = TIMED_OUT if now > deadline + waited else HUNG if watch.is_hung(now) else loss.found(now)
         if because:
             return because
     return None

@@ -40,9 +40,14 @@ def finalize(folder: RunFolder) -> Record | None:
     return None if folder.is_held() else finalize_ended(folder)
 
 
-def finalize_ended(folder: RunFolder) -> Record:
-    """Make the record of a run that was started by hand and is known to have ended, and keep it."""
-    outcome, record = _make(folder, None)
+def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Record:
+    """Make the record of a run that was started by hand and is known to have ended, and keep it.
+
+    Args:
+        folder: the run's folder.
+        exits: how its nodes ended, where somebody knows more of that than they have reported.
+    """
+    outcome, record = _make(folder, None, exits)
     folder.keep_outcome(outcome)
     folder.finish(record)
     return record
@@ -84,7 +89,7 @@ def _reparse(folder: RunFolder) -> Record:
     return record
 
 
-def _make(folder: RunFolder, most_bytes: int | None) -> tuple[Outcome, Record]:
+def _make(folder: RunFolder, most_bytes: int | None, exits: list[NodeExit] | None = None) -> tuple[Outcome, Record]:
     launch = folder.launch()
     layout = Layout.parse(launch.layout)
     raw = folder.raw_files(layout)
@@ -92,7 +97,7 @@ def _make(folder: RunFolder, most_bytes: int | None) -> tuple[Outcome, Record]:
         msg = f"its raw files have {raw.bytes:,} bytes"
         raise ValueError(msg)
     known, broken = folder.exits(raw)
-    outcome = _outcome(launch, {one.node: one for one in known}, layout.nodes, raw.last_written)
+    outcome = _outcome(launch, {one.node: one for one in exits or known}, layout.nodes, raw.last_written)
     record = collect(folder, launch, outcome)
     record.doubts += broken
     return outcome, record

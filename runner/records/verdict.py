@@ -31,6 +31,8 @@ def _stopped(record: Record, launch: Launch) -> tuple[str, str] | None:
     if outcome.stopped_because == "interrupted":
         return "interrupted", f"stopped by Ctrl-C or a signal to the runner{_stuck(outcome) or _whys(outcome)}"
     if outcome.stopped_because == "timed_out":
+        if said := [one.why for one in outcome.exits if one.stopped_because == "timed_out" and one.why]:
+            return "timed_out", said[0]  # by a limit that is not the run's own
         return (
             "timed_out",
             f"not done after timeout_seconds: {launch.timeout_seconds:g}{_stuck(outcome) or _whys(outcome)}",

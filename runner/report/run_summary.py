@@ -95,7 +95,7 @@ def summary_of(record: Record) -> RunSummary:
     first = facts[0] if facts else {}
     models = _models(facts) or [_from_outside(record)]
     count = _Counts(doubts)
-    cores = count("cores", launch.host.get("cores"), most=MOST_CORES)
+    cores = count("cores", _cores(record, first), most=MOST_CORES)
     layout = Layout.parse(launch.layout)
     return RunSummary(
         experiment=_name(launch.experiment),
@@ -142,6 +142,7 @@ def summary_of(record: Record) -> RunSummary:
             "NCCL": _values(facts, "nccl"),
             "Python": _values(facts, "python"),
             "threads per process": _values(facts, "threads"),
+            "cores of a node": _values(facts, "machine_cores") if launch.device == "cpu" else "",
         },
         runner=plain(launch.runner) if record.status == "running" else {},
         by_hand=launch.by_hand,
@@ -236,6 +237,13 @@ def _from_outside(record: Record) -> str:
     gpus = launch.host.get("gpus")
     known = isinstance(gpus, list) and bool(gpus) and launch.device == "cuda"
     return _name(gpus[0] if known and isinstance(gpus, list) else launch.host.get("cpu", "unknown"))
+
+
+def _cores(record: Record, first: dict[str, Any]) -> object:
+    """Return the cores of the machine that ran: of the runner's own, unless a scheduler chose another for the job."""
+    exits = record.outcome.exits if record.outcome else []
+    is_elsewhere = any("job" in one.place for one in exits)
+    return (is_elsewhere and first.get("machine_cores")) or record.launch.host.get("cores")
 
 
 def _hardware(models: list[str], launch: Launch, cores: int) -> str:

@@ -17,6 +17,7 @@ TARGETS = {
     "kubernetes": "runner.targets.kubernetes.target:Kubernetes",
     "local": "runner.targets.local:Local",
     "replay": "runner.targets.replay:Replay",
+    "slurm": "runner.targets.slurm.target:Slurm",
     "ssh": "runner.targets.ssh.target:Ssh",
 }
 

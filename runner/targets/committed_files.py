@@ -1,4 +1,4 @@
-"""The files that are rendered and committed: `compose/`, `k8s/`, and the Dockerfile's names of its base images.
+"""The files that are rendered and committed: `compose/`, `k8s/`, `slurm/`, and the bases of the Dockerfile.
 
 `rendered.yaml` says which files there are, and of which experiment and layout. Whatever else a project has in these
 folders is its own.
@@ -22,6 +22,7 @@ from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.service import KIT, WORKSPACE, build, default_image, service
 from runner.targets.kubernetes.kinds import KINDS
 from runner.targets.kubernetes.pod_spec import PodOptions
+from runner.targets.slurm.script import ScriptOptions, script
 from runner.targets.torchrun import device_ids
 from trainkit.files import read_file
 
@@ -56,7 +57,7 @@ def render(root: Path) -> dict[Path, str]:
 def texts(
     settings: Settings, listing: Listing, bases: dict[str, str], load: Callable[[str], Experiment]
 ) -> dict[str, str]:
-    """Return the text of every file in `compose/` and `k8s/`, by its path from the project's folder.
+    """Return the text of every file in `compose/`, `k8s/` and `slurm/`, by its path from the project's folder.
 
     Args:
         settings: the project's.
@@ -73,7 +74,7 @@ def texts(
     for one in listing.kubernetes:
         run = _run(load(one.experiment), one)
         files |= {f"{folder}/{one.name}.yaml": _kubernetes(run, one, kind) for kind, folder in FOLDERS.items()}
-    return files
+    return files | {f"slurm/{one.name}.sbatch": _batch(_run(load(one.experiment), one), one) for one in listing.slurm}
 
 
 def is_free(path: Path) -> bool:
@@ -107,6 +108,7 @@ def differing(root: Path) -> list[Path]:
     """Return the files that differ from what would be rendered, and those that are no longer rendered."""
     files = render(root)
     beside = sorted(path for folder in ("compose", *FOLDERS.values()) for path in (root / folder).glob("*.y*ml"))
+    beside += sorted((root / "slurm").glob("*.sbatch"))
     forgotten = [path for path in beside if path not in files and is_rendered(path)]
     return [path for path, text in files.items() if not _is(path, text)] + forgotten
 
@@ -166,6 +168,11 @@ def _kubernetes(run: Run, file: Rendered, kind: str) -> str:
     return "---\n".join(to_yaml(one, "" if number else header) for number, one in enumerate(documents))
 
 
+def _batch(run: Run, file: Rendered) -> str:
+    header = f"{file.what} {run.cell}.\n{_BATCH_HEADER.format(name=file.name)}"
+    return script(run, f"kit-{file.name}", ScriptOptions(), header)
+
+
 def _kustomization(folder: str, default: str, settings: Settings) -> str:
     """Name the image and the namespace in one place; the default job stands for those that are chosen instead."""
     image = settings.image or KIT
@@ -186,6 +193,12 @@ kubectl apply -f {path}
 runner collect {path}
 
 Rendered by `runner render`; {about} says how to bring the image to the cluster."""
+_BATCH_HEADER = """
+sbatch --partition=... --time=01:00:00 slurm/{name}.sbatch
+runner collect slurm/{name}.sbatch
+
+KIT_PYTHON names the Python of an environment that all nodes see. Rendered by `runner render`; docs/slurm.md of the kit
+says more."""
 _KUSTOMIZATION_HEADER = """The image and the namespace of the jobs, in one place. Name the files that you need under
 resources, your registry's image as newName (its tag, gpu or cpu, stays), and then:
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.core import yaml_reader
@@ -38,24 +38,30 @@ class Listing:
     kubernetes: list[Rendered]
     default: str
     """The job that the kustomization names."""
+    slurm: list[Rendered] = field(default_factory=list)
 
 
 def read_listing(root: Path) -> Listing:
     """Read `rendered.yaml`; RequestError with file:line for whatever is wrong with it."""
     document = yaml_reader.read(root / LISTING)
     _mapping(document)
-    document.only_keys(("compose", "kubernetes"))
+    document.only_keys(("compose", "kubernetes", "slurm"))
     for part, word in (("compose", "experiment"), ("kubernetes", "default")):
         _mapping(document, part)
         document.only_keys((word, "files"), part)
         _text(document, part, word)
         _mapping(document, part, "files")
     values = document.values
+    if "slurm" in values:
+        _mapping(document, "slurm")
+        document.only_keys(("files",), "slurm")
+        _mapping(document, "slurm", "files")
     compose, kubernetes = values["compose"], values["kubernetes"]
     listing = Listing(
         [_rendered(document, compose["experiment"], "compose", name) for name in compose["files"]],
         [_rendered(document, None, "kubernetes", name) for name in kubernetes["files"]],
         kubernetes["default"],
+        [_rendered(document, None, "slurm", name) for name in values.get("slurm", {}).get("files", ())],
     )
     if listing.default not in kubernetes["files"]:
         document.fail(f"'{listing.default}' is not one of the files", "kubernetes", "default")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.harness import Containers, Harness, Hosts, IndexedPods, Pods
+from tests.contract.harness import Containers, Harness, Hosts, IndexedPods, Jobs, Pods
 from tests.support.cluster import own_namespace
 from tests.support.containers import forget_runs
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def harness(request: pytest.FixtureRequest, copied: Project, processes: int) -> Iterator[Harness]:
     """The target that the test is parametrised with."""
-    copied.forked = request.param not in ("local", "ssh")  # there real processes are started, and their ends looked at
+    # There real processes are started, and their ends looked at
+    copied.forked = request.param not in ("local", "ssh", "slurm")
     forget_runs(copied)
     with ExitStack() as stack:
         target: Harness
@@ -31,6 +32,8 @@ def harness(request: pytest.FixtureRequest, copied: Project, processes: int) -> 
         elif request.param == "compose":
             request.getfixturevalue("image")
             target = Containers(copied, "--on", "compose")
+        elif request.param == "slurm":
+            target = Jobs(copied, "--on", "slurm")
         else:
             request.getfixturevalue("loaded")
             namespace = stack.enter_context(own_namespace(request.getfixturevalue("shared"), processes))

@@ -13,6 +13,7 @@ from runner.targets.compose.service import image_of
 from tests.support import ssh_hosts
 from tests.support.cluster import claim_with, kubectl, pods, things
 from tests.support.containers import containers_of, docker, left_of
+from tests.support.jobs import jobs_of, limits_memory
 from tests.support.launches import processes_of, run_once, starting, until
 from tests.support.odd import define
 from tests.support.projects import Project, patient
@@ -161,6 +162,27 @@ class Hosts(Harness):
 
     def left(self, run: Path) -> list[Any]:
         return [*ssh_hosts.processes_of(run.name), *ssh_hosts.folders_of(run.name)]
+
+
+class Jobs(Harness):
+    """Target slurm."""
+
+    start_seconds = 20.0
+
+    def __init__(self, project: Project, *words: str) -> None:
+        super().__init__(project, *words)
+        self.memory = ("--with", "mem=1G") if limits_memory() else ()
+
+    def is_starting(self, run: Path) -> None:
+        del run
+        time.sleep(0.4)  # now the job is submitted
+
+    def left(self, run: Path) -> list[Any]:
+        return [*jobs_of(run.name), *processes_of(run.name)]
+
+    def require_nothing_left(self, run: Path) -> None:
+        """Give Slurm the time that it takes to remove a job that has ended from the queue."""
+        until(lambda: self.left(run) == [], 10, every=0.5)
 
 
 class Pods(Harness):

@@ -8,6 +8,7 @@ TARGETS = {
     "local": pytest.param("local"),
     "compose": pytest.param("compose", marks=pytest.mark.engine),
     "pytorchjob": pytest.param("pytorchjob", marks=pytest.mark.cluster),
+    "slurm": pytest.param("slurm", marks=pytest.mark.slurm),
     "trainjob": pytest.param("trainjob", marks=[pytest.mark.cluster, pytest.mark.trainer]),
     "indexed": pytest.param("indexed", marks=pytest.mark.cluster),
     "ssh": pytest.param("ssh", marks=pytest.mark.hosts),

@@ -9,10 +9,10 @@ from tests.contract.targets import on
 if TYPE_CHECKING:
     from tests.contract.harness import Harness
 
-REQUESTS = {"compose.yaml", "job.yaml", "request.json"}
+REQUESTS = {"compose.yaml", "job.yaml", "job.sbatch", "request.json"}
 
 
-@on("compose", "pytorchjob", "ssh")
+@on("compose", "pytorchjob", "ssh", "slurm")
 def test_a_process_gets_the_secret_that_its_kept_request_masks(harness: Harness) -> None:
     url = "s3://ada" + ":hunter2@store.example.org/x"  # the digits need no folder, and the program reports its args
     words = ["--set", "epochs=1", "--set", "peak_milliseconds=20", "--set", f"data_dir={url}"]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 RUN_SECONDS = 4.0
 WITHIN_SECONDS = 15
 KILLED = "it was killed, or it could not write"
-ON = ("local", "compose", "pytorchjob")
+ON = ("local", "compose", "pytorchjob", "slurm")
 
 
 def start(harness: Harness, seconds: float = RUN_SECONDS) -> tuple[subprocess.Popen[str], Path]:
@@ -94,7 +94,7 @@ def test_a_rank_that_is_killed_is_named_in_time_and_nothing_is_lost(
 
 
 @pytest.mark.fault("an agent (torchrun) is killed (SIGKILL)")
-@on("local", "compose")
+@on("local", "compose", "slurm")
 def test_an_agent_that_is_killed_is_named_in_time_and_nothing_is_lost(
     harness: Harness, fault: Fault, tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LONG = {"local": 50, "compose": 10, "kubernetes": 5, "pytorchjob": 5, "indexed": 5, "ssh": 10}
+LONG = {"local": 50, "compose": 10, "kubernetes": 5, "pytorchjob": 5, "indexed": 5, "ssh": 10, "slurm": 5}
 """How often a fault is tried in the long series, by target."""
 MARK = "fault"
 _TRY = "kit_try"

@@ -1,0 +1,70 @@
+"""`runner run --on slurm` against plain torchrun in a batch job of the same two nodes, pairs in turn."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.timing import tool
+
+ROOT = Path(__file__).resolve().parent.parent
+PAIRS = 5
+GOAL = 2.0
+LONGEST_SECONDS = 120.0
+WORDS = ["toy", "--only", "layout=2x1", "--repeat", "1", "--set", "steps=1", "--device", "cpu"]
+BY_HAND = """#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --output=/dev/null
+export OMP_NUM_THREADS=1 PET_MONITOR_INTERVAL=0.1 PET_NNODES=2 PET_NPROC_PER_NODE=1 PET_MASTER_PORT=29618
+program="-m experiments.toy.ddp --steps 1 --device cpu"
+first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export PET_MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p')
+srun bash -c 'PET_NODE_RANK=$SLURM_PROCID exec "$0" -m torch.distributed.run "$@"' "$KIT_PYTHON" $program &&
+  touch "$KIT_DONE"
+"""
+
+
+def main() -> None:
+    """Print the median of the pairs' differences, in seconds; SLURM_CONF names the cluster, as `.ci/slurm up` does."""
+    if "SLURM_CONF" not in os.environ:
+        print("slurm: SLURM_CONF names no cluster")
+        return
+    bare, wrapped = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(PAIRS):
+            if number % 2:
+                bare.append(by_hand(Path(folder, f"done-{number}")))
+            wrapped.append(by_runner(Path(folder, f"results-{number}")))
+            if not number % 2:
+                bare.append(by_hand(Path(folder, f"done-{number}")))
+    added = [ours - plain for ours, plain in zip(wrapped, bare, strict=True)]
+    points = ", ".join(f"{one:+.1f}" for one in added)
+    print(
+        f"slurm: runner run --on slurm adds {statistics.median(added):+.1f} s to {statistics.median(bare):.1f} s of a "
+        f"batch job with plain torchrun on two nodes (goal: at most {GOAL:g} s), median of {PAIRS} pairs: {points}"
+    )
+
+
+def by_runner(results: Path) -> float:
+    """Time the runner."""
+    began = time.monotonic()
+    words = [tool("runner"), "run", *WORDS, "--on", "slurm", "--results", str(results)]
+    subprocess.run(words, cwd=ROOT, capture_output=True, check=True)
+    return time.monotonic() - began
+
+
+def by_hand(done: Path) -> float:
+    """Time a batch job from its submission until torchrun has ended well on both nodes."""
+    environment = {**os.environ, "KIT_PYTHON": sys.executable, "KIT_DONE": str(done)}
+    began = time.monotonic()
+    subprocess.run(["sbatch"], input=BY_HAND, text=True, cwd=ROOT, env=environment, capture_output=True, check=True)
+    while not done.exists():
+        if time.monotonic() > began + LONGEST_SECONDS:
+            msg = "torchrun failed in the batch job"
+            raise RuntimeError(msg)
+        time.sleep(0.02)
+    return time.monotonic() - began

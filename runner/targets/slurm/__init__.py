@@ -1,0 +1,1 @@
+"""Target `slurm`: a batch job of a Slurm cluster for each run."""

@@ -1,0 +1,71 @@
+"""Jobs are taken out of the queue: asked to end, then killed.
+
+Slurm itself would give a job that is cancelled its KillWait, 30 s, before it kills what does not listen, and takes no
+other signal for it meanwhile. So the steps of a job are signalled first, and what is left of it is cancelled then.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from runner.targets.slurm import commands
+from runner.targets.slurm.commands import SlurmError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ASKED_SECONDS = 4.0
+"""How long a job may take to end when it is asked to; then it is killed."""
+_POLL_SECONDS = 2.0
+_STEP = 0
+"""The step of a job that runs its processes: the first one that its script starts."""
+
+
+def ask(job: str) -> None:
+    """Take a job that waits out of the queue, and send SIGTERM to the processes of one that runs."""
+    with suppress(SlurmError):  # it has ended, or Slurm does not answer: `kill` says so
+        commands.call(["scancel", "--state=PENDING", job])
+    with suppress(SlurmError):
+        commands.call(["scancel", "--ctld", "--signal=TERM", job])
+
+
+def kill(components: Sequence[str]) -> None:
+    """Send SIGKILL to the processes of a job, and cancel what is left; SlurmError if Slurm does not answer.
+
+    Args:
+        components: the numbers of its components, that of the job first.
+    """
+    for number in components:
+        with suppress(SlurmError):  # it has none
+            commands.call(["scancel", "--signal=KILL", f"{number}.{_STEP}"])
+    for number in components[:1]:
+        try:
+            commands.call(["scancel", number])
+        except SlurmError as error:
+            if not error.is_absence:
+                raise
+
+
+def end_jobs(name: str) -> None:
+    """End the caller's jobs of a name: asked to end, then killed; OSError if they stay in the queue."""
+    jobs = commands.find(name)
+    for job in jobs:
+        ask(job)
+    jobs = _wait(name, jobs, ASKED_SECONDS)
+    if jobs:
+        kill(sorted(jobs, key=int))
+        jobs = _wait(name, jobs, 3 * ASKED_SECONDS)
+    if jobs:
+        msg = f"job {', '.join(jobs)} does not leave the queue: scancel {' '.join(jobs)}"
+        raise OSError(msg)
+
+
+def _wait(name: str, jobs: list[str], seconds: float) -> list[str]:
+    """Wait until the jobs of a name have left the queue, at most so long; return those that are left."""
+    until = time.monotonic() + seconds
+    while jobs and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+        jobs = commands.find(name)
+    return jobs

@@ -1,0 +1,183 @@
+"""How a job and its nodes ended: by the file of each node, and by Slurm's word for the job."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from runner.records.decode import decode
+from runner.records.schema import NodeExit
+from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.records.folder import RunFolder
+    from runner.targets.slurm.watch import JobState
+
+LARGEST = 100_000
+LARGEST_LOG = 65_536
+_CODES = {
+    NO_PROJECT: "a node does not see the folder that the job was submitted from: it has to be on a shared file system",
+    NO_FOLDER: "a node does not see the run's folder: name one on a shared file system with --results",
+    AGAIN: "Slurm has requeued it, and its script does not begin again: submit it again",
+}
+_STATES = {
+    "CANCELLED": "Slurm says that the job was cancelled, not by this runner",
+    "PREEMPTED": "Slurm preempted the job: another one needed its nodes",
+    "NODE_FAIL": "Slurm says that a node of the job failed",
+    "BOOT_FAIL": "Slurm says that a node could not be booted",
+    "DEADLINE": "Slurm ended the job at its deadline",
+    "REVOKED": "Slurm says that another cluster runs the job",
+}
+"""States in which a job was ended from outside: what its processes left as exit codes says nothing of them."""
+_STARVED = re.compile(
+    r"slurmstepd-(\S{1,64}): error: Detected \d+ oom.kill event|: (\S{1,64}): tasks? [^:\n]{1,200}: Out Of Memory"
+)
+_LATE_SECONDS = 3.0
+"""So long the file of a node may take to be seen after its job has left the queue: file systems cache."""
+
+
+class Job(Protocol):
+    """What knows the job."""
+
+    @property
+    def watch(self) -> JobState | None:
+        """What Slurm says of it; None before it is submitted."""
+
+
+class NodeFile:
+    """One node, which writes how its launcher ended; a launcher as `worker_logs` follows it."""
+
+    def __init__(self, folder: RunFolder, node: int, job: Job) -> None:
+        self.node = node
+        self.stopped = False
+        self._folder, self._job = folder, job
+        self._path = folder.raw / f"node{node}-exit.json"
+        self._found: NodeExit | None = None
+        self._missed = 0.0
+
+    @property
+    def has_file(self) -> bool:
+        """Whether the node has reported its end."""
+        return self.read() is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the launcher has ended, or the job with it."""
+        if self.read() is not None:
+            return True
+        watch = self._job.watch
+        if watch is None or not watch.has_ended:
+            return False
+        self._missed = self._missed or time.monotonic()
+        return time.monotonic() - self._missed > _LATE_SECONDS
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended with anything but exit code 0."""
+        found = self.read()
+        return self.ended if found is None else found.code != 0
+
+    def wait(self, seconds: float) -> None:
+        """Wait a moment."""
+        time.sleep(seconds)
+
+    def read(self) -> NodeExit | None:
+        """Return how the node ended, as it reported; None if it has not."""
+        if self._found is None:
+            try:
+                found = decode(files.read_file(self._path, LARGEST, below=self._folder.path), NodeExit)
+            except (OSError, ValueError):
+                return None
+            self._found = found if found.node == self.node else None
+        return self._found
+
+
+def state_of(watch: JobState | None) -> str:
+    """Return the state of a job that says most: of a heterogeneous one, that of the component that did not complete."""
+    states = [one.state for one in watch.components] if watch else []
+    known = [state for state in states if state not in ("COMPLETED", "CANCELLED")]
+    return next(iter([*known, *(state for state in states if state == "CANCELLED"), *states]), "")
+
+
+def describe_refusal(watch: JobState) -> str:
+    """Say in one line what kept a job's script from starting the processes; empty if it did not say so itself."""
+    code = next((one.exit_code for one in watch.components if one.exit_code in _CODES), 0)
+    return f"job {watch.job}: {_CODES[code]}" if code else ""
+
+
+def describe_end(watch: JobState) -> str:
+    """Say in one line how Slurm ended a job; empty if its processes ended by themselves."""
+    job, state = f"job {watch.job}", state_of(watch)
+    if refusal := describe_refusal(watch):
+        return refusal
+    if state == "TIMEOUT":
+        limit = next((one.limit for one in watch.components if one.state == state), "")
+        return f"{job}: Slurm ended it at its limit of time, {limit}: ask for more with --with time=..."
+    reason = next((one.reason for one in watch.components if one.state == state and one.reason), "")
+    if state in _STATES:
+        return f"{job}: {_STATES[state]}{f' ({reason})' if reason and reason != state.title() else ''}"
+    return ""
+
+
+def _describe_loss(watch: JobState, log: str | None) -> str:
+    """Say in one line what is known of a job whose node has not reported how its launcher ended."""
+    if not watch.components:
+        return f"job {watch.job}: Slurm does not know it any more, and forgot it before it was asked how it ended"
+    nodes = ",".join(one.nodes for one in watch.components if one.nodes)
+    where = f"the log of slurmd on {nodes} says why" if nodes else "it had no node"
+    done = "its script did not begin" if log is None else "this node did not report how torchrun ended"
+    return f"job {watch.job}: Slurm says {state_of(watch)}, but {done}: {where}"
+
+
+def read_log(folder: RunFolder) -> str | None:
+    """Return the end of what the job's script and srun printed; None if the script did not begin."""
+    try:
+        with files.open_file(folder.raw / "job.log", folder.path) as file:
+            file.seek(max(0, file.seek(0, 2) - LARGEST_LOG))
+            return file.read(LARGEST_LOG).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def starved(log: str) -> set[str]:
+    """Return the names of the nodes on which a process of the job ran out of memory, as Slurm wrote into its output."""
+    return {name for pair in _STARVED.findall(log) for name in pair if name}
+
+
+def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, stopped: bool) -> list[NodeExit]:
+    """Return how each node ended.
+
+    Args:
+        nodes: what each of them reported.
+        watch: the job.
+        log: the end of what the job's script and srun printed; None if the script did not begin.
+        stopped: the runner has ended the job.
+    """
+    state, said, without_memory = state_of(watch), describe_end(watch) if watch else "", starved(log or "")
+    found = [_end(one, state, said, stopped=stopped) for one in nodes]
+    for one in found:
+        if watch and watch.has_ended and one.code is None and not (one.signal or one.stopped or one.why or stopped):
+            one.why = _describe_loss(watch, log)
+        one.out_of_memory = one.code != 0 and one.place.get("machine") in without_memory
+    if state == "OUT_OF_MEMORY" and not any(one.out_of_memory for one in found):
+        for one in found:
+            one.out_of_memory = one.code != 0
+    return found
+
+
+def _end(one: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
+    found = one.read()
+    ended = NodeExit(one.node) if found is None else NodeExit(one.node, found.code, found.signal, place=found.place)
+    ended.stopped = one.stopped or (stopped and found is None)
+    if ended.code == 0 or ended.stopped or stopped:
+        return ended
+    ended.why = said or None
+    if state == "TIMEOUT":
+        ended.stopped_because = "timed_out"
+    if state in _STATES:
+        ended.code = ended.signal = None
+    return ended

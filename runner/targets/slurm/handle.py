@@ -1,0 +1,237 @@
+"""One run as a job: submitted, followed by the files that its nodes write, and out of the queue at the end."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from runner.core.text import one_line
+from runner.targets import node_view
+from runner.targets.base import Note
+from runner.targets.node_view import NodeView, Seen, at_once
+from runner.targets.slurm import cancel, commands
+from runner.targets.slurm.ends import NodeFile, describe_end, describe_refusal, ends, read_log
+from runner.targets.slurm.script import FOLDER, PYTHON, job_name
+from runner.targets.slurm.watch import JobWatch
+from runner.targets.worker_logs import WorkerLogs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.records.folder import RunFolder
+    from runner.records.schema import NodeExit
+    from runner.targets.base import LaunchSpec, Line
+
+END_SECONDS = 30.0
+"""How long a killed job may stay in the queue."""
+
+
+class SlurmHandle:
+    """The job of one run.
+
+    Args:
+        spec: the run.
+        text: the script, with the run's id.
+        folder: the run's folder, which the nodes write to.
+    """
+
+    def __init__(self, spec: LaunchSpec, text: str, folder: RunFolder) -> None:
+        self._spec, self._text, self._folder = spec, text, folder
+        self._sbatch: subprocess.Popen[bytes] | None = None
+        self._is_submitted = False
+        self._watch: JobWatch | None = None
+        self._nodes = [NodeFile(folder, node, self) for node in range(len(spec.nodes))]
+        self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(spec.nodes)})
+        self._is_stopped = False
+        self._left = ""
+        """What could not be cancelled, and how to do it."""
+
+    @property
+    def watch(self) -> JobWatch | None:
+        """The job in the queue; None before it is submitted."""
+        return self._watch
+
+    @property
+    def waited_seconds(self) -> float:
+        """For how long the job has waited in the queue, which is no time of the run."""
+        return self._watch.waited_seconds if self._watch else 0.0
+
+    def lines(self) -> Iterator[Line | Note | None]:
+        """Submit the job, follow the files of its workers, and wait until it has left the queue."""
+        yield from self._submit()
+        watch = self._watch
+        if watch is None:
+            return
+        yield Note(f"job {watch.job} is submitted")
+        for line in self._logs.follow(self._nodes, self._cancel):
+            yield line
+            if line is None:
+                yield from watch.said()
+                self._require_first(watch)
+        yield from self._wait(watch)
+        yield from self._logs.rest()
+        if self._left:
+            yield Note(self._left)
+
+    @property
+    def exits(self) -> list[NodeExit]:
+        """How each node ended, by its own file and by what Slurm says of the job."""
+        exits = ends(self._nodes, self._watch, read_log(self._folder), stopped=self._is_stopped)
+        for one in exits:
+            one.why = one.why or self._left or None
+        return exits
+
+    def idle(self) -> list[NodeView]:
+        """Name the nodes on which nothing runs."""
+        return [NodeView(one.node, idle=idle) for one in self._nodes if (idle := self._idle(one))]
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        """Look at the processes with the run's mark, by a step beside the one that runs."""
+        idle = {view.node: view for view in self.idle()}
+        try:
+            places = self._places()
+        except OSError as error:
+            return [idle.get(one.node) or NodeView(one.node, trouble=one_line(error)) for one in self._nodes]
+        running = [one.node for one in self._nodes if one.node not in idle]
+        seen = at_once(lambda node: self._look(node, places, abort=abort), running)
+        return sorted([*seen, *idle.values()], key=lambda view: view.node)
+
+    def stop(self) -> None:
+        """Take the job out of the queue; safe to call again."""
+        has_ended = self._watch is not None and self._watch.has_ended  # by itself, or by Slurm
+        self._is_stopped = self._is_stopped or not has_ended
+        if self._is_submitted and self._watch is None:  # Ctrl-C meanwhile, or sbatch failed
+            with suppress(OSError):
+                self._take()
+        if self._is_submitted and self._watch is None:
+            with suppress(OSError):
+                cancel.end_jobs(job_name("", "", self._folder.path.name))
+        self._cancel()
+        if self._watch:
+            self._watch.close()
+
+    def _submit(self) -> Iterator[None]:
+        """Submit the job by a process that Ctrl-C does not reach, so that its id is always known."""
+        for node in range(len(self._spec.nodes)):
+            self._folder.open_agent(node).close()
+        own: dict[str, str] = {} if self._spec.options.get("python") else {PYTHON: sys.executable}
+        environment = commands.environment(**own, **{FOLDER: str(self._folder.path.resolve())})
+        with os.fdopen(os.memfd_create(self._spec.file), "w+b") as script:
+            script.write(self._text.encode("utf-8", "surrogateescape"))
+            script.seek(0)
+            self._is_submitted = True
+            self._sbatch = subprocess.Popen(
+                ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null"],
+                cwd=self._spec.cwd,
+                env=environment,
+                stdin=script,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        yield None
+        self._take()
+
+    def _take(self) -> None:
+        """Read the job's id; safe to call again if it was interrupted."""
+        sbatch = self._sbatch
+        if sbatch is None:
+            return
+        try:
+            printed, complaint = sbatch.communicate(timeout=commands.SECONDS)
+        except subprocess.TimeoutExpired:
+            sbatch.kill()
+            msg = f"sbatch gave no answer in {commands.SECONDS:.0f} s: is slurmctld up? scontrol ping"
+            raise commands.SlurmError(msg) from None
+        if sbatch.returncode:
+            raise commands.SlurmError(commands.said(complaint) or f"sbatch exited with {sbatch.returncode}")
+        self._watch = JobWatch(commands.submitted(printed.decode("utf-8", "replace")))
+
+    def _wait(self, watch: JobWatch) -> Iterator[Line | Note | None]:
+        """Wait until the job has left the queue; its nodes have ended. If all went well, there is no more to learn."""
+        if not any(one.failed for one in self._nodes):
+            watch.close()
+            return
+        until = time.monotonic() + END_SECONDS
+        while not watch.has_ended and time.monotonic() < until:
+            yield None
+            self._require_first(watch)
+            time.sleep(0.05)
+        if not watch.has_ended:
+            self._cancel()
+        watch.close()
+        if self._is_stopped:
+            return
+        if refusal := describe_refusal(watch):
+            raise OSError(refusal)
+        if said := describe_end(watch):
+            yield Note(said)
+
+    def _require_first(self, watch: JobWatch) -> None:
+        """Raise OSError for a job that starts again, which would write over its files, or that will never start."""
+        if watch.restarts:
+            path = shlex.quote(str(self._folder.path))
+            msg = f"Slurm requeued job {watch.job}; its second attempt is made by: runner resume {path}"
+            raise OSError(msg)
+        if watch.hopeless:
+            msg = f"job {watch.job} will never start: {watch.hopeless}"
+            raise OSError(msg)
+
+    def _cancel(self) -> None:
+        """Cancel the job; kill what does not end."""
+        watch = self._watch
+        if watch is None or watch.has_ended:
+            return
+        self._is_stopped = True  # so Slurm's word for the end is about this, and not about the nodes that had ended
+        for one in self._nodes:
+            one.stopped = one.stopped or not one.has_file
+        try:
+            cancel.ask(watch.job)
+            if watch.wait_for_end(cancel.ASKED_SECONDS):
+                return
+            cancel.kill([watch.job, *(one.number for one in watch.components if one.number != watch.job)])
+            if watch.wait_for_end(END_SECONDS):
+                return
+            why = "it does not leave the queue"
+        except OSError as error:
+            why = str(error)
+        self._left = one_line(f"job {watch.job}: {why}: left behind; scancel {watch.job}")
+
+    def _idle(self, one: NodeFile) -> str:
+        watch = self._watch
+        if one.has_file:
+            return "its torchrun has ended"
+        if watch is None or not watch.components:
+            return "its job is not submitted yet"
+        if watch.has_ended:
+            return "its job has ended"
+        return f"its job is {watch.pending}" if watch.pending else ""
+
+    def _places(self) -> list[tuple[list[str], str]]:
+        """Return for each node, in order, what chooses its component of the job, and its name."""
+        job, components = (self._watch.job, self._watch.components) if self._watch else ("", [])
+        return [
+            ([f"--jobid={job}", *([f"--het-group={number}"] if len(components) > 1 else [])], name)
+            for number, one in enumerate(components)
+            for name in commands.hostnames(one.nodes)
+        ]
+
+    def _look(self, node: int, places: list[tuple[list[str], str]], *, abort: bool) -> NodeView:
+        if node >= len(places):
+            return NodeView(node, trouble="Slurm names no such node of the job")
+        chosen, name = places[node]
+        step = ["srun", *chosen, "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={name}", "--mem=0"]
+        inside: list[Any] = node_view.command_here(self._folder.path.name, abort=abort)
+        try:
+            printed = commands.call([*step, "--quiet", *inside], seconds=node_view.SECONDS)
+            seen = node_view.read(printed.encode())
+        except (OSError, ValueError) as error:
+            return NodeView(node, trouble=one_line(error))
+        agents = [one for one in seen.agents if one.told.node == str(node)]
+        ranks = [one for one in seen.ranks if one.node == str(node)]
+        return NodeView(node, Seen(seen.host, agents, ranks), None if agents or ranks else "its torchrun is not there")

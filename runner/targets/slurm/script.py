@@ -1,0 +1,177 @@
+"""A run as the text of a batch script: one task a node, in which torchrun starts the ranks. Nothing here asks Slurm.
+
+Unlike nodes are a heterogeneous job, whose components are runs of equal nodes (sbatch(1), "hetjob"). The script is the
+same for a run of the runner and for one that somebody submits: the runner only says where the run's folder is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from runner.targets.torchrun import node_command, node_environment
+
+if TYPE_CHECKING:
+    from runner.definitions.plan import Run
+
+CELL = "#KIT "
+"""What begins the line that says, as JSON, which cell of which experiment the job is."""
+FOLDER = "KIT_RUN_FOLDER"
+PYTHON = "KIT_PYTHON"
+NO_PROJECT, NO_FOLDER, AGAIN = 72, 73, 74
+"""Exit codes of the script: a node does not see the project's folder, or the run's; or the job was requeued."""
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+UNQUOTABLE = "'\"\\"
+"""Characters that a value of an option of sbatch cannot have: in a script there is no way to write them."""
+
+
+@dataclass(frozen=True)
+class ScriptOptions:
+    """What the text depends on besides the run; empty words are left out."""
+
+    directives: tuple[tuple[str, str], ...] = ()
+    """Options of sbatch with their values, for every component."""
+    python: str = ""
+    container: str = ""
+    runtime: str = "apptainer"
+
+
+def job_name(experiment: str, layout: str, run_id: str = "") -> str:
+    """Name a job: by its run, by whose id it is found, or by what it runs."""
+    return f"kit-{run_id}" if run_id else f"kit-{experiment}-{layout}"
+
+
+def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
+    """Write the batch script of a run; equal arguments give equal text.
+
+    Args:
+        run: what is run.
+        name: of the job.
+        options: what the user chose.
+        header: the lines of the comment at the top.
+    """
+    parts = [(len(list(equal)), processes) for processes, equal in groupby(run.cell.layout.processes)]
+    lines = ["#!/bin/bash", *(f"# {line}".rstrip() for line in header.splitlines()), f"{CELL}{_cell(run)}"]
+    for number, (nodes, processes) in enumerate(parts):
+        lines += ["#SBATCH hetjob"] if number else []
+        lines += [_directive("job-name", name), "#SBATCH --no-requeue"]
+        lines += [_directive(*one) for one in options.directives]
+        lines += [f"#SBATCH --nodes={nodes}", "#SBATCH --ntasks-per-node=1"]
+        lines += [f"#SBATCH --cpus-per-task={processes * run.cell.threads_per_process}"]
+        if run.device == "cuda":
+            lines += [f"#SBATCH --gpus-per-node={processes * run.cell.devices_per_process}"]
+    return "\n".join([*lines, _body(run, options, parts), ""])
+
+
+def cell_of(text: str) -> object:
+    """Return what the line of a script says of its cell; ValueError if there is none."""
+    for line in text.splitlines()[:60]:
+        if line.startswith(CELL):
+            return json.loads(line[len(CELL) :])
+    msg = f"no line begins with '{CELL.strip()}'"
+    raise ValueError(msg)
+
+
+def _cell(run: Run) -> str:
+    cell = run.cell
+    what = {
+        "experiment": run.experiment.name,
+        "layout": str(cell.layout),
+        "device": run.device,
+        "program": cell.program.name,
+        "axes": cell.axes,
+        "args": cell.args,
+    }
+    return json.dumps(what)
+
+
+def _directive(name: str, value: str) -> str:
+    """Write an option for sbatch, which splits the line at spaces and ends it at `#`, both outside of quotes."""
+    return f"#SBATCH --{name}={value}" if _PLAIN.fullmatch(value) else f"#SBATCH --{name}='{value}'"
+
+
+def _body(run: Run, options: ScriptOptions, parts: list[tuple[int, int]]) -> str:
+    experiment, cell = shlex.quote(run.experiment.name), run.cell
+    exports = {"PET_NNODES": str(cell.layout.nodes), **node_environment(cell, run.device)}
+    search = exports.pop("PYTHONPATH", "")
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in exports.items()]
+    if search:
+        lines.append(f"export PYTHONPATH={shlex.quote(search)}${{PYTHONPATH:+:$PYTHONPATH}}")
+    python = shlex.quote(options.python) if options.python else f'"${{{PYTHON}:-python3}}"'
+    words = shlex.join(node_command(cell)[1:])
+    torchrun = f"{_inside(run, options)}{python} -u -m torch.distributed.run {words}"
+    groups = [f"--het-group={number} " if len(parts) > 1 else "" for number in range(len(parts))]
+    each = zip(groups, parts, strict=True)
+    steps = [f"{group}{_image(options)}bash -c 'node {processes}'" for group, (_, processes) in each]
+    return _BODY.format(
+        experiment=experiment,
+        exports="\n".join(lines),
+        torchrun=torchrun,
+        steps=" : \\\n  ".join(steps),
+        folder=FOLDER,
+        again=AGAIN,
+        no_project=NO_PROJECT,
+        no_folder=NO_FOLDER,
+    )
+
+
+def _inside(run: Run, options: ScriptOptions) -> str:
+    """Write what starts a command in a container by Apptainer."""
+    if not options.container or options.runtime != "apptainer":
+        return ""
+    gpus = "--nv " if run.device == "cuda" else ""
+    return f'apptainer exec {gpus}--bind "$PWD" --bind "$run" --pwd "$PWD" {shlex.quote(options.container)} \\\n    '
+
+
+def _image(options: ScriptOptions) -> str:
+    """Write the options of srun that the plugin Pyxis adds."""
+    if not options.container or options.runtime != "pyxis":
+        return ""
+    image = shlex.quote(options.container)
+    return f'--container-image={image} --container-mounts="$PWD:$PWD,$run:$run" --container-workdir="$PWD" '
+
+
+_BODY = """
+# A job that is started again would write over what it printed before.
+[ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] || exit {again}
+# The results and the project have to be on a file system that all nodes share.
+cd -- "$SLURM_SUBMIT_DIR" || exit {no_project}
+run=${{{folder}:-$PWD/results/{experiment}/$(date -u +%Y%m%dT%H%M%SZ)-slurm-$(printf %08x "$SLURM_JOB_ID")}}
+if [ -z "${{{folder}:-}}" ]; then
+  mkdir -p "$run/raw" "$run/request" "$run/artifacts" && cp -- "$0" "$run/request/job.sbatch" || exit {no_folder}
+fi
+[ -d "$run/raw" ] || exit {no_folder}
+exec >> "$run/raw/job.log" 2>&1
+
+export run KIT_RUN_ID="${{run##*/}}" KIT_ARTIFACTS="$run/artifacts"
+{exports}
+
+# Slurm itself reaches a node by its address; the port is the job's own, for jobs that share a node.
+first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+PET_MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p')
+PET_MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+export PET_MASTER_ADDR="${{PET_MASTER_ADDR:-$first}}" PET_MASTER_PORT
+
+# node PROCESSES: this node's launcher, the one task of the node. How it ended is kept beside its output.
+node() {{
+  local code ended kept="$run/raw/node$SLURM_PROCID"
+  cd -- "$SLURM_SUBMIT_DIR" || exit {no_project}
+  mkdir -p "$kept" || exit {no_folder}
+  export PET_NODE_RANK=$SLURM_PROCID PET_NPROC_PER_NODE=$1 PET_LOG_DIR="$kept"
+  trap : TERM INT  # torchrun gets the signal too, and this waits for its end
+  {torchrun} \\
+    >> "$kept-agent.log" 2>&1
+  code=$?
+  ended="\\"code\\":$code"
+  [ "$code" -le 128 ] || ended="\\"signal\\":\\"SIG$(kill -l "$code")\\""
+  printf '{{"node":%d,%s,"place":{{"machine":"%s","job":"%s"}}}}\\n' \\
+    "$SLURM_PROCID" "$ended" "$SLURMD_NODENAME" "$SLURM_JOB_ID" > "$kept-exit.tmp"
+  mv -- "$kept-exit.tmp" "$kept-exit.json"
+  return "$code"
+}}
+export -f node
+srun --kill-on-bad-exit=0 {steps}"""

@@ -1,0 +1,126 @@
+"""Target `slurm`: a batch job of a Slurm cluster for each run, with one torchrun on each of its nodes."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from runner.targets.base import LaunchSpec, Target
+from runner.targets.slurm import commands
+from runner.targets.slurm.cancel import end_jobs
+from runner.targets.slurm.handle import SlurmHandle
+from runner.targets.slurm.script import UNQUOTABLE, ScriptOptions, job_name, script
+from runner.targets.torchrun import node_specs
+
+if TYPE_CHECKING:
+    from runner.definitions.plan import Run
+    from runner.records.folder import RunFolder
+
+_BEYOND_SECONDS = 600
+"""Slurm ends a job so long after the run's own time-out: for a runner that is killed."""
+_TIME = re.compile(r"\d{1,6}(:\d{2}){0,2}|\d{1,4}-\d{1,2}(:\d{2}){0,2}")
+_DIRECTIVES = ("partition", "account", "qos", "constraint", "reservation", "nodelist", "exclude", "mem")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of target slurm; each but the last three is sbatch's own, and goes to every component of a job."""
+
+    partition: str = field(default="", metadata={"help": "partition of the job; by default the cluster's own"})
+    time: str = field(
+        default="",
+        metadata={"help": "limit of time, for example 00:30:00; by default the run's time-out and ten minutes"},
+    )
+    account: str = field(default="", metadata={"help": "account that the job is charged to"})
+    qos: str = field(default="", metadata={"help": "quality of service"})
+    constraint: str = field(default="", metadata={"help": "features that the nodes have to have, for example a100"})
+    reservation: str = field(default="", metadata={"help": "reservation that the job runs in"})
+    nodelist: str = field(default="", metadata={"help": "nodes that the job has to have, for example n[0-1]"})
+    exclude: str = field(default="", metadata={"help": "nodes that the job must not have"})
+    mem: str = field(default="", metadata={"help": "memory of each node, for example 16G; by default the cluster's"})
+    python: str = field(
+        default="", metadata={"help": "python of an environment that all nodes see; by default the runner's own"}
+    )
+    container: str = field(
+        default="", metadata={"help": "image that the processes run in: a .sif file, or a name with its registry"}
+    )
+    container_runtime: Literal["apptainer", "pyxis"] = field(
+        default="apptainer", metadata={"help": "what starts the container: apptainer, or Slurm's plugin pyxis"}
+    )
+
+
+@dataclass(frozen=True)
+class SlurmSpec(LaunchSpec):
+    """A run as a batch script; when it is started the job gets the name of its run."""
+
+    run: Run = field(kw_only=True, repr=False)
+    script_options: ScriptOptions = field(kw_only=True)
+    file: ClassVar[str] = "job.sbatch"
+
+    def text(self, run_id: str = "") -> str:
+        """Write the script."""
+        name = job_name(self.run.experiment.name, str(self.run.cell.layout), run_id)
+        header = f"{self.run.experiment.name} {self.run.cell}. Again, from the project's folder: sbatch job.sbatch"
+        return script(self.run, name, self.script_options, one_line(header))
+
+
+class Slurm(Target[SlurmSpec]):
+    """Submits batch jobs."""
+
+    name: ClassVar[str] = "slurm"
+    summary: ClassVar[str] = "batch jobs of the Slurm cluster that this machine submits to; one torchrun on each node"
+    Options: ClassVar[type] = Options
+
+    def __init__(self, options: Any = None) -> None:
+        super().__init__(options)
+        self._accepted: set[str] = set()
+        """The scripts that Slurm has accepted: the repeats of a cell have the same."""
+
+    def spec(self, run: Run) -> SlurmSpec:
+        """Build the script of a run; RequestError for options that it cannot have."""
+        options = self.options
+        if options.time and not _TIME.fullmatch(options.time):
+            msg = f"--with time={options.time}: write minutes, hh:mm:ss or days-hh:mm:ss, for example 00:30:00"
+            raise RequestError(msg)
+        for name in _DIRECTIVES:
+            if set(getattr(options, name)) & set(UNQUOTABLE):
+                msg = f"--with {name}={getattr(options, name)}: it has a quote or a backslash, which sbatch cannot read"
+                raise RequestError(msg)
+        minutes = math.ceil((run.experiment.timeout_seconds + _BEYOND_SECONDS) / 60)
+        chosen = {name: getattr(options, name) for name in _DIRECTIVES if getattr(options, name)}
+        directives = tuple({"time": options.time or str(minutes), **chosen}.items())
+        python = options.python or ("python3" if options.container else "")
+        return SlurmSpec(
+            node_specs(run.cell, "node0", run.device),
+            str(run.experiment.root),
+            run.device,
+            asdict(options),
+            run=run,
+            script_options=ScriptOptions(directives, python, options.container, options.container_runtime),
+        )
+
+    def preflight(self, spec: SlurmSpec) -> None:
+        """Let Slurm check the job without submitting it."""
+        commands.require_commands()
+        words = ["sbatch", "--test-only", "--export=ALL", "--output=/dev/null", f"--chdir={spec.cwd}"]
+        if (text := spec.text()) in self._accepted:
+            return
+        try:
+            commands.call(words, text)
+        except commands.SlurmError as error:
+            chosen = ", ".join(f"{name}={value}" for name, value in spec.script_options.directives)
+            msg = one_line(f"Slurm refuses layout {spec.run.cell.layout} with {chosen}: {error}")
+            raise RequestError(msg) from None
+        self._accepted.add(text)
+
+    def start(self, spec: SlurmSpec, folder: RunFolder) -> SlurmHandle:
+        """Prepare the start; the job is submitted when its lines are asked for, so that a stop finds it."""
+        return SlurmHandle(spec, spec.text(folder.path.name), folder)
+
+    def cleanup(self, folder: RunFolder) -> None:
+        """Cancel the jobs that have the run's name, and wait until they have left the queue; OSError if they do not."""
+        end_jobs(job_name("", "", folder.path.name))

@@ -1,0 +1,64 @@
+"""Runs that a scheduler put on unlike nodes: what ran where is known, and no speed-up over another node is claimed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.records.schema import NodeExit, Outcome
+from runner.report.run_summary import summary_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.records.folder import RunFolder
+    from tests.support.projects import Project
+    from tests.support.records import Make
+
+SECONDS = {"1x1": 10.0, "2x1": 5.0}
+NODES = ({"machine_cores": 16}, {"machine_cores": 16})
+
+
+def make_run(make: Make, results: Path, layout: str, repeat: int, *nodes: dict[str, Any]) -> RunFolder:
+    """A run of a batch job, with one rank on each of its nodes."""
+    exits = [NodeExit(node, 0, place={"machine": f"n{node}", "job": "7"}) for node in range(len(nodes))]
+    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=12, exits=exits)
+    seconds = SECONDS[layout] + repeat / 100
+    stdout = {rank: make.lines(rank, seconds, **facts) for rank, facts in enumerate(nodes)}
+    return make.run(results, stdout=stdout, layout=layout, target="slurm", repeat=repeat, outcome=outcome)
+
+
+def summary(make: Make, project: Project, *others: dict[str, Any]) -> str:
+    """The last column of two processes on these nodes, in the table of three runs each with one and with two."""
+    for repeat in (1, 2, 3):
+        make_run(make, project.results, "1x1", repeat, NODES[0])
+        make_run(make, project.results, "2x1", repeat, *others)
+    rows = [line for line in project.runner("summarize").stdout.splitlines() if line.startswith("| 2x1")]
+    return rows[0].rstrip("| ").rpartition("|")[2].strip()
+
+
+def test_a_speed_up_over_like_nodes_is_claimed(make: Make, project: Project) -> None:
+    assert summary(make, project, *NODES) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ([{"machine_cores": 32}] * 2, "hardware differs: Toy CPU, 32 cores and Toy CPU, 16 cores"),
+        ([{"machine_cores": 16}, {"machine_cores": 32}], "cores of a node differs: "),
+        ([{"machine_cores": 16, "device_name": "Another CPU"}] * 2, "hardware differs: Another CPU, 16 cores and Toy"),
+        ([{"machine_cores": 16}, {"machine_cores": 16, "device_name": "B"}], "heterogeneous devices have no baseline"),
+    ],
+)
+def test_a_claim_across_unlike_nodes_is_refused(
+    make: Make, project: Project, others: list[dict[str, Any]], why: str
+) -> None:
+    assert why in summary(make, project, *others)
+
+
+def test_the_cores_of_a_job_are_those_of_its_node_and_not_of_the_runner(make: Make, project: Project) -> None:
+    record = make_run(make, project.results, "1x1", 1, NODES[0]).read()
+    assert record.launch.host["cores"] == 2
+    found = summary_of(record)
+    assert (found.cores, found.hardware) == (16, "Toy CPU, 16 cores")

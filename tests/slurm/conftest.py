@@ -1,0 +1,23 @@
+"""What the tests of target slurm share: the target with real processes, in a copy of this project."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.contract.harness import Jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.projects import Project
+
+
+@pytest.fixture
+def harness(copied: Project) -> Iterator[Jobs]:
+    """The target, with real processes."""
+    copied.forked = False
+    with closing(Jobs(copied, "--on", "slurm")) as target:
+        yield target

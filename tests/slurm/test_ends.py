@@ -1,0 +1,189 @@
+"""Every way in which Slurm itself, or somebody else, ends a job: the record says so, and nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.jobs import jobs_of, slurm
+from tests.support.launches import ended, until
+from tests.targets.test_slurm import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.contract.harness import Jobs
+    from tests.support.faults import Fault
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+LONG = ("--layout", "2x1", "--set", "seconds=100")
+BY_HAND = {**os.environ, "KIT_PYTHON": sys.executable}
+
+
+def job_of(run: Path) -> str:
+    found: list[str] = until(lambda: jobs_of(run.name))
+    return found[0]
+
+
+def state_of(job: str) -> str:
+    """Slurm's word for a job in the queue; empty for one that has left it."""
+    return slurm("squeue", "--noheader", "--me", f"--jobs={job}", "--format=%T").strip()
+
+
+def test_a_job_at_slurms_own_limit_of_time_has_timed_out(harness: Jobs) -> None:
+    name = harness.define("slow", 200)
+    process, run = harness.start(name, "--layout", "2x1", "--set", "seconds=180", "--with", "time=1")
+    until(harness.have_begun(run, 2), 60)
+    code, stderr = ended(process, 200)
+    record = harness.project.record(run)
+    assert (code, record["status"]) == (1, "timed_out"), stderr
+    assert re.fullmatch(
+        r"job \d+: Slurm ended it at its limit of time, 00:01:00: ask for more with .*", record["reason"]
+    )
+    assert record["epochs"]
+    harness.require_nothing_left(run)
+
+
+def test_a_job_that_somebody_else_cancels_is_killed_and_that_is_said(harness: Jobs) -> None:
+    process, run = harness.start("odd-slow", *LONG)
+    until(harness.have_begun(run, 2), 60)
+    slurm("scancel", job_of(run))
+    code, _ = ended(process, 90)
+    record = harness.project.record(run)
+    assert (code, record["status"]) == (1, "killed")
+    assert "Slurm says that the job was cancelled, not by this runner" in record["reason"]
+    assert record["epochs"]
+    harness.require_nothing_left(run)
+
+
+@pytest.mark.alone
+@pytest.mark.fault("Slurm preempts the job", target="slurm", series=3)
+def test_a_job_that_is_preempted_is_killed_and_that_is_said(harness: Jobs, fault: Fault) -> None:
+    process, run = harness.start("odd-slow", *LONG, "--with", "partition=low")
+    until(harness.have_begun(run, 2), 60)
+    job = job_of(run)
+    other = slurm(
+        "sbatch", "--parsable", "--partition=high", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 1"
+    )
+    until(lambda: state_of(job) != "RUNNING", 60)
+    began = time.monotonic()
+    code, _ = ended(process, 120)
+    seconds = time.monotonic() - began
+    slurm("scancel", other.strip())
+    record = harness.project.record(run)
+    assert (code, record["status"]) == (1, "killed")
+    assert "Slurm preempted the job" in record["reason"]
+    assert record["epochs"]
+    harness.require_nothing_left(run)
+    fault(told_seconds=seconds)
+
+
+@pytest.mark.fault("somebody requeues the job", target="slurm", series=3)
+def test_a_job_that_somebody_requeues_is_ended_and_resume_makes_the_second_attempt_of_its_record(
+    harness: Jobs, fault: Fault
+) -> None:
+    project = harness.project
+    process, run = harness.start("odd-slow", "--layout", "2x1", "--set", "seconds=9")
+    until(harness.have_begun(run, 2), 60)
+    job = job_of(run)
+    slurm("scontrol", "update", f"JobId={job}", "Requeue=1")  # which only an operator may do
+    slurm("scontrol", "requeue", job)
+    began = time.monotonic()
+    code, stderr = ended(process, 90)
+    seconds = time.monotonic() - began
+    first = project.record(run)
+    assert (code, first["status"]) == (1, "failed"), stderr
+    said = re.search(rf"Slurm requeued job {job}; its second attempt is made by: runner (resume .*)", first["reason"])
+    assert said, first["reason"]
+    harness.require_nothing_left(run)
+    done = project.runner(*shlex.split(said[1]))
+    assert done.code == 0, done.snapshot
+    record = project.record(run)
+    assert (record["status"], record["doubts"]) == ("completed", ["started again: 2 attempts"])
+    assert [one["reason"] for one in record["launch"]["attempts"]] == [first["reason"]]
+    assert {one["place"]["job"] for one in record["outcome"]["exits"]} != {job}
+    assert "doubtful: started again: 2 attempts" in project.runner("summarize").stdout
+    fault(told_seconds=seconds)
+
+
+def test_ctrl_c_leaves_an_empty_queue_within_ten_seconds_also_if_a_process_does_not_listen(harness: Jobs) -> None:
+    process, run = harness.start("odd-hangs", "--layout", "2x1", "--set", "how=is stopped")
+    job = job_of(run)
+    until(lambda: state_of(job) == "RUNNING", 60)
+    time.sleep(8)
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    until(lambda: jobs_of(run.name) == [], 20, every=0.3)
+    assert time.monotonic() - began < 10
+    code, _ = ended(process, 60)
+    assert code == 130
+    assert harness.project.record(run)["status"] == "interrupted"
+
+
+@pytest.mark.alone
+def test_a_job_that_waits_says_why_and_its_time_in_the_queue_is_no_time_of_the_run(harness: Jobs) -> None:
+    other = slurm("sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 30").strip()
+    until(lambda: state_of(other) == "RUNNING", 30)
+    name = harness.define("slow", 5)
+    done, record = harness.run(name, "--layout", "2x1", "--set", "seconds=1")
+    assert re.search(r"job \d+ is pending \((Resources|Priority)\)", done.stderr)
+    assert record["status"] == "completed", done.stderr
+    assert record["outcome"]["wall_seconds"] > 20
+
+
+def test_a_job_by_hand_that_somebody_cancelled_is_collected_with_slurms_word(harness: Jobs) -> None:
+    project = harness.project
+    layout = {"layout": ["2x1"]}
+    text = text_of(project, name="by-hand", program="odd.slow", args={"seconds": 100}, matrix=layout)
+    (project.root / "slow.sbatch").write_text(text)
+    submit = ["sbatch", "--parsable", "--output=/dev/null", "slow.sbatch"]
+    submitted = subprocess.run(submit, cwd=project.root, env=BY_HAND, capture_output=True, text=True, check=True)
+    job = submitted.stdout.strip()
+    (run,) = until(lambda: list((project.results / "by-hand").glob(f"*-slurm-{int(job):08x}")), 60)
+    until(harness.have_begun(run, 2), 60)
+    early = project.runner("collect", "slow.sbatch")
+    assert (early.code, early.stdout) == (2, "")
+    assert f"job {job} still runs: collect it when it has ended" in early.stderr
+    slurm("scancel", job)
+    until(lambda: state_of(job) == "", 60)
+    collected = project.runner("collect", "slow.sbatch")
+    why = f"job {job}: Slurm says that the job was cancelled, not by this runner"
+    place = run.relative_to(project.root)
+    assert (collected.code, collected.stdout) == (1, f"{place}: killed: node 0, 1 left no exit code: {why}\n")
+    assert project.record(run)["epochs"]
+
+
+@contextmanager
+def daemon_down(name: str) -> Iterator[None]:
+    control = os.environ.get("KIT_SLURM")
+    if not control:
+        pytest.skip("KIT_SLURM names no command that ends and starts the daemons")
+    subprocess.run([control, "stop", name], check=True, timeout=60)
+    try:
+        yield
+    finally:
+        subprocess.run([control, "restart", name], check=True, timeout=60)
+        until(lambda: slurm("sinfo", "--noheader", "--partition=cpu", "--format=%T").split() == ["idle"], 60, every=1)
+
+
+@pytest.mark.alone
+def test_a_node_that_fails_is_named_by_slurms_own_word(harness: Jobs) -> None:
+    process, run = harness.start("odd-slow", *LONG)
+    until(harness.have_begun(run, 2), 60)
+    with daemon_down("n1"):
+        code, _ = ended(process, 150)
+        record = harness.project.record(run)
+        assert (code, record["status"]) == (1, "killed")
+        assert "Slurm says that a node of the job failed" in record["reason"]
+        assert record["epochs"]
+    until(lambda: harness.left(run) == [], 60, every=1)  # what runs on a node without slurmd is ended when that is back

@@ -1,0 +1,129 @@
+"""The experiments on a real Slurm: the same training as on this machine, with repeats, a summary and the documents."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.experiments import tiny_bert
+from tests.ssh.test_runs import PLACES, SMALL, curve, shape
+from tests.support.jobs import slurm
+from tests.support.launches import run_once
+from tests.support.projects import RUNNER, patient
+from tests.support.smallest import BERT
+
+if TYPE_CHECKING:
+    from tests.contract.harness import Jobs
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+DOCUMENT = Path(__file__).parents[2] / "docs" / "slurm.md"
+
+
+@pytest.mark.parametrize("layout", ["1x2", "2x1", "2x2", "2+3"])
+def test_a_job_trains_bit_for_bit_as_this_machine_does_and_its_record_differs_in_places_and_times(
+    harness: Jobs, layout: str
+) -> None:
+    words = ("mnist", "--layout", layout, *SMALL)
+    _, here = run_once(harness.project, *words)
+    done, there = run_once(harness.project, *words, "--on", "slurm")
+    assert there["status"] == here["status"] == "completed", done.stderr
+    assert curve(there) == curve(here)
+    assert curve(here)[0]
+    assert shape({name: there[name] for name in ("metrics", "phases", "facts")}) == shape(
+        {name: here[name] for name in ("metrics", "phases", "facts")}
+    )
+    for record in (there, here):  # events of the utilization are more in a longer run
+        assert record["events"]["seen"] == record["events"]["expected"]
+    launches = [{name: one for name, one in record["launch"].items() if name not in PLACES} for record in (there, here)]
+    assert launches[0] == launches[1]
+    for mine, other in zip(there["ranks"], here["ranks"], strict=True):
+        for one in (mine, other):
+            for name in ("host", "env", "link"):  # a link is only measured where its ranks waited long
+                one["facts"].pop(name, None)
+        assert [mine.get(name) for name in ("rank", "node", "status")] == [
+            other.get(name) for name in ("rank", "node", "status")
+        ]
+        assert shape(mine["facts"]) == shape(other["facts"])
+    nodes = [one["place"]["machine"] for one in there["outcome"]["exits"]]
+    assert nodes == ["n0", "n1"][: len(nodes)] or len(nodes) == 1
+    folders = [harness.project.results / "mnist" / one["launch"]["id"] / "raw" for one in (here, there)]
+    names, others = ({path.name for path in folder.iterdir()} for folder in folders)
+    assert others - names == {"job.log", *(f"node{node}-exit.json" for node in range(len(nodes)))}
+    assert names <= others
+
+
+def test_bert_trains_on_two_nodes(harness: Jobs, tmp_path: Path) -> None:
+    words = ["--layout", "2x1", *BERT["bert"].words(())]
+    with harness.data("bert", tiny_bert.make(tmp_path) / "bert"):
+        done, record = harness.run("bert", *words)
+    assert (done.code, record["status"]) == (0, "completed"), done.snapshot
+    assert record["epochs"][0]["trained_samples"] > 300
+    assert [one["place"]["machine"] for one in record["outcome"]["exits"]] == ["n0", "n1"]
+
+
+def test_repeats_are_interleaved_and_summarised(harness: Jobs, tmp_path: Path) -> None:
+    project = harness.project
+    words = ["--only", "layout=1x2,2x1", "--repeat", "3", "--device", "cpu", "--results", tmp_path]
+    done = project.runner("run", "odd-echoes", "--on", "slurm", *words, within=400)
+    assert done.code == 0, done.snapshot
+    begun = re.findall(r"run \d/6  (\S+)  repeat (\d)", done.stderr)
+    assert sorted(begun) == [(layout, str(number)) for layout in ("1x2", "2x1") for number in (1, 2, 3)]
+    assert [number for _, number in begun] == ["1", "1", "2", "2", "3", "3"]
+    summary = project.runner("summarize", tmp_path)
+    rows = [line.split("|") for line in summary.stdout.splitlines() if line.strip("| ").startswith(("1x2", "2x1"))]
+    assert [row[2].strip() for row in rows] == ["3", "3"], summary.stdout
+
+
+def commands(section: str) -> list[str]:
+    """The commands of a section of the document, as somebody types them."""
+    text = f"\n{DOCUMENT.read_text('utf-8')}".partition(f"\n{section}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [
+        line for block in blocks for line in block.splitlines() if re.match(r"(KIT_\w+=\S+ )?(runner|sbatch) ", line)
+    ]
+
+
+def typed(harness: Jobs, command: str) -> subprocess.CompletedProcess[str]:
+    project = harness.project
+    env = project.environment({"PATH": f"{Path(RUNNER).parent}:{project.environment()['PATH']}"})
+    seconds = patient(120)
+    return subprocess.run(
+        command, shell=True, cwd=project.root, env=env, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
+def test_the_run_of_the_document_is_as_it_says(harness: Jobs) -> None:
+    (command,) = commands("# Slurm")
+    done = typed(harness, command)
+    assert done.returncode == 0, done.stderr
+    said = [r"run 1/1  2x1  repeat 1  results/toy/\S+-slurm-\S+", r"job \d+ is submitted", r"✓ 2x1  repeat 1 .*"]
+    for line in said:
+        assert re.search(f"(?m)^{line}$", done.stderr), done.stderr
+        assert re.search(f"(?m)^{line}$", DOCUMENT.read_text("utf-8"))
+
+
+def test_a_committed_script_is_submitted_by_hand_and_collected_afterwards(harness: Jobs) -> None:
+    project = harness.project
+    environment = project.root / ".venv"
+    if not environment.exists():
+        environment.symlink_to(Path(sys.executable).parent.parent)
+    before = {str(path.relative_to(project.root)) for path in project.results.glob("toy/*")}
+    submit, collect = commands("## By hand")
+    submitted = typed(harness, submit)
+    assert submitted.returncode == 0, submitted.stderr
+    assert not slurm("squeue", "--noheader", "--name=kit-toy-multinode").strip()
+    collected = typed(harness, collect)
+    assert collected.returncode == 0, collected.stderr
+    (line,) = collected.stdout.splitlines()  # and nothing of the runs of the same cell that a runner has made
+    assert re.fullmatch(r"results/toy/\S+-slurm-[0-9a-f]{8}: completed", line)
+    assert line.partition(":")[0] not in before
+    assert project.runner(*shlex.split(collect)[1:]).stdout == collected.stdout
+    record = project.record(project.root / line.partition(":")[0])
+    assert record["launch"]["by_hand"]
+    assert record["metrics"]["final_loss"] > 0

@@ -1,0 +1,215 @@
+"""The batch script of a run, and what Slurm's commands print, without a Slurm."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner import targets
+from runner.core.errors import RequestError
+from runner.definitions import experiment as definition
+from runner.definitions.plan import make_plan
+from runner.targets.committed_list import read_listing
+from runner.targets.slurm import commands
+from runner.targets.slurm.ends import NodeFile, ends, starved
+from runner.targets.slurm.script import cell_of
+from runner.targets.slurm.watch import JobState
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+    from tests.support.records import Make
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = 'a\'b "c" $(touch pwned) `touch pwned` \\ ;&| #{x} %j é'
+
+
+def text_of(project: Project, words: list[str] | None = None, device: str = "cpu", **changes: Any) -> str:
+    path = project.define(**changes)
+    (run,) = make_plan(definition.load(path, project.root), device=device).runs
+    text = targets.load("slurm", words).spec(run).text()
+    assert isinstance(text, str)
+    return text
+
+
+def directives(text: str) -> list[list[str]]:
+    """The options of each component."""
+    lines = [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH")]
+    parts: list[list[str]] = [[]]
+    for line in lines:
+        if line == "hetjob":
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    return parts
+
+
+def test_equal_nodes_are_one_component_with_one_task_a_node(project: Project) -> None:
+    text = text_of(project, ["partition=gpu", "time=00:30:00"], "cuda", matrix={"layout": ["3x2"]})
+    (only,) = directives(text)
+    assert {"--nodes=3", "--ntasks-per-node=1", "--gpus-per-node=2", "--partition=gpu", "--time=00:30:00"} <= set(only)
+    assert "--no-requeue" in only
+    assert "srun --kill-on-bad-exit=0 bash -c 'node 2'" in text
+
+
+def test_unlike_nodes_are_components_that_all_have_the_options_of_the_job(project: Project) -> None:
+    text = text_of(project, ["partition=gpu", "account=lab"], "cuda", matrix={"layout": ["2+3+3"]})
+    first, second = directives(text)
+    assert {"--nodes=1", "--gpus-per-node=2"} <= set(first)
+    assert {"--nodes=2", "--gpus-per-node=3"} <= set(second)
+    assert all({"--partition=gpu", "--account=lab", "--no-requeue"} <= set(part) for part in (first, second))
+    assert "--het-group=0 bash -c 'node 2' : \\\n  --het-group=1 bash -c 'node 3'" in text
+
+
+def test_a_cpu_run_asks_for_no_gpu_and_for_a_core_a_thread(project: Project) -> None:
+    (only,) = directives(text_of(project, matrix={"layout": ["1x3"]}))
+    assert "--cpus-per-task=3" in only
+    assert not [word for word in only if "gpu" in word]
+
+
+@pytest.mark.parametrize("where", ["python", "container", "pyxis"])
+def test_hostile_words_are_words_for_the_shell(project: Project, tmp_path: Path, where: str) -> None:
+    options = {
+        "python": [f"python={HOSTILE}"],
+        "container": [f"container={HOSTILE}"],
+        "pyxis": [f"container={HOSTILE}", "container_runtime=pyxis"],
+    }[where]
+    text = text_of(project, options, matrix={"layout": ["2x1"]})
+    script = tmp_path / "job.sbatch"
+    script.write_text(text, "utf-8")
+    subprocess.run(["bash", "-n", script], check=True)
+    line = next(line for line in text.splitlines() if shlex.quote(HOSTILE) in line)
+    assert HOSTILE in [word.removeprefix("--container-image=") for word in shlex.split(line.rstrip("\\"))]
+
+
+def test_a_run_in_a_container_is_started_by_apptainer_or_by_the_plugin_of_srun(project: Project) -> None:
+    own = text_of(project, ["container=kit.sif"], "cuda", matrix={"layout": ["1x1"]})
+    assert 'apptainer exec --nv --bind "$PWD" --bind "$run" --pwd "$PWD" kit.sif \\\n    python3 -u -m torch.d' in own
+    plugin = text_of(project, ["container=lab/kit:1", "container_runtime=pyxis"], matrix={"layout": ["1x1"]})
+    assert '--container-image=lab/kit:1 --container-mounts="$PWD:$PWD,$run:$run" --container-workdir="$PWD"' in plugin
+
+
+@pytest.mark.parametrize("option", ["qos=it's", 'constraint="a"', "account=a\\b", "time=soon", "time=1 --uid=0"])
+def test_a_value_that_sbatch_could_not_read_is_refused_in_one_line(project: Project, option: str) -> None:
+    with pytest.raises(RequestError, match=re.escape(f"--with {option}")) as refused:
+        text_of(project, [option], matrix={"layout": ["1x1"]})
+    assert "\n" not in str(refused.value)
+
+
+def test_a_value_with_spaces_stays_one_value_of_its_option(project: Project) -> None:
+    (only,) = directives(text_of(project, ["partition=x --uid=3 #"], matrix={"layout": ["1x1"]}))
+    assert "--partition='x --uid=3 #'" in only
+    assert not [word for word in only if word.startswith("--uid")]
+
+
+def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
+    names = [one.name for one in read_listing(ROOT).slurm]
+    assert names
+    assert {path.stem for path in (ROOT / "slurm").glob("*.sbatch")} == set(names)
+    for one in read_listing(ROOT).slurm:
+        path = ROOT / "slurm" / f"{one.name}.sbatch"
+        subprocess.run(["bash", "-n", path], check=True)
+        told = cell_of(path.read_text("utf-8"))
+        assert isinstance(told, dict)
+        assert (told["experiment"], told["layout"], told["device"]) == (one.experiment, one.layout, one.device)
+
+
+def test_what_a_command_complains_of_is_said_once_without_its_levels() -> None:
+    printed = (
+        b"sbatch: error: invalid partition specified: nope\n"
+        b"sbatch: error: Batch job submission failed: Invalid partition name specified\n"
+        b"sbatch: error: Batch job submission failed: Invalid partition name specified\n\x1b[31m\n"
+    )
+    said = commands.said(printed)
+    assert said.startswith("invalid partition specified: nope; Invalid partition name specified")
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize("printed", ["", "no", "12 13", "x12", "9" * 40])
+def test_an_answer_of_sbatch_that_is_no_job_id_is_an_error(printed: str) -> None:
+    with pytest.raises(commands.SlurmError, match="printed no job id"):
+        commands.submitted(printed)
+
+
+def test_a_job_id_is_read_with_and_without_its_cluster() -> None:
+    assert [commands.submitted(text) for text in ("12\n", "12;kit\n")] == ["12", "12"]
+
+
+def test_the_nodes_without_memory_are_those_that_slurm_names() -> None:
+    log = (
+        "srun: error: n0: task 0: Out Of Memory\n"
+        "slurmstepd-n1: error: Detected 1 oom-kill event(s) in StepId=1.0. Some of your processes\n"
+        "srun: error: n2: task 2: Exited with exit code 1\n"
+    )
+    assert starved(log) == {"n0", "n1"}
+
+
+def known(project: Project, monkeypatch: pytest.MonkeyPatch, **printed: str) -> JobState:
+    """What is known of a job after it was asked for, where Slurm's commands print these words."""
+    folder = project.root / "slurm's commands"
+    folder.mkdir()
+    for name, text in printed.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    state = JobState("7")
+    state.ask()
+    return state
+
+
+FORGOTTEN = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
+
+
+@pytest.mark.parametrize(
+    ("row", "status", "why"),
+    [
+        ("7|CANCELLED by 1000|0:0|n[0-1]|00:10:00", None, "job 7: Slurm says that the job was cancelled"),
+        ("7|TIMEOUT|0:0|n[0-1]|00:10:00", "timed_out", "job 7: Slurm ended it at its limit of time, 00:10:00"),
+        ("7|FAILED|73:0|n0|00:10:00", None, "job 7: a node does not see the run's folder"),
+        (
+            "7|COMPLETED|0:0|n[0-1]|1",
+            None,
+            "job 7: Slurm says COMPLETED, but its script did not begin: the log of slurmd",
+        ),
+        ("7|RUNNING|0:0|n[0-1]|1", None, "job 7: Slurm does not know it any more"),
+        ("", None, "job 7: Slurm does not know it any more"),
+        ("no|table", None, "job 7: Slurm does not know it any more"),
+    ],
+)
+def test_a_job_that_the_queue_has_forgotten_ended_as_the_accounting_says(
+    project: Project, make: Make, monkeypatch: pytest.MonkeyPatch, row: str, status: str | None, why: str
+) -> None:
+    state = known(project, monkeypatch, scontrol=FORGOTTEN, sacct=f"echo {shlex.quote(row)}")
+    assert state.has_ended
+    folder = make.run(project.results, layout="2x1")
+    nodes = [NodeFile(folder, node, Told(state)) for node in range(2)]
+    found = ends(nodes, state, None, stopped=False)
+    assert [one.why is not None and one.why.startswith(why) for one in found] == [True, True], found
+    assert [(one.code, one.stopped_because) for one in found] == [(None, status)] * 2
+
+
+def test_a_cluster_without_accounting_says_nothing_of_a_forgotten_job(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disabled = "echo 'Slurm accounting storage is disabled' >&2; exit 1"
+    state = known(project, monkeypatch, scontrol=FORGOTTEN, sacct=disabled)
+    assert state.has_ended
+    assert state.components == []
+
+
+def test_a_job_is_not_taken_for_ended_while_slurm_does_not_answer(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(commands.SlurmError, match="Unable to contact slurm controller"):
+        known(project, monkeypatch, scontrol="echo 'Unable to contact slurm controller' >&2; exit 1")
+
+
+@dataclass(frozen=True)
+class Told:
+    watch: JobState
