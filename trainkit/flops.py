@@ -68,17 +68,18 @@ class Work:
     def rates(self, units: float, seconds: float) -> dict[str, float]:
         """Return FLOPs per second of all ranks, those done and those possible; nothing if a rank knows too little.
 
-        Every rank has to call it.
+        The training is as long as that of its slowest rank. Every rank has to call it.
 
         Args:
             units: of this rank's training.
             seconds: that it took.
         """
         known = self.flops_per_unit > 0 and self.peak > 0
-        done, peak, ranks = distributed.total(self.flops_per_unit * units / seconds, self.peak, known)
+        done, peak, ranks = distributed.total(self.flops_per_unit * units, self.peak, known)
+        (slowest,) = distributed.largest([seconds])
         if int(ranks) < self._run.world_size:
             return {}
-        return {"flops_per_second": done, "peak_flops_per_second": peak}
+        return {"flops_per_second": done / slowest, "peak_flops_per_second": peak}
 
 
 def matmul_peak(device: torch.device, dtype: torch.dtype, seconds: float) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.core.errors import RequestError
+from runner.core.ports import free_port
 from runner.core.text import one_line
 from runner.records.provenance import gpus
 from runner.records.schema import NodeExit
@@ -67,7 +67,7 @@ class Local(Target[LaunchSpec]):
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> LocalHandle:
         """Choose a port; the agents are started when the lines are asked for, so that a stop finds them."""
-        port = {"PET_MASTER_PORT": str(_free_port())}
+        port = {"PET_MASTER_PORT": str(free_port())}
         nodes = {number: replace(node, env={**_visible(node.env), **port}) for number, node in enumerate(spec.nodes)}
         return LocalHandle(nodes, spec.cwd, folder, folder.path.name)
 
@@ -208,9 +208,3 @@ def _visible(env: dict[str, str]) -> dict[str, str]:
         return env
     chosen = [allowed[int(word)] for word in env["CUDA_VISIBLE_DEVICES"].split(",")]
     return {**env, "CUDA_VISIBLE_DEVICES": ",".join(chosen)}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runner.core.errors import KitError, RequestError, RunError
+from runner.core.ports import free_port
 from runner.execution import handshake
 from runner.execution.handshake_messages import SECRET, SECRET_FILE, read_secret
 
@@ -50,9 +51,7 @@ def quiet(_: str) -> None:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HERE, 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 def host(
@@ -265,9 +264,7 @@ def test_a_stranger_is_none_of_the_nodes(stranger_s_host: int, lines: list[bytes
 @pytest.fixture(scope="module")
 def stranger_s_host() -> Any:
     """A node 0 that serves strangers while the module's test calls it; then the node that it waits for comes."""
-    with socket.socket() as probe:
-        probe.bind((HERE, 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     node0 = host(port, seconds=120)
     time.sleep(0.5)
     yield port

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from runner.core.ports import free_port
 from runner.definitions.data import environment, prepare_command
 from tests.experiments import tiny_bert
 from tests.support.fork_server import command
@@ -87,12 +87,6 @@ def start(program: list[str], processes: int | None, extra: dict[str, str]) -> E
         out.seek(0)
         err.seek(0)
         return Ended(code if processes is None else int(code != 0), out.read(), err.read().decode())
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def ends(ranks: list[subprocess.Popen[bytes]], seconds: float = 120) -> int:

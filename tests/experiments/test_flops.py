@@ -28,9 +28,10 @@ def test_the_programs_report_the_same_flops_a_sample(launch: Launch) -> None:
     [flops] = {flops for _, flops in each}
     for ended in runs.values():
         told = stats(ended)
+        slowest = max(event["value"].get("train_seconds", 0) for event in ended.all("tracked_stats"))
         peaks = [event["value"] for event in ended.all("matmul_peak")]
         assert told["peak_flops_per_second"] == pytest.approx(sum(peaks))
-        assert told["flops_per_second"] == pytest.approx(flops * 1438 / told["train_seconds"], rel=0.05)
+        assert told["flops_per_second"] == pytest.approx(flops * 1438 / slowest)
         assert 0 < told["input_seconds"] < told["train_seconds"]
 
 

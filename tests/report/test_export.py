@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from runner.core.errors import RequestError
+from runner.core.ports import free_port
 from runner.report.export import mlflow_store, tensorboard_files
 from runner.report.export.runs import ExportedRun, exported_runs, safe_name
 from tests.report.hostile import FORGED, edited
@@ -273,9 +273,7 @@ def test_a_store_that_cannot_be_used_is_one_line(damage: str, results: Path, sto
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
     """A real tracking server."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", f"sqlite:///{tmp_path}/server.db", "--default-artifact-root", str(tmp_path)]
     with (tmp_path / "log").open("wb") as log:

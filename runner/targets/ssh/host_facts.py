@@ -18,6 +18,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from runner.core.ports import free_port
+
 if TYPE_CHECKING:
     from runner.targets.ssh.host_frames import Frame
 
@@ -105,7 +107,7 @@ def _server(address: str, number: int) -> Any:
     server = socket.socket(family, socket.SOCK_STREAM)
     try:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind((address, number))
+        server.bind((address, number or free_port(address)))
         server.listen(64)
     except OSError:
         server.close()

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner.core import ports
 from runner.core.text import one_line
 from runner.targets.ssh import host_facts, host_frames, host_run, host_tidy, on_host
 from runner.targets.ssh.openssh import CONNECT_SECONDS, environment, explain
@@ -33,7 +34,7 @@ for name, text in json.loads(sys.stdin.buffer.readline()):
     exec(compile(text, name, "exec"), module.__dict__)
 module.main()
 """
-_MODULES = (host_frames, host_facts, host_tidy, host_run, on_host)
+_MODULES = (ports, host_frames, host_facts, host_tidy, host_run, on_host)
 """What runs on a host; each module imports those before it."""
 SILENT_SECONDS = 8.0
 """A host that says nothing for so long, though it was asked, is no longer connected."""

@@ -1,0 +1,34 @@
+"""Choose the port of a rendezvous; also sent to hosts, so it needs nothing but Python."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+
+_CHOICE = range(12_000, 20_000)
+_TRIES = 100
+
+
+def free_port(address: str = "") -> int:
+    """Return a port of TCP that is free now on an address of this machine, or on all of them.
+
+    It lies below the ports that systems give to outgoing connections (Linux: from 32768, ip(7)), where any process
+    of the machine could take it in the moment before the rendezvous listens on it.
+    """
+    for _ in range(_TRIES):
+        number = _CHOICE[secrets.randbelow(len(_CHOICE))]
+        with contextlib.suppress(OSError), _bound(address, number):
+            return number
+    with _bound(address, 0) as server:
+        return int(server.getsockname()[1])
+
+
+def _bound(address: str, number: int) -> socket.socket:
+    server = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        server.bind((address, number))
+    except OSError:
+        server.close()
+        raise
+    return server

@@ -1,0 +1,26 @@
+"""The port of a rendezvous is free, and no outgoing connection takes it meanwhile."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from runner.core import ports
+
+LINUX = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+@pytest.mark.parametrize("address", ["", "127.0.0.1", "::1"])
+def test_the_port_can_be_listened_on_and_is_none_of_those_that_the_system_gives_away(address: str) -> None:
+    number = ports.free_port(address)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, number), family=family):
+        first, last = map(int, LINUX.read_text().split())
+        assert not first <= number <= last
+
+
+def test_a_port_on_which_somebody_listens_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("", ports.free_port())) as taken:
+        number = taken.getsockname()[1]
+        monkeypatch.setattr(ports, "_CHOICE", range(number, number + 1))
+        assert ports.free_port() != number
