@@ -12,8 +12,9 @@ from runner.core.network import variables_for
 from runner.records.brought import Brought, settle
 from runner.targets.base import Note
 from runner.targets.node_view import NodeView, at_once, by_node
+from runner.targets.ssh.all_hosts import on_all
+from runner.targets.ssh.host_run import name_of
 from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNode
-from runner.targets.ssh.preflight import on_all
 from runner.targets.ssh.session import BOOT, HostError, LostError, connect, source
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from runner.targets.ssh.session import Session
     from runner.targets.ssh.verdicts import Facts
 
+_PYTHON = "python3"
+"""The Python of an image, found on its PATH."""
 _STOP_SECONDS = 45.0
 """How long a stop may take, also of hosts that do not answer."""
 
@@ -45,6 +48,7 @@ class Setup:
         data: the data that is brought; None for none.
         data_folder: the folder that holds the data on the hosts; empty for the one that is brought.
         port: of the rendezvous; 0 for a free one.
+        gpus: whether containers get the GPUs of their host.
     """
 
     ssh: OpenSsh
@@ -55,6 +59,13 @@ class Setup:
     data: Cargo | None
     data_folder: str
     port: int
+    gpus: bool = False
+
+
+def _inside(facts: Facts, run: str) -> list[str]:
+    """Name the Python that sees a run's processes, if that is not the host's."""
+    runtime = facts.engine.runtime if facts.engine else ""
+    return [runtime, "exec", "--interactive", name_of(run), _PYTHON] if runtime else []
 
 
 def run_on_host(run_id: str, node: int, folder: str) -> dict[str, str]:
@@ -79,6 +90,7 @@ class SshHandle:
                 run_id,
                 self._brought[number],
                 facts.place,
+                _inside(facts, run_on_host(run_id, number, "")["run"]),
             )
             for number, facts in enumerate(setup.facts)
         ]
@@ -197,8 +209,9 @@ class SshHandle:
         setup, node, facts = self._setup, self._setup.nodes[number], self._setup.facts[number]
         network = variables_for(facts.interface) if len(self._nodes) > 1 else {}
         words: dict[str, Any] = {
-            "argv": [setup.python, "-m", "torch.distributed.run", *node.argv[1:]],
+            "argv": [_PYTHON if facts.engine else setup.python, "-m", "torch.distributed.run", *node.argv[1:]],
             "env": {**network, **node.env, **env},
+            "container": facts.engine.request(gpus=setup.gpus) if facts.engine else None,
             "cwd": place,
             "mark": f"{self._folder.path.name}/{number}",
             "boot": BOOT,

@@ -22,6 +22,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from runner.targets.ssh.host_container import GUARD, command, end
 from runner.targets.ssh.host_facts import base_folder
 from runner.targets.ssh.host_frames import IDLE_SECONDS, send
 from runner.targets.ssh.host_tidy import hold, tidy
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _BLOCK = 65_536
 _POLL_SECONDS = 0.1
 _KILLED_SECONDS = 5.0
+_SIGNALLED = 128
+"""A container's exit code is this and the signal's number, if its process was ended by a signal."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _STALE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
@@ -78,16 +81,12 @@ def supervise(request: Frame) -> None:
         fcntl.flock(alive, fcntl.LOCK_EX)
         for held in (folder, request["cwd"], os.path.join(request["cwd"], "data")):
             hold(held)
-        env = {name: value for name, value in os.environ.items() if name not in _STALE}
-        env = {name: value for name, value in env.items() if not name.startswith(("PET_", "TORCHELASTIC_", "SSH_"))}
-        own = dict(request["env"], KIT_RUN_ID=request["mark"], KIT_RUNNER_PID=str(os.getpid()))
-        search = [own.get("PYTHONPATH"), request["cwd"], env.get("PYTHONPATH")]
-        own["PYTHONPATH"] = ":".join(filter(None, search))
-        own["PET_LOG_DIR"], own["KIT_ARTIFACTS"] = os.path.join(folder, "logs"), os.path.join(folder, "artifacts")
+        container = request.get("container")
+        env, own = _environment(folder, request)
         with open(os.path.join(folder, "agent.log"), "ab") as log:
             try:
                 child = subprocess.Popen(
-                    request["argv"],
+                    _contained(dict(container, env=own), folder, request) if container else request["argv"],
                     cwd=request["cwd"],
                     env=dict(env, **own),
                     stdin=subprocess.DEVNULL,
@@ -101,6 +100,10 @@ def supervise(request: Frame) -> None:
                 return
         _tell("\nstarted\n")
         ended = _watch(child, folder, request)
+        if container:
+            end(container["runtime"], name_of(request["run"]))
+            if _SIGNALLED < ended["code"] <= _SIGNALLED + signal.SIGRTMAX:
+                ended["code"] = _SIGNALLED - ended["code"]
         _kill(request["mark"])
         _write(os.path.join(folder, "exit.json"), json.dumps(ended).encode())
     tidy(base_folder(request["folder"]))
@@ -132,6 +135,36 @@ def remove(request: Frame) -> Frame:
     if os.path.isdir(folder) and not _lives(folder):
         shutil.rmtree(folder)
     return {}
+
+
+def _environment(folder: str, request: Frame) -> tuple[Frame, Frame]:
+    """Return this host's own variables without those of another run, and the variables of the run."""
+    env = {name: value for name, value in os.environ.items() if name not in _STALE}
+    env = {name: value for name, value in env.items() if not name.startswith(("PET_", "TORCHELASTIC_", "SSH_"))}
+    own = dict(request["env"], KIT_RUN_ID=request["mark"], KIT_RUNNER_PID=str(os.getpid()))
+    own["PET_LOG_DIR"], own["KIT_ARTIFACTS"] = os.path.join(folder, "logs"), os.path.join(folder, "artifacts")
+    search = [own.pop("PYTHONPATH", ""), request["cwd"]]
+    if request.get("container"):  # whose guard puts it before the image's own
+        own["KIT_SEARCH"] = ":".join(filter(None, search))
+    else:
+        own["PYTHONPATH"] = ":".join(filter(None, [*search, env.get("PYTHONPATH")]))
+    return env, own
+
+
+def name_of(run: str) -> str:
+    """Name the container of a run."""
+    return f"kit-{run}"
+
+
+def _contained(container: Frame, folder: str, request: Frame) -> list[str]:
+    """Write the command that starts torchrun in a container, below a guard that ends it without its supervisor."""
+    cwd = request["cwd"]
+    mounts = {folder: folder, cwd: cwd}
+    data = os.path.join(cwd, "data")
+    if os.path.islink(data):
+        mounts[os.readlink(data)] = os.path.realpath(data)
+    guard = ["python3", "-I", "-c", GUARD, os.path.join(folder, "alive"), str(request["lost_grace_seconds"])]
+    return command(container, name_of(request["run"]), mounts, cwd, [*guard, *request["argv"]])
 
 
 def _tell(text: str) -> None:

@@ -17,6 +17,8 @@ from runner.targets.node_view import NodeView
 from runner.targets.ssh.session import BOOT, SILENT_SECONDS, HostError, LostError, connect
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runner.records.brought import Brought
     from runner.targets.ssh.openssh import OpenSsh
     from runner.targets.ssh.session import Session
@@ -29,6 +31,8 @@ LEASE_SECONDS = 25
 LOST_GRACE_SECONDS = 3
 """A host on which a run is not followed for so long ends it, with this grace: nothing is left there after 30 s."""
 _AGAIN_SECONDS = 1.0
+_ENGINE_FAILED = 125
+"""The exit code of docker run and podman run for what they could not do themselves."""
 
 
 class RemoteNode:
@@ -43,6 +47,7 @@ class RemoteNode:
         mark: what all processes of the run have in their environment.
         brought: what takes the files.
         place: what the record says of where the node ran.
+        inside: the words that start a Python beside its processes, if they are in a container.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class RemoteNode:
         mark: str,
         brought: Brought,
         place: dict[str, Any] | None = None,
+        inside: Sequence[str] = (),
     ) -> None:
         self.number, self.host = number, host
         self.place = place or {}
@@ -64,6 +70,7 @@ class RemoteNode:
         self.failure: OSError | None = None
         """Why its output can no longer be written here, for example because the disk is full."""
         self._ssh, self._python, self._run, self._mark, self._brought = ssh, python, run, mark, brought
+        self._inside = inside
         self._exit: NodeExit | None = None
         self._is_stopping = self._has_left_out = False
         self._lost_since: float | None = None
@@ -119,7 +126,7 @@ class RemoteNode:
         if self._lost_since is not None:
             seconds = time.monotonic() - self._lost_since
             return NodeView(self.number, trouble=f"host {self.host} does not answer since {seconds:.0f} s")
-        words = [self._python, "-c", BOOT, *(["--abort"] if abort else []), self._mark]
+        words = [*(self._inside or [self._python]), "-c", BOOT, *(["--abort"] if abort else []), self._mark]
         given = json.dumps(node_view.script()).encode() + b"\n"
         try:
             printed = self._ssh.output(self.host, words, given, node_view.SECONDS, node_view.LARGEST)
@@ -227,5 +234,7 @@ class RemoteNode:
         lease = bool(ended) and (ended or {}).get("why") == "lease"
         if lease:
             why = f"host {self.host} heard nothing of the runner for {LEASE_SECONDS} s, and ended it"
+        elif code == _ENGINE_FAILED and self._inside:
+            why = f"host {self.host}: its {self._inside[0]} could not run the container"
         stopped = lease or (ended or {}).get("why") == "stop"
         return NodeExit(self.number, code if code >= 0 else None, name, stopped, why=why, place=self.place)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
 from runner.core.text import listed
-from runner.targets.ssh.session import HostError, Session, connect
+from runner.targets.ssh.all_hosts import attempt
+from runner.targets.ssh.images import ask_engine, examine
+from runner.targets.ssh.session import HostError, connect
 from runner.targets.ssh.verdicts import (
     OK,
     WRONG,
@@ -29,10 +31,7 @@ if TYPE_CHECKING:
 
     from runner.targets.ssh.hosts import Host
     from runner.targets.ssh.openssh import OpenSsh
-
-MOST_AT_ONCE = 16
-_One = TypeVar("_One")
-_Got = TypeVar("_Got")
+    from runner.targets.ssh.session import Session
 
 
 class Examination:
@@ -59,7 +58,7 @@ class Examination:
     def run(self, *, go_on: bool) -> None:
         """Look at one thing after the other; go on behind what is wrong, or do not."""
         try:
-            for step in (self._connect, self._ask, self._compare, self._listen):
+            for step in (self._connect, self._ask, self._ask_engines, self._compare, self._listen):
                 step()
                 if self.wrong and not go_on:
                     return
@@ -83,12 +82,34 @@ class Examination:
             session, asked = self._sessions[node], time.time()
             said: dict[str, Any] = session.ask("check", folder=need.folder, data=need.data, make=self._makes)
             skew = skew_of(number(said, "time"), asked, time.time())
-            self.facts[node] = facts_of(session.host, said, need.network)
+            facts = facts_of(session.host, said, need.network)
+            self.facts[node] = replace(facts, torch="") if need.container else facts  # that of the image is used
             judged[node] = list(judge(self.facts[node], said, skew, need, need.gpus[node] if need.gpus else 0))
 
         for node, failed in self._each(one, self._sessions, "folder"):
             self.verdicts += [] if failed else judged[node]
         self.facts = dict(sorted(self.facts.items()))
+
+    def _ask_engines(self) -> None:
+        """Ask the hosts for their container engines, and what is in the image, where that is not found out later."""
+        wanted, judged = self._need.container, {}
+        if wanted is None:
+            return
+
+        def one(node: int) -> None:
+            session = self._sessions[node]
+            engine, judged[node] = ask_engine(session, wanted)
+            self.facts[node] = replace(self.facts[node], engine=engine)
+
+        def look(node: int) -> None:
+            gpus = bool(self._need.gpus)
+            self.facts[node], judged[node] = examine(self._sessions[node], self.facts[node], wanted, gpus=gpus)
+
+        for node, failed in self._each(one, list(self.facts), "container"):
+            self.verdicts += [] if failed else judged[node]
+        have = [node for node, facts in self.facts.items() if facts.engine and facts.engine.image]
+        for node, failed in self._each(look, have if not self._makes else [], "image"):
+            self.verdicts += [] if failed else judged[node]
 
     def _compare(self) -> None:
         self.verdicts += judge_versions(list(self.facts.values()), self._need.torch)
@@ -131,7 +152,7 @@ class Examination:
     def _each(self, do: Callable[[int], None], nodes: Iterable[int], check: str) -> Iterator[tuple[int, bool]]:
         """Do something with hosts, all at once; a verdict for each of which it fails, and whether it has."""
         nodes = list(nodes)
-        for node, error in zip(nodes, _attempt(do, nodes), strict=True):
+        for node, error in zip(nodes, attempt(do, nodes), strict=True):
             if isinstance(error, HostError):
                 host = self._hosts[node].name
                 seen = error.seen.removeprefix(f"host {host}: ")
@@ -149,32 +170,6 @@ def check(ssh: OpenSsh, hosts: Sequence[Host], need: Need) -> list[Facts]:
     if first:
         raise RequestError(listed((one.line for one in first.values()), "; "))
     return list(found.facts.values())
-
-
-def on_all(do: Callable[[_One], _Got], items: Sequence[_One]) -> list[_Got]:
-    """Do something on all hosts at once; HostError with the first line of each that failed."""
-    got = _attempt(do, items)
-    if errors := [one for one in got if isinstance(one, HostError)]:
-        for one in got:
-            if isinstance(one, Session):
-                one.close()
-        raise HostError(listed(dict.fromkeys(map(str, errors)), "; "))
-    return [one for one in got if not isinstance(one, HostError)]
-
-
-def _attempt(do: Callable[[_One], _Got], items: Iterable[_One]) -> list[_Got | HostError]:
-    """Do something with all at once; what cannot be done is its error."""
-
-    def one(item: _One) -> _Got | HostError:
-        try:
-            return do(item)
-        except HostError as error:
-            return error
-        except OSError as error:
-            return HostError(str(error))
-
-    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
-        return list(pool.map(one, items))
 
 
 def _listen(session: Session, address: str, port: int) -> int:

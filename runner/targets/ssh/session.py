@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core import ports
 from runner.core.text import one_line
-from runner.targets.ssh import host_facts, host_frames, host_run, host_tidy, on_host
+from runner.targets.ssh import host_container, host_facts, host_frames, host_run, host_tidy, on_host
 from runner.targets.ssh.openssh import CONNECT_SECONDS, environment, explain
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ for name, text in json.loads(sys.stdin.buffer.readline()):
     exec(compile(text, name, "exec"), module.__dict__)
 module.main()
 """
-_MODULES = (ports, host_frames, host_facts, host_tidy, host_run, on_host)
+_MODULES = (ports, host_frames, host_container, host_facts, host_tidy, host_run, on_host)
 """What runs on a host; each module imports those before it."""
 SILENT_SECONDS = 8.0
 """A host that says nothing for so long, though it was asked, is no longer connected."""
@@ -133,6 +133,10 @@ class Session:
     ) -> None:
         self.close()
 
+    def abort(self) -> None:
+        """Let whoever waits for the host, in another thread, wait no longer; to be closed by them."""
+        self._process.kill()
+
     def close(self) -> None:
         """End the process at this end, upon which the one on the host ends."""
         if self._said < 0:
@@ -151,11 +155,16 @@ class Session:
         self._said = -1
 
     def ask(self, do: str, blocks: Iterable[bytes] | None = None, /, **words: Any) -> dict[str, Any]:
-        """Ask for something, with a stream of bytes if there are blocks; HostError if the host refuses."""
+        """Ask for something, with a stream of bytes if there are blocks; HostError if the host refuses.
+
+        It may refuse before all is sent. What takes long there is waited for as long as the host says that it goes on.
+        """
         self.send(do, **words)
         for block in blocks or ():
             if block:
                 self.send("bytes", block)
+            if (got := self.receive(0)) is not None and "answer" in got[0]:
+                return self.answer(got[0])
         if blocks is not None:
             self.send("bytes")
         until = time.monotonic() + ANSWER_SECONDS
@@ -163,6 +172,7 @@ class Session:
             got = self.receive(1.0)
             if got is not None and "answer" in got[0]:
                 return self.answer(got[0])
+            until = time.monotonic() + ANSWER_SECONDS if got is not None else until
         msg = f"host {self.host}: it does not answer for {ANSWER_SECONDS:.0f} s"
         raise LostError(msg)
 

@@ -9,20 +9,22 @@ import sys
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.text import shown
 from runner.core.yaml_writer import to_json
 from runner.targets.base import LaunchSpec, Target
-from runner.targets.ssh import cargo, hosts, preflight
+from runner.targets.ssh import cargo, hosts, images, preflight
 from runner.targets.ssh.handle import Setup, SshHandle, end_remains, run_on_host
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.verdicts import Need
+from runner.targets.ssh.verdicts import Need, Wanted
 from runner.targets.torchrun import node_specs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from runner.definitions.plan import Run
     from runner.records.folder import RunFolder
     from runner.targets.ssh.verdicts import Facts, Verdict
@@ -45,7 +47,11 @@ class Options:
     )
     config: str = field(default="", metadata={"help": "configuration of ssh, as for ssh -F; by default the user's own"})
     python: str = field(
-        default="", metadata={"help": "path of a Python with torch on the hosts; by default that of the runner's own"}
+        default="",
+        metadata={
+            "help": "path of a Python with torch on the hosts; by default that of the runner's own; with a container "
+            "it needs no torch, and is python3 by default"
+        },
     )
     folder: str = field(
         default="", metadata={"help": "folder of the hosts for what is brought; by default in ~/.cache"}
@@ -58,6 +64,13 @@ class Options:
         metadata={"help": "network in which the hosts reach each other, for example 10.1.0.0/16; by default ssh's"},
     )
     port: int = field(default=0, metadata={"help": "port of the rendezvous on the first host; 0 is a free one"})
+    container: str = field(
+        default="",
+        metadata={"help": "image that the processes run in: brought if this machine's engine has it, otherwise pulled"},
+    )
+    container_runtime: Literal["docker", "podman"] = field(
+        default="docker", metadata={"help": "what starts the container, and what has the image here: docker, or podman"}
+    )
 
 
 @dataclass(frozen=True)
@@ -93,13 +106,14 @@ class Ssh(Target[SshSpec]):
             raise RequestError(msg)
         self._hosts = hosts.of_words(own.hosts) if own.hosts else hosts.of_file(Path(own.hosts_file).expanduser())
         _check(own)
-        self._python = own.python or sys.executable
+        self._python = own.python or ("python3" if own.container else sys.executable)
         if _NOT_QUOTED_ALIKE.search(self._python):
             msg = f"python {shown(self._python)}: not every login shell takes \\, ! and line breaks: name it by a link"
             raise RequestError(msg)
         self._config = Path(own.config).expanduser().absolute() if own.config else None
         self._ssh = OpenSsh(str(self._config) if self._config else "")
         self._facts: dict[str, list[Facts]] = {}
+        self._wanted: Wanted | None = None
 
     def spec(self, run: Run) -> SshSpec:
         """Build a torchrun command and environment for each node; RequestError without enough hosts or slots."""
@@ -127,13 +141,29 @@ class Ssh(Target[SshSpec]):
         found.run(go_on=True)
         return found.verdicts
 
+    def image(self, spec: SshSpec, say: Callable[[str], None]) -> dict[str, Any] | None:
+        """Bring or pull the image on all hosts that were looked at, and look into it there."""
+        wanted = self._image()
+        if wanted is None:
+            return None
+        known = {one.host: one for facts in self._facts.values() for one in facts}
+        gpus = spec.device == "cuda"
+        found = images.provide(self._ssh, self._python, list(known.values()), wanted, gpus=gpus, say=say)
+        known = {one.host: one for one in found}
+        self._facts = {key: [known[one.host] for one in facts] for key, facts in self._facts.items()}
+        engine = found[0].engine
+        return {"name": wanted.name, "id": engine.image if engine else "", "runtime": wanted.runtime}
+
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
         """Prepare the start; it is made when the lines are asked for, so that a stop finds what was started."""
         if _key(spec) not in self._facts:
             self.preflight(spec)
+        if any(one.engine and not one.torch for one in self._facts[_key(spec)]):
+            self.image(spec, lambda _: None)
         programs, data = self._cargo(spec)
         facts = self._facts[_key(spec)]
-        setup = Setup(self._ssh, self._python, spec.nodes, facts, programs, data, self.options.data, self.options.port)
+        own, gpus = self.options, spec.device == "cuda"
+        setup = Setup(self._ssh, self._python, spec.nodes, facts, programs, data, own.data, own.port, gpus)
         return SshHandle(setup, folder)
 
     def cleanup(self, folder: RunFolder) -> None:
@@ -155,8 +185,15 @@ class Ssh(Target[SshSpec]):
 
     def _need(self, gpus: list[int], size: int) -> Need:
         own = self.options
-        torch = "" if own.python else _own_torch()
-        return Need(self._python, torch, own.folder, own.data, own.network, own.port, size, gpus)
+        torch = "" if own.python or own.container else _own_torch()
+        return Need(self._python, torch, own.folder, own.data, own.network, own.port, size, gpus, self._image())
+
+    def _image(self) -> Wanted | None:
+        """Return the image that was named, once looked for in this machine's engine; None if none was."""
+        own = self.options
+        if own.container and not self._wanted:
+            self._wanted = images.find_here(Wanted(own.container_runtime, own.container))
+        return self._wanted
 
     def _cargo(self, spec: SshSpec) -> tuple[cargo.Cargo, cargo.Cargo | None]:
         return cargo.programs(spec.run), None if self.options.data else cargo.data(spec.run)
@@ -168,10 +205,15 @@ def _key(spec: SshSpec) -> str:
 
 def _check(options: Options) -> None:
     """Refuse values that no host could take."""
+    if options.container:
+        images.require_name(options.container)
     for name in ("python", "folder", "data"):
         value = getattr(options, name)
         if value and not value.startswith("/" if name == "python" else ("/", "~/")):
             msg = f"--with {name}={shown(value)}: write the whole path, from /{' or ~/' * (name != 'python')}"
+            raise RequestError(msg)
+        if options.container and set(value) & set(',"'):
+            msg = f"--with {name}={shown(value)}: a container cannot have a folder with a comma or a quote in its name"
             raise RequestError(msg)
     if options.network:
         try:

@@ -27,6 +27,22 @@ _PYTHON_WAY = "name another Python with --with python=PATH"
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """An image as it was named; and if this machine's engine has it, its id, its size and its kind of manifest."""
+
+    runtime: str
+    name: str
+    id: str = ""
+    bytes: int = 0
+    type: str = ""
+
+    @property
+    def reference(self) -> str:
+        """What a host's engine is asked for."""
+        return self.id or self.name
+
+
+@dataclass(frozen=True)
 class Need:
     """What a run needs of its hosts.
 
@@ -39,6 +55,7 @@ class Need:
         port: the port of the rendezvous, 0 for a free one.
         bytes: how much is brought.
         gpus: GPUs that each host needs.
+        container: the image that the processes run in; None for none.
     """
 
     python: str
@@ -49,11 +66,39 @@ class Need:
     port: int
     bytes: int = 0
     gpus: Sequence[int] = ()
+    container: Wanted | None = None
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The container engine of a host.
+
+    Attributes:
+        runtime: its command.
+        kind: `docker` or `podman`, whatever the command is called.
+        version: its version.
+        rootless: whether it runs without root.
+        image: the id of the run's image; empty if it does not have it.
+    """
+
+    runtime: str
+    kind: str
+    version: str
+    rootless: bool
+    image: str = ""
+
+    def request(self, *, gpus: bool) -> dict[str, Any]:
+        """Describe the containers that it is to start, in the words of `host_container.command`."""
+        about = {"runtime": self.runtime, "kind": self.kind, "rootless": self.rootless}
+        return {**about, "image": self.image, "gpus": gpus}
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a host said: its own name, where the kit's files are, its address for the others, and its versions."""
+    """What a host said: its own name, where the kit's files are, its address for the others, and its versions.
+
+    With an image, the versions are those in it, once it was looked into.
+    """
 
     host: str
     machine: str
@@ -62,10 +107,13 @@ class Facts:
     interface: str
     python: str
     torch: str
+    engine: Engine | None = None
 
     @property
     def place(self) -> dict[str, Any]:
         """What the record says of where a node ran."""
+        engine = self.engine
+        container = {"container": f"{engine.kind} {engine.version}", "image": engine.image} if engine else {}
         return {
             "host": self.host,
             "machine": self.machine,
@@ -73,6 +121,7 @@ class Facts:
             "interface": self.interface,
             "python": self.python,
             "torch": self.torch,
+            **container,
         }
 
 
@@ -162,6 +211,12 @@ def skew_of(there: float, asked: float, answered: float) -> float:
     return there - answered if there > answered else min(0.0, there - asked)
 
 
+def oldest_python(version: str) -> str:
+    """Return the oldest Python that the kit runs on if this one is older; empty if it will do."""
+    numbers = tuple(map(int, re.findall(r"(?a:\d{1,6})", version)))
+    return ".".join(map(str, OLDEST_PYTHON)) if numbers < OLDEST_PYTHON else ""
+
+
 def text(said: dict[str, Any], name: str) -> str:
     """Return a text that a host said."""
     return one_line(said[name], 1_000) if isinstance(said.get(name), str) else ""
@@ -176,13 +231,13 @@ def number(said: dict[str, Any], name: str) -> float:
 
 
 def _judge_python(facts: Facts, need: Need) -> Iterator[Verdict]:
-    numbers = tuple(map(int, re.findall(r"(?a:\d{1,6})", facts.python)))
-    if numbers < OLDEST_PYTHON:
-        oldest = ".".join(map(str, OLDEST_PYTHON))
+    if oldest := oldest_python(facts.python):
         seen = f"{need.python} is Python {facts.python}, {oldest} is the oldest that the kit runs on"
         yield Verdict(facts.host, "python", WRONG, seen, _PYTHON_WAY)
     else:
         yield Verdict(facts.host, "python", OK, f"Python {facts.python}")
+    if need.container:
+        return
     if facts.torch:
         yield Verdict(facts.host, "torch", OK, f"torch {facts.torch}")
     else:

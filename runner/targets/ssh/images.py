@@ -1,0 +1,236 @@
+"""The image that the containers of hosts run: brought from this machine's engine by its id, or pulled by the hosts'.
+
+Rule: an image that this machine's engine has under the name is the one that runs everywhere, whatever the hosts have
+under that name; a host that lacks its id gets it by `docker save`. One that this machine lacks is what the hosts have
+under the name, or else pull, and has to be the same on all. All this is done before anything is started or written.
+
+Source: the image's id is the hash of its configuration, which has the hashes of its layers (OCI image specification).
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import RequestError
+from runner.core.text import listed, one_line, shown
+from runner.targets.ssh.all_hosts import MOST_AT_ONCE, on_all
+from runner.targets.ssh.host_container import image
+from runner.targets.ssh.session import HostError, LostError, connect
+from runner.targets.ssh.verdicts import OK, WRONG, Engine, Verdict, number, oldest_python, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from runner.targets.ssh.openssh import OpenSsh
+    from runner.targets.ssh.session import Session
+    from runner.targets.ssh.verdicts import Facts, Wanted
+
+BLOCK = 262_144
+_NAME = re.compile(r"[A-Za-z0-9][\w.:/@-]{0,399}", re.ASCII)
+"""What is a name of an image, an id or a digest, and neither an option nor anything else to an engine or a shell."""
+_ID = re.compile(r"sha256:[0-9a-f]{64}")
+_TOOLKIT = "install the NVIDIA Container Toolkit there, or use --device cpu"
+_WAYS_OUT = (
+    (r"there is no (docker|podman) on", "install it there, or choose another with --with container_runtime="),
+    (r"permission denied", "let this user use it, for example as a member of the group docker"),
+    (r"Cannot connect to the|daemon running|connection refused", "start it there"),
+    (r"python3.*not found|not found.*python3|no such file.*python3", "choose an image with python3 and torch"),
+    (r"could not select device driver|nvidia\.com/gpu|nvidia-container", _TOOLKIT),
+    (r"catatonit|docker-init", "install the engine's init there: the package catatonit, or tini"),
+    (
+        r"pull access denied|requested access|unauthorized|not found|manifest unknown|no such host|short-name|lookup",
+        "check its name, and whether the host may pull it; or have it in this machine's engine",
+    ),
+)
+
+
+def require_name(name: str) -> None:
+    """Refuse what cannot be the name of an image."""
+    if not _NAME.fullmatch(name):
+        msg = f"--with container={shown(name)}: it is no name of an image: for example registry.example/team/image:tag"
+        raise RequestError(msg)
+
+
+def find_here(wanted: Wanted) -> Wanted:
+    """Look for an image in this machine's engine."""
+    try:
+        found = image(wanted.runtime, wanted.name)
+    except OSError:  # there is no such engine here
+        return wanted
+    return replace(wanted, id=found["id"], bytes=found["bytes"], type=found["type"]) if found else wanted
+
+
+def ask_engine(session: Session, wanted: Wanted) -> tuple[Engine, list[Verdict]]:
+    """Ask a host for its engine, and whether that has the image; HostError if the engine cannot be used."""
+    with _explained():
+        said = session.ask("engine", runtime=wanted.runtime, image=wanted.reference)
+    engine = Engine(
+        wanted.runtime, text(said, "kind"), text(said, "version"), said.get("rootless") is True, _id_of(said)
+    )
+    name = f"{wanted.runtime} {engine.version}"
+    if engine.image:
+        return engine, [Verdict(session.host, "container", OK, f"{name} has the image {wanted.name}")]
+    if not wanted.id:
+        return engine, [Verdict(session.host, "container", OK, f"{name}; the image {wanted.name} is to be pulled")]
+    size, free = 2 * wanted.bytes, number(said, "store_bytes")  # as an archive, and unpacked
+    if free < size:
+        where = one_line(text(said, "store"), 200)
+        seen = f"{free / 1e6:,.0f} MB free in {where}, bringing the image {wanted.name} needs {size / 1e6:,.0f} MB"
+        return engine, [Verdict(session.host, "container", WRONG, seen, "make room")]
+    megabytes = f"{wanted.bytes / 1e6:,.0f} MB"
+    return engine, [
+        Verdict(session.host, "container", OK, f"{name}; the image {wanted.name} is to be brought, {megabytes}")
+    ]
+
+
+def provide(
+    ssh: OpenSsh, python: str, facts: Sequence[Facts], wanted: Wanted, *, gpus: bool, say: Callable[[str], None]
+) -> list[Facts]:
+    """See to it that all hosts have the image, and that a container of it can run there; return what is in it.
+
+    Args:
+        ssh: how the hosts are reached.
+        python: the Python there.
+        facts: what each host has said of itself and of its engine.
+        wanted: the image.
+        gpus: whether the containers get the GPUs.
+        say: takes a line to show.
+
+    RequestError names each host on which that is impossible.
+    """
+    try:
+        sessions = on_all(lambda one: connect(ssh, one.host, python), facts)
+        try:
+            for one in facts:
+                if one.engine and not one.engine.image:
+                    how = f"brought, {wanted.bytes / 1e6:,.0f} MB" if wanted.id else "pulled there"
+                    say(f"host {one.host}: the image {wanted.name} is {how}")
+            found = _at_once(sessions, facts, lambda session, one: _provide(session, one, wanted, gpus=gpus))
+        finally:
+            for session in sessions:
+                session.close()
+    except HostError as error:
+        raise RequestError(one_line(error)) from None
+    _require_one(found, wanted)
+    return found
+
+
+def examine(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> tuple[Facts, list[Verdict]]:
+    """Look into the image that a host has already, in a container that ends at once; HostError says what is wrong."""
+    found = _probe(session, facts, wanted, gpus=gpus)
+    seen = f"the image has Python {found.python} and torch {found.torch}"
+    return found, [Verdict(facts.host, "image", OK, seen)]
+
+
+def save(wanted: Wanted) -> Generator[bytes, None, None]:
+    """Yield an image of this machine's engine as an archive, in blocks; HostError if the engine fails."""
+    form = ["--format=oci-archive"] if "oci.image" in wanted.type else []
+    with tempfile.TemporaryFile() as said:
+        words = [wanted.runtime, "save", *form, wanted.id]
+        saving = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, start_new_session=True
+        )
+        assert saving.stdout  # noqa: S101 - it was asked for
+        try:
+            while block := saving.stdout.read(BLOCK):
+                yield block
+            if saving.wait():
+                said.seek(0)
+                why = one_line(said.read(10_000).decode("utf-8", "replace"), 300)
+                msg = f"this machine's {wanted.runtime} save ended with {saving.returncode}: {why}"
+                raise HostError(msg)
+        finally:
+            saving.kill()
+            saving.wait()
+            saving.stdout.close()
+
+
+def _provide(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> Facts:
+    """Bring or pull what a host lacks, and look into it."""
+    if facts.engine is None or facts.engine.image:
+        return _probe(session, facts, wanted, gpus=gpus)
+    with _explained():
+        if wanted.id:
+            with closing(save(wanted)) as blocks:
+                said = session.ask("load", blocks, runtime=wanted.runtime, image=wanted.id)
+        else:
+            said = session.ask("pull", runtime=wanted.runtime, image=wanted.name)
+    if not _id_of(said) or (wanted.id and _id_of(said) != wanted.id):
+        msg = f"host {session.host}: the image {wanted.name} has another id there than here: {wanted.id or 'none'}"
+        raise HostError(msg, mend="the two engines store images in different ways: pull it from a registry")
+    return _probe(session, replace(facts, engine=replace(facts.engine, image=_id_of(said))), wanted, gpus=gpus)
+
+
+def _probe(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> Facts:
+    """Return the facts of a host with those of the image; HostError if a run in it cannot succeed."""
+    assert facts.engine  # noqa: S101 - it was asked for
+    with _explained(f"image {wanted.name}: "):
+        said = session.ask("probe", container=facts.engine.request(gpus=gpus), folder=facts.folder)
+    python, torch, trouble = (text(said, name) for name in ("python", "torch", "trouble"))
+    place, another = f"host {session.host}: image {wanted.name}", "choose another image"
+    if not torch:
+        msg = f"{place}: torch is not installed for its python3"
+        raise HostError(msg, mend=another)
+    if older := oldest_python(python):
+        msg = f"{place}: its python3 is Python {python}, {older} is the oldest that the kit runs on"
+        raise HostError(msg, mend=another)
+    if trouble:
+        msg = f"{place}: a container cannot write to {facts.folder}: {trouble}"
+        raise HostError(msg, mend="choose a folder that it can write to with --with folder=PATH")
+    return replace(facts, python=python, torch=torch)
+
+
+def _at_once(sessions: Sequence[Session], facts: Sequence[Facts], do: Callable[[Session, Facts], Facts]) -> list[Facts]:
+    """Do something with all hosts at once; after an interruption nobody waits for a host any more."""
+    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+        made = [pool.submit(do, *each) for each in zip(sessions, facts, strict=True)]
+        try:
+            wait(made)
+        except BaseException:
+            for session in sessions:
+                session.abort()
+            raise
+    errors = [error for one in made if (error := one.exception())]
+    for error in errors:
+        if not isinstance(error, OSError):
+            raise error
+    if errors:
+        raise HostError(listed(dict.fromkeys(map(str, errors)), "; "))
+    return [one.result() for one in made]
+
+
+def _require_one(facts: Sequence[Facts], wanted: Wanted) -> None:
+    """Refuse hosts that have different images under one name."""
+    first = facts[0]
+    for one in facts[1:]:
+        if one.engine and first.engine and one.engine.image != first.engine.image:
+            msg = (
+                f"host {one.host}: the image {wanted.name} is {one.engine.image} there, and {first.engine.image} on "
+                f"{first.host}: name it by its digest, or pull it on both again"
+            )
+            raise RequestError(msg)
+
+
+@contextmanager
+def _explained(about: str = "") -> Iterator[None]:
+    """Add to an error of an engine what it is about, and what mends it if that is known."""
+    try:
+        yield
+    except LostError:
+        raise
+    except HostError as error:
+        mend = next((way for words, way in _WAYS_OUT if re.search(words, error.seen, re.IGNORECASE)), "")
+        host, colon, seen = error.seen.partition(": ")
+        msg = f"{host}{colon}{about}{seen}"
+        raise HostError(msg, mend=error.mend or mend) from None
+
+
+def _id_of(said: dict[str, Any]) -> str:
+    """Return the id in what a host says of an image; empty if there is none."""
+    return found if _ID.fullmatch(found := text(said, "id")) else ""
