@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import ssh_hosts
+from tests.support import host_images, ssh_hosts
 from tests.support.launches import run_once, starting
 
 if TYPE_CHECKING:
@@ -61,3 +61,23 @@ def run(on_hosts: Project, words: tuple[str, ...]) -> Callable[..., tuple[Ended,
         return run_once(on_hosts, experiment, *more, "--on", "ssh", *words, "--device", "cpu")
 
     return once
+
+
+@pytest.fixture(scope="session")
+def engine_here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The variables that name an engine of this machine, which is empty."""
+    for host in ssh_hosts.NAMES:
+        host_images.show_this_machine(host)
+    return host_images.set_up_here(tmp_path_factory.mktemp("engine"))
+
+
+@pytest.fixture
+def images(engine_here: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """A function that makes an image, here or on a host; what podman has on the hosts is removed before and after."""
+    if said := host_images.missing():
+        pytest.skip(said)
+    for name, value in engine_here.items():
+        monkeypatch.setenv(name, value)
+    host_images.remove_all()
+    yield host_images.make
+    host_images.remove_all()

@@ -40,8 +40,12 @@ def test_the_document_shows_commands() -> None:
 
 
 @pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
-def test_a_command_of_the_document_does_what_it_says(as_written: Project, command: str) -> None:
+def test_a_command_of_the_document_does_what_it_says(
+    as_written: Project, command: str, request: pytest.FixtureRequest
+) -> None:
     words = shlex.split(command)[1:]
+    if named := [word.partition("=")[2] for word in words if word.startswith("container=")]:
+        request.getfixturevalue("images")(*named)
     before = as_written.runs("mnist")
     if "--on" in words:
         words += ["--with", f"config={ssh_hosts.CONFIG}"]

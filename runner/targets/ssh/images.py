@@ -37,7 +37,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.:/@-]{0,399}", re.ASCII)
 _ID = re.compile(r"sha256:[0-9a-f]{64}")
 _TOOLKIT = "install the NVIDIA Container Toolkit there, or use --device cpu"
 _WAYS_OUT = (
-    (r"there is no (docker|podman) on", "install it there, or choose another with --with container_runtime="),
+    (r"there is no (docker|podman) on", "install it there, or choose another engine by container_runtime"),
     (r"permission denied", "let this user use it, for example as a member of the group docker"),
     (r"Cannot connect to the|daemon running|connection refused", "start it there"),
     (r"python3.*not found|not found.*python3|no such file.*python3", "choose an image with python3 and torch"),

@@ -1,0 +1,187 @@
+"""Runs on hosts whose processes are in containers of podman: an image is brought once, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support import host_images, ssh_hosts
+from tests.support.launches import ended, run_once, until
+from tests.support.odd import Odd
+from tests.support.projects import patient
+from tests.support.same_records import curve, differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.projects import Project
+
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.xdist_group("ssh hosts"),
+    pytest.mark.skipif(bool(host_images.missing()), reason=str(host_images.missing())),
+]
+SMALL = ("mnist-cpu", "--layout", "2x1", "--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0")
+NAME = "registry.invalid/team/train:1"
+PODMAN = ("--with", "container_runtime=podman")
+IN_IMAGE = (*PODMAN, "--with", f"container={NAME}")
+
+
+WHERE = """
+from pathlib import Path
+
+print("in a container:", Path("/run/.containerenv").exists(), "CONTAINERS_CONF" in os.environ, flush=True)
+Path(os.environ["KIT_ARTIFACTS"], f"rank{RANK}").write_text("mine")
+"""
+
+
+def test_an_image_is_brought_once_and_two_hosts_train_in_it_as_this_machine_does(
+    on_hosts: Project, run: Callable[..., Any], images: Callable[..., str]
+) -> None:
+    own = images(NAME)
+    done, there = run(*SMALL, *IN_IMAGE)
+    assert done.code == 0, done.snapshot
+    assert done.stderr.count(f"the image {NAME} is brought") == 2
+    assert [host_images.ids(host) for host in ssh_hosts.NAMES] == [[own]] * 2
+    assert there["launch"]["image"] == {"name": NAME, "id": own, "runtime": "podman"}
+    places = [one["place"] for one in there["outcome"]["exits"]]
+    assert [(one["host"], one["image"]) for one in places] == [(name, own) for name in ssh_hosts.NAMES]
+    assert all(one["container"].startswith("podman ") for one in places)
+    _, here = run_once(on_hosts, *SMALL, "--on", "local", "--device", "cpu")
+    assert curve(there) == curve(here)
+    assert differences(there, here) == []
+    on_hosts.program("odd.where", Odd("Say where it runs.", WHERE, {}).text("where"))
+    on_hosts.define(name="where", program="odd.where", matrix={"layout": ["2x1"]})
+    again, record = run("where", *IN_IMAGE)
+    assert again.code == 0, again.snapshot
+    assert "is brought" not in again.stderr
+    folder = on_hosts.results / "where" / record["launch"]["id"]
+    for rank in (0, 1):
+        assert "in a container: True False" in (folder / "raw" / f"node{rank}-rank{rank}.stdout").read_text()
+        assert (folder / "artifacts" / f"rank{rank}").stat().st_uid == os.getuid()
+    assert host_images.containers() == []
+
+
+def has_printed(run: Path) -> Callable[[], bool]:
+    def look() -> bool:
+        files = list((run / "raw").rglob("*stdout*"))
+        return len(files) == 2 and all(path.read_bytes().count(b"epoch_stop") >= 3 for path in files)
+
+    return look
+
+
+def left_of(run: Path) -> list[Any]:
+    named = [one for one in host_images.containers() if run.name in one]
+    return [*named, *ssh_hosts.processes_of(run.name)]
+
+
+def test_no_container_is_left_however_a_run_ends(
+    on_hosts: Project, start: Callable[..., tuple[Any, Path]], images: Callable[..., str]
+) -> None:
+    images(NAME)
+    words = ("odd-slow", "--layout", "2x1", "--set", "seconds=200", *IN_IMAGE)
+    runner, lost = start(*words)
+    until(has_printed(lost), 60)
+    assert len([one for one in host_images.containers() if lost.name in one]) == 2
+    runner.kill()
+    killed = time.monotonic()
+
+    interrupted, stopped = start(*words)
+    until(has_printed(stopped), 60)
+    interrupted.send_signal(signal.SIGINT)
+    code, stderr = ended(interrupted, 60)
+    assert code == 130, stderr
+    assert left_of(stopped) == []
+    assert ssh_hosts.folders_of(stopped.name) == []
+
+    process, orphaned = start(*words)
+    until(has_printed(orphaned), 60)
+    clients = [one for one in ssh_hosts.processes_of(orphaned.name) if one.cmdline()[:2] == ["podman", "run"]]
+    first = next(one for one in clients if one.environ()["KIT_RUN_ID"].endswith("/1"))
+    supervisor = first.parent()
+    assert supervisor is not None
+    supervisor.kill()
+    first.kill()  # what would tell the container to end
+    code, stderr = ended(process, 90)
+    assert code == 1, stderr
+    assert "host h1: its supervisor was killed" in on_hosts.record(orphaned)["reason"]
+    until(lambda: left_of(orphaned) == [], 10, every=0.5)
+
+    until(lambda: left_of(lost) == [], max(1.0, killed + 31 - time.monotonic()), every=0.5)
+    assert on_hosts.runner("recover").code == 0
+    assert on_hosts.record(lost)["status"] == "incomplete"
+
+
+def test_what_a_rank_did_when_it_hung_is_seen_in_its_container(
+    on_hosts: Project, run: Callable[..., Any], images: Callable[..., str]
+) -> None:
+    images(NAME)
+    on_hosts.program(
+        "odd.stuck", Odd("Hang.", "def hangs_here():\n    time.sleep(300)\n\nhangs_here()", {}).text("stuck")
+    )
+    on_hosts.define(name="stuck", program="odd.stuck", matrix={"layout": ["2x1"]}, patience_seconds=4)
+    done, record = run("stuck", *IN_IMAGE)
+    assert done.code == 1, done.snapshot
+    stacks = [line for rank in record["outcome"]["stuck"]["ranks"] for line in rank["stack"]]
+    assert any("hangs_here" in line for line in stacks), record["outcome"]["stuck"]
+
+
+def test_an_image_that_no_run_can_succeed_in_is_refused(
+    refused: Callable[..., str], images: Callable[..., str]
+) -> None:
+    images("none/torch:1", host_images.NO_TORCH)
+    images("none/python:1", "/nothing")
+    said = refused(*ssh_hosts.WORDS, *PODMAN, "--with", "container=none/torch:1")
+    assert "host h0: image none/torch:1: torch is not installed for its python3: choose another image" in said
+    said = refused(*ssh_hosts.WORDS, *PODMAN, "--with", "container=none/python:1")
+    assert "host h1: image none/python:1: " in said
+    assert "python3" in said
+    assert "choose an image with python3 and torch" in said
+    assert host_images.containers() == []
+
+
+def test_an_image_that_nobody_has_is_pulled_and_one_that_cannot_be_is_refused(
+    refused: Callable[..., str], images: Callable[..., str]
+) -> None:
+    assert images
+    said = refused(*ssh_hosts.WORDS, *PODMAN, "--with", "container=127.0.0.1:9/team/none:1")
+    assert "host h0: " in said
+    assert "127.0.0.1:9" in said
+
+
+def test_hosts_that_have_different_images_under_one_name_are_refused(
+    refused: Callable[..., str], images: Callable[..., str]
+) -> None:
+    first = images("localhost/one:1", host=ssh_hosts.NAMES[0])
+    other = images("localhost/one:1", f"{host_images.TORCH}:/other", host=ssh_hosts.NAMES[1])
+    said = refused(*ssh_hosts.WORDS, *PODMAN, "--with", "container=localhost/one:1")
+    assert said.startswith(f"error: host h1: the image localhost/one:1 is {other} there, and {first} on h0: ")
+
+
+def test_a_host_without_an_engine_is_refused(refused: Callable[..., str]) -> None:
+    for host in ssh_hosts.NAMES:
+        python = ssh_hosts.own(host) / "python"
+        path = "PATH=/nowhere" if host == "h1" else ""
+        python.write_text(f'#!/bin/sh\n{path} exec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+    own = ("--with", f"python={ssh_hosts.OWN}/python")
+    said = refused(*ssh_hosts.WORDS, *own, *IN_IMAGE)
+    assert said.startswith("error: host h1: there is no podman on the PATH: install it there, or choose ")
+
+
+def test_the_doctor_looks_at_engines_and_into_images(on_hosts: Project, images: Callable[..., str]) -> None:
+    images(NAME)
+    images(NAME, host="h1")
+    began = time.monotonic()
+    done = on_hosts.runner("doctor", "--on", "ssh", *ssh_hosts.WORDS, "--device", "cpu", *IN_IMAGE)
+    assert done.code == 0, done.snapshot
+    assert f"the image {NAME} is to be brought" in done.stdout
+    assert f"has the image {NAME}" in done.stdout
+    assert time.monotonic() - began < patient(60)
+    assert host_images.containers() == []
