@@ -82,11 +82,13 @@ def test_a_dry_run_shows_the_image_and_asks_no_engine(project: Project, monkeypa
     assert '"container": "team/x:1"' in done.stdout
 
 
-def words_of(kind: str, *, rootless: bool = False, gpus: bool = False, **mounts: str) -> list[str]:
+def words_of(
+    kind: str, mounts: dict[str, str] | None = None, *, rootless: bool = False, gpus: bool = False
+) -> list[str]:
     container: dict[str, Any] = dict(
         Engine("docker", kind, "1", rootless, IMAGE).request(gpus=gpus), env={"A": "secret"}
     )
-    return command(container, "kit-x", {"/run": "/run", **mounts}, "/run", ["python3", "-c", "x; y"])
+    return command(container, "kit-x", {"/run": "/run", **(mounts or {})}, "/run", ["python3", "-c", "x; y"])
 
 
 def test_the_values_of_variables_are_not_in_the_command_of_an_engine() -> None:
@@ -114,10 +116,10 @@ def test_gpus_are_given_in_the_words_of_each_engine() -> None:
 
 
 def test_a_folder_that_would_be_read_as_more_options_of_a_mount_is_refused() -> None:
-    assert "--mount=type=bind,source=/a b'$(x),target=/data" in words_of("docker", **{"/data": "/a b'$(x)"})
+    assert "--mount=type=bind,source=/a b'$(x),target=/data" in words_of("docker", {"/data": "/a b'$(x)"})
     for path in ("/a,readonly", '/a"b', "/a\nb"):
         with pytest.raises(OSError, match="a comma or a quote"):
-            words_of("docker", **{path: "/x"})
+            words_of("docker", {path: "/x"})
 
 
 def test_an_image_is_not_here_if_there_is_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

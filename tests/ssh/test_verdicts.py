@@ -11,19 +11,8 @@ from runner.targets.ssh.verdicts import Facts, Need, facts_of, judge, judge_addr
 NEED = Need("/opt/python", "", "", "", "", 0)
 
 
-def facts(name: str, python: str = "3.11.7", torch: str = "2.3.1", **changes: str) -> Facts:
-    return Facts(
-        **{
-            "host": name,
-            "machine": name,
-            "folder": "/cache",
-            "address": "10.0.0.1",
-            "interface": "eth0",
-            "python": python,
-            "torch": torch,
-            **changes,
-        }
-    )
+def facts(name: str, python: str = "3.11.7", torch: str = "2.3.1") -> Facts:
+    return Facts(name, name, "/cache", "10.0.0.1", "eth0", python, torch)
 
 
 def test_another_torch_than_this_machines_is_wrong_and_another_python_a_warning() -> None:
