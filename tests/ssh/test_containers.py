@@ -34,10 +34,16 @@ IN_IMAGE = (*PODMAN, "--with", f"container={NAME}")
 
 
 WHERE = """
-from pathlib import Path
+    from pathlib import Path
 
-print("in a container:", Path("/run/.containerenv").exists(), "CONTAINERS_CONF" in os.environ, flush=True)
-Path(os.environ["KIT_ARTIFACTS"], f"rank{RANK}").write_text("mine")
+    print("in a container:", Path("/run/.containerenv").exists(), "CONTAINERS_CONF" in os.environ, flush=True)
+    Path(os.environ["KIT_ARTIFACTS"], f"rank{RANK}").write_text("mine")
+"""
+STUCK = """
+    def hangs_here():
+        time.sleep(300)
+
+    hangs_here()
 """
 
 
@@ -123,7 +129,7 @@ def test_what_a_rank_did_when_it_hung_is_seen_in_its_container(
 ) -> None:
     images(NAME)
     on_hosts.program(
-        "odd.stuck", Odd("Hang.", "def hangs_here():\n    time.sleep(300)\n\nhangs_here()", {}).text("stuck")
+        "odd.stuck", Odd("Hang.", STUCK, {}).text("stuck")
     )
     on_hosts.define(name="stuck", program="odd.stuck", matrix={"layout": ["2x1"]}, patience_seconds=4)
     done, record = run("stuck", *IN_IMAGE)

@@ -1,0 +1,95 @@
+"""A run on one host whose processes are in a container of the Docker Engine.
+
+The engine is this machine's, which all hosts of `.ci/hosts` share: its containers have this machine's network, where
+two hosts would not find each other, and see the folders of a host where this machine has them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.targets.compose.base_images import read_lock
+from tests.support import ssh_hosts
+from tests.support.launches import ended, run_once, starting, until
+from tests.support.projects import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.projects import Project
+
+pytestmark = [pytest.mark.hosts, pytest.mark.engine, pytest.mark.xdist_group("ssh hosts")]
+IMAGE = os.environ.get("BASE_IMAGE") or read_lock(ROOT)["BASE_IMAGE"]
+SMALL = ("mnist-cpu", "--set", "epochs=1", "--set", "dataset=digits", "--set", "peak_milliseconds=0")
+
+
+@pytest.fixture
+def words() -> Iterator[tuple[str, ...]]:
+    """What names the host and the image."""
+    folder = ssh_hosts.state("h0") / "docker"
+    host = ("--on", "ssh", "--with", "hosts=h0", "--with", f"config={ssh_hosts.CONFIG}", "--with", f"folder={folder}")
+    yield *host, "--with", f"container={IMAGE}"
+    subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def docker(*words: str) -> str:
+    return subprocess.run(["docker", *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def left_of(run: Path) -> list[Any]:
+    return [*docker("ps", "--all", "--quiet", f"--filter=name={run.name}").split(), *ssh_hosts.processes_of(run.name)]
+
+
+def test_a_host_trains_in_an_image_of_its_engine(on_hosts: Project, words: tuple[str, ...]) -> None:
+    done, record = run_once(on_hosts, *SMALL, "--layout", "1x2", "--device", "cpu", *words)
+    assert done.code == 0, done.snapshot
+    own = docker("image", "inspect", "--format={{.Id}}", IMAGE)
+    assert record["launch"]["image"] == {"name": IMAGE, "id": own, "runtime": "docker"}
+    (place,) = [one["place"] for one in record["outcome"]["exits"]]
+    version = docker("version", "--format={{.Server.Version}}")
+    assert (place["host"], place["image"], place["container"]) == ("h0", own, f"docker {version}")
+    assert record["ranks"][1]["facts"]["torch"] == place["torch"]
+    assert left_of(on_hosts.results / record["launch"]["id"]) == []
+
+
+def test_nothing_is_left_in_the_engine_also_if_its_client_and_the_supervisor_were_killed(
+    on_hosts: Project, words: tuple[str, ...]
+) -> None:
+    with starting(on_hosts, *words) as start:
+        process, run = start("odd-slow", "--layout", "1x2", "--set", "seconds=200")
+        until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
+        assert len(left_of(run)) > 1
+        process.terminate()
+        code, stderr = ended(process, 60)
+        assert code == 130, stderr
+        assert left_of(run) == []
+
+        process, run = start("odd-slow", "--layout", "1x2", "--set", "seconds=200")
+        until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
+        client = next(one for one in ssh_hosts.processes_of(run.name) if one.cmdline()[:2] == ["docker", "run"])
+        supervisor = client.parent()
+        assert supervisor is not None
+        supervisor.kill()
+        client.kill()
+        code, stderr = ended(process, 90)
+        assert code == 1, stderr
+        assert "host h0: its supervisor was killed" in on_hosts.record(run)["reason"]
+        until(lambda: left_of(run) == [], 10, every=0.5)
+
+
+def test_an_engine_that_does_not_run_is_one_line_with_the_hosts_name(on_hosts: Project, words: tuple[str, ...]) -> None:
+    python = ssh_hosts.own("h0") / "python"
+    python.write_text('#!/bin/sh\nDOCKER_HOST=unix:///no/such/socket exec /usr/bin/env python3 "$@"\n')
+    python.chmod(0o755)
+    done = on_hosts.runner(
+        "run", "odd-slow", "--layout", "1x1", *words, "--with", f"python={ssh_hosts.OWN}/python", "--device", "cpu"
+    )
+    assert (done.code, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: host h0: Cannot connect to the Docker daemon at unix:///no/such/socket")
+    assert line.endswith("start it there")
