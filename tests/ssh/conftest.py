@@ -33,7 +33,8 @@ def refused(on_hosts: Project) -> Callable[..., str]:
         done = on_hosts.runner(*command)
         assert (done.code, done.stdout) == (2, "")
         assert "Traceback" not in done.stderr
-        (line,) = done.stderr.splitlines()
+        *notes, line = done.stderr.splitlines()
+        assert all(": the image " in note for note in notes)
         assert on_hosts.runs("odd-slow") == before
         return line
 

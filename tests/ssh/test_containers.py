@@ -128,14 +128,15 @@ def test_what_a_rank_did_when_it_hung_is_seen_in_its_container(
     on_hosts: Project, run: Callable[..., Any], images: Callable[..., str]
 ) -> None:
     images(NAME)
-    on_hosts.program(
-        "odd.stuck", Odd("Hang.", STUCK, {}).text("stuck")
-    )
+    on_hosts.program("odd.stuck", Odd("Hang.", STUCK, {}).text("stuck"))
     on_hosts.define(name="stuck", program="odd.stuck", matrix={"layout": ["2x1"]}, patience_seconds=4)
     done, record = run("stuck", *IN_IMAGE)
     assert done.code == 1, done.snapshot
-    stacks = [line for rank in record["outcome"]["stuck"]["ranks"] for line in rank["stack"]]
-    assert any("hangs_here" in line for line in stacks), record["outcome"]["stuck"]
+    assert [one["node"] for one in record["outcome"]["stuck"]["ranks"]] == [0, 1], record["outcome"]["stuck"]
+    raw = on_hosts.results / "stuck" / record["launch"]["id"] / "raw"
+    for rank in (0, 1):
+        assert "in hangs_here" in (raw / f"node{rank}-rank{rank}.stderr").read_text()
+    assert host_images.containers() == []
 
 
 def test_an_image_that_no_run_can_succeed_in_is_refused(

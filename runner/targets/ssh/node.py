@@ -126,19 +126,24 @@ class RemoteNode:
         if self._lost_since is not None:
             seconds = time.monotonic() - self._lost_since
             return NodeView(self.number, trouble=f"host {self.host} does not answer since {seconds:.0f} s")
-        words = [*(self._inside or [self._python]), "-c", BOOT, *(["--abort"] if abort else []), self._mark]
-        given = json.dumps(node_view.script()).encode() + b"\n"
-        try:
-            printed = self._ssh.output(self.host, words, given, node_view.SECONDS, node_view.LARGEST)
-        except OSError as error:
-            return NodeView(self.number, trouble=one_line(f"host {self.host}: {error.strerror}", 300))
-        view = node_view.view(self.number, printed)
+        view = self._view(abort=abort and not self._inside)
+        if abort and self._inside:  # which ends the container, and so whoever looks at it from within
+            self._view(abort=True)
         if view.seen:
             own = str(self.number)
             agents = [one for one in view.seen.agents if one.told.node == own]
             ranks = [one for one in view.seen.ranks if one.node == own]
             return NodeView(self.number, node_view.Seen(view.seen.host, agents, ranks))
         return view
+
+    def _view(self, *, abort: bool) -> NodeView:
+        words = [*(self._inside or [self._python]), "-c", BOOT, *(["--abort"] if abort else []), self._mark]
+        given = json.dumps(node_view.script()).encode() + b"\n"
+        try:
+            printed = self._ssh.output(self.host, words, given, node_view.SECONDS, node_view.LARGEST)
+        except OSError as error:
+            return NodeView(self.number, trouble=one_line(f"host {self.host}: {error.strerror}", 300))
+        return node_view.view(self.number, printed)
 
     def _follow(self) -> None:
         try:
