@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 TORCH = f"{sys.prefix}/bin:/usr/bin"
 """A PATH on which `python3` has torch."""
 NO_TORCH = "/usr/bin"
-HERE = ("CONTAINERS_STORAGE_CONF", "CONTAINERS_CONF")
-"""Variables that name podman's settings, of this machine too."""
+SETTINGS = {"CONTAINERS_STORAGE_CONF": "storage.conf", "CONTAINERS_CONF": "containers.conf"}
+"""Variables that name the files of podman's settings."""
 
 
 def missing() -> str | None:
@@ -41,7 +41,7 @@ def set_up_here(folder: Path) -> dict[str, str]:
         f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\nlock_type = "file"\ntmp_dir = "{folder}/t"\n'
     )
     (folder / "containers.conf").write_text(engine, "utf-8")
-    return {name: str(folder / file) for name, file in zip(HERE, ("storage.conf", "containers.conf"), strict=True)}
+    return {name: str(folder / file) for name, file in SETTINGS.items()}
 
 
 def show_this_machine(name: str) -> None:
@@ -57,44 +57,32 @@ def show_this_machine(name: str) -> None:
 
 def make(name: str, path: str = TORCH, *, host: str = "") -> str:
     """Make an image here, or on a host; its id."""
-    words = ["podman", "import", "--quiet", f"--change=ENV PATH={path}", "-", name]
-    done = subprocess.run(on(host, *words), input=_archive(), capture_output=True, check=True)
-    return f"sha256:{done.stdout.decode().strip().rpartition(':')[2]}"
+    said = podman(host, "import", "--quiet", f"--change=ENV PATH={path}", "-", name, given=_archive())
+    return f"sha256:{said.strip().rpartition(':')[2]}"
 
 
-def on(host: str, *words: str) -> list[str]:
-    """Write the command that runs words on a host, or here."""
-    return (
-        ["ssh", "-F", ssh_hosts.CONFIG, "-o", "BatchMode=yes", host, " ".join(map(_quoted, words))]
-        if host
-        else [*words]
-    )
+def podman(host: str, *words: str, given: bytes = b"") -> str:
+    """Run podman on a host, with its settings there, or here; what it prints."""
+    if host:
+        settings = [f"{name}={ssh_hosts.OWN}/{file}" for name, file in SETTINGS.items()]
+        return ssh_hosts.inside(host, "env", *settings, "podman", *words, given=given)
+    return subprocess.run(["podman", *words], input=given, capture_output=True, check=True).stdout.decode()
 
 
-def containers(names: tuple[str, ...] = ssh_hosts.NAMES) -> list[str]:
+def containers() -> list[str]:
     """Every container on the hosts, also one that has ended and was not removed."""
-    words = ["podman", "ps", "--all", "--format={{.Names}}"]
-    return [line for name in names for line in _said(name, *words).splitlines()]
+    return [line for host in ssh_hosts.NAMES for line in podman(host, "ps", "--all", "--format={{.Names}}").split()]
 
 
-def remove_all(names: tuple[str, ...] = ssh_hosts.NAMES) -> None:
-    """Remove every container and every image of the hosts."""
-    for name in names:
-        _said(name, "podman", "rm", "--all", "--force")
-        _said(name, "podman", "rmi", "--all", "--force")
+def remove_all() -> None:
+    """Remove every image of the hosts, and every container."""
+    for host in ssh_hosts.NAMES:
+        podman(host, "rmi", "--all", "--force")
 
 
 def ids(host: str) -> list[str]:
     """The ids of a host's images."""
-    return sorted(set(_said(host, "podman", "images", "--all", "--no-trunc", "--format={{.ID}}").split()))
-
-
-def _said(host: str, *words: str) -> str:
-    return subprocess.run(on(host, *words), capture_output=True, text=True, check=True).stdout
-
-
-def _quoted(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"
+    return sorted(set(podman(host, "images", "--all", "--no-trunc", "--format={{.ID}}").split()))
 
 
 def _archive() -> bytes:

@@ -73,12 +73,12 @@ def folders_of(run: str) -> list[Path]:
     return [path for name in (*NAMES, *DISTURBED) for path in (state(name) / "cache" / "runs").glob(f"{run}*")]
 
 
-def inside(name: str, *words: str) -> str:
+def inside(name: str, *words: str, given: bytes = b"") -> str:
     """Run a command on a host without ssh, as somebody at its keyboard would; its output."""
     holder = int((state(name) / "pid").read_text())
     (first,) = psutil.Process(holder).children()
     entered = ["nsenter", "--target", str(first.pid), "--mount", "--net", "--uts", "--pid", "--", *words]
-    return subprocess.run(entered, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(entered, check=True, capture_output=True, input=given).stdout.decode()
 
 
 @contextmanager

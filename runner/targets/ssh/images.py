@@ -39,12 +39,12 @@ _TOOLKIT = "install the NVIDIA Container Toolkit there, or use --device cpu"
 _WAYS_OUT = (
     (r"there is no (docker|podman) on", "install it there, or choose another engine by container_runtime"),
     (r"permission denied", "let this user use it, for example as a member of the group docker"),
-    (r"Cannot connect to the|daemon running|connection refused", "start it there"),
-    (r"python3.*not found|not found.*python3|no such file.*python3", "choose an image with python3 and torch"),
+    (r"Cannot connect to the|daemon running", "start it there"),
     (r"could not select device driver|nvidia\.com/gpu|nvidia-container", _TOOLKIT),
-    (r"catatonit|docker-init", "install the engine's init there: the package catatonit, or tini"),
+    (r"could not find the init|(catatonit|docker-init).*not found", "install it there: the package catatonit, or tini"),
+    (r"image .* run ended with (1|12[67])\b", "choose an image with python3 and torch"),
     (
-        r"pull access denied|requested access|unauthorized|not found|manifest unknown|no such host|short-name|lookup",
+        r"pull access denied|requested access|unauthorized|not found|manifest unknown|no such host|short-name|lookup|refused",
         "check its name, and whether the host may pull it; or have it in this machine's engine",
     ),
 )
@@ -155,7 +155,7 @@ def _provide(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> F
     """Bring or pull what a host lacks, and look into it."""
     if facts.engine is None or facts.engine.image:
         return _probe(session, facts, wanted, gpus=gpus)
-    with _explained():
+    with _explained(f"image {wanted.name}: "):
         if wanted.id:
             with closing(save(wanted)) as blocks:
                 said = session.ask("load", blocks, runtime=wanted.runtime, image=wanted.id)
@@ -225,9 +225,9 @@ def _explained(about: str = "") -> Iterator[None]:
     except LostError:
         raise
     except HostError as error:
-        mend = next((way for words, way in _WAYS_OUT if re.search(words, error.seen, re.IGNORECASE)), "")
         host, colon, seen = error.seen.partition(": ")
         msg = f"{host}{colon}{about}{seen}"
+        mend = next((way for words, way in _WAYS_OUT if re.search(words, msg, re.IGNORECASE)), "")
         raise HostError(msg, mend=error.mend or mend) from None
 
 
