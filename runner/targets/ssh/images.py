@@ -44,7 +44,7 @@ _WAYS_OUT = (
     (r"could not find the init|(catatonit|docker-init).*not found", "install it there: the package catatonit, or tini"),
     (r"image .* run ended with (1|12[67])\b", "choose an image with python3 and torch"),
     (
-        r"access denied|requested access|unauthorized|not found|manifest unknown|no such host|short-name|lookup|refused",
+        r"access denied|requested access|unauthorized|not found|manifest unknown|such host|short-name|lookup|refused",
         "check its name, and whether the host may pull it; or have it in this machine's engine",
     ),
 )
