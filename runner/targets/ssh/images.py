@@ -15,11 +15,12 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
 from runner.core.text import listed, one_line, shown
-from runner.targets.ssh.all_hosts import MOST_AT_ONCE, on_all
+from runner.targets.ssh.all_hosts import MOST_AT_ONCE
 from runner.targets.ssh.host_container import image
 from runner.targets.ssh.session import HostError, LostError, connect
 from runner.targets.ssh.verdicts import OK, WRONG, Engine, Verdict, number, oldest_python, text
@@ -104,20 +105,16 @@ def provide(
 
     RequestError names each host on which that is impossible.
     """
+    for one in facts:
+        if one.engine and not one.engine.image:
+            how = f"brought, {wanted.bytes / 1e6:,.0f} MB" if wanted.id else "pulled there"
+            say(f"host {one.host}: the image {wanted.name} is {how}")
     try:
-        sessions = on_all(lambda one: connect(ssh, one.host, python), facts)
-        try:
-            for one in facts:
-                if one.engine and not one.engine.image:
-                    how = f"brought, {wanted.bytes / 1e6:,.0f} MB" if wanted.id else "pulled there"
-                    say(f"host {one.host}: the image {wanted.name} is {how}")
-            found = _at_once(sessions, facts, lambda session, one: _provide(session, one, wanted, gpus=gpus))
-        finally:
-            for session in sessions:
-                session.close()
+        found = _at_once(ssh, python, facts, lambda session, one: _provide(session, one, wanted, gpus=gpus))
     except HostError as error:
         raise RequestError(one_line(error)) from None
-    _require_one(found, wanted)
+    if wrong := [one.line for one in judge_images(found, wanted)]:
+        raise RequestError(listed(wrong, "; "))
     return found
 
 
@@ -126,6 +123,15 @@ def examine(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> tu
     found = _probe(session, facts, wanted, gpus=gpus)
     seen = f"the image has Python {found.python} and torch {found.torch}"
     return found, [Verdict(facts.host, "image", OK, seen)]
+
+
+def judge_images(facts: Sequence[Facts], wanted: Wanted) -> Iterator[Verdict]:
+    """Refuse hosts that have different images under one name."""
+    have = [(one.host, one.engine.image) for one in facts if one.engine and one.engine.image]
+    for host, own in have[1:]:
+        if own != have[0][1]:
+            seen = f"the image {wanted.name} is {own} there, and {have[0][1]} on {have[0][0]}"
+            yield Verdict(host, "image", WRONG, seen, "name it by its digest, or pull it on both again")
 
 
 def save(wanted: Wanted) -> Generator[bytes, None, None]:
@@ -186,14 +192,26 @@ def _probe(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> Fac
     return replace(facts, python=python, torch=torch)
 
 
-def _at_once(sessions: Sequence[Session], facts: Sequence[Facts], do: Callable[[Session, Facts], Facts]) -> list[Facts]:
+def _at_once(ssh: OpenSsh, python: str, facts: Sequence[Facts], do: Callable[[Session, Facts], Facts]) -> list[Facts]:
     """Do something with all hosts at once; after an interruption nobody waits for a host any more."""
+    opened: list[Session] = []
+    over = Event()
+
+    def one(facts: Facts) -> Facts:
+        with connect(ssh, facts.host, python) as session:
+            opened.append(session)
+            if over.is_set():
+                session.abort()
+            return do(session, facts)
+
     with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
-        made = [pool.submit(do, *each) for each in zip(sessions, facts, strict=True)]
+        made = [pool.submit(one, each) for each in facts]
         try:
             wait(made)
         except BaseException:
-            for session in sessions:
+            over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for session in opened:
                 session.abort()
             raise
     errors = [error for one in made if (error := one.exception())]
@@ -203,18 +221,6 @@ def _at_once(sessions: Sequence[Session], facts: Sequence[Facts], do: Callable[[
     if errors:
         raise HostError(listed(dict.fromkeys(map(str, errors)), "; "))
     return [one.result() for one in made]
-
-
-def _require_one(facts: Sequence[Facts], wanted: Wanted) -> None:
-    """Refuse hosts that have different images under one name."""
-    first = facts[0]
-    for one in facts[1:]:
-        if one.engine and first.engine and one.engine.image != first.engine.image:
-            msg = (
-                f"host {one.host}: the image {wanted.name} is {one.engine.image} there, and {first.engine.image} on "
-                f"{first.host}: name it by its digest, or pull it on both again"
-            )
-            raise RequestError(msg)
 
 
 @contextmanager

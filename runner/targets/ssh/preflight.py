@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.targets.ssh.all_hosts import attempt
-from runner.targets.ssh.images import ask_engine, examine
+from runner.targets.ssh.images import ask_engine, examine, judge_images
 from runner.targets.ssh.session import HostError, connect
 from runner.targets.ssh.verdicts import (
     OK,
@@ -58,7 +58,7 @@ class Examination:
     def run(self, *, go_on: bool) -> None:
         """Look at one thing after the other; go on behind what is wrong, or do not."""
         try:
-            for step in (self._connect, self._ask, self._ask_engines, self._compare, self._listen):
+            for step in (self._connect, self._ask, self._ask_engines, self._compare, self._listen, self._look_into):
                 step()
                 if self.wrong and not go_on:
                     return
@@ -91,25 +91,33 @@ class Examination:
         self.facts = dict(sorted(self.facts.items()))
 
     def _ask_engines(self) -> None:
-        """Ask the hosts for their container engines, and what is in the image, where that is not found out later."""
+        """Ask the hosts for their container engines."""
         wanted, judged = self._need.container, {}
         if wanted is None:
             return
 
         def one(node: int) -> None:
-            session = self._sessions[node]
-            engine, judged[node] = ask_engine(session, wanted)
+            engine, judged[node] = ask_engine(self._sessions[node], wanted)
             self.facts[node] = replace(self.facts[node], engine=engine)
-
-        def look(node: int) -> None:
-            gpus = bool(self._need.gpus)
-            self.facts[node], judged[node] = examine(self._sessions[node], self.facts[node], wanted, gpus=gpus)
 
         for node, failed in self._each(one, list(self.facts), "container"):
             self.verdicts += [] if failed else judged[node]
+
+    def _look_into(self) -> None:
+        """Look into the image that hosts have already, unless that is done when all have it, before the start."""
+        wanted, judged = self._need.container, {}
         have = [node for node, facts in self.facts.items() if facts.engine and facts.engine.image]
-        for node, failed in self._each(look, have if not self._makes else [], "image"):
+        if wanted is None or self._makes:
+            return
+
+        def one(node: int) -> None:
+            gpus = bool(self._need.gpus)
+            self.facts[node], judged[node] = examine(self._sessions[node], self.facts[node], wanted, gpus=gpus)
+
+        for node, failed in self._each(one, have, "image"):
             self.verdicts += [] if failed else judged[node]
+        self.verdicts += judge_images(list(self.facts.values()), wanted)
+        self._compare()
 
     def _compare(self) -> None:
         self.verdicts += judge_versions(list(self.facts.values()), self._need.torch)
