@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.ssh.test_document import IN_CONTAINERS, SMALL
 from tests.support import host_images, ssh_hosts
 from tests.support.launches import ended, run_once, until
 from tests.support.odd import Odd
@@ -27,12 +29,14 @@ pytestmark = [
     pytest.mark.xdist_group("ssh hosts with containers"),
     pytest.mark.skipif(bool(host_images.missing()), reason=str(host_images.missing())),
 ]
-SMALL = ("mnist-cpu", "--layout", "2x1", "--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0")
+TRAINS = ("mnist-cpu", "--layout", "2x1", *shlex.split("--set epochs=2 --set dataset=digits --set peak_milliseconds=0"))
 HOSTS = ssh_hosts.NAMES
 NAME = "registry.invalid/team/train:1"
 ONE_HOST = ("--with", "hosts=h0", *ssh_hosts.WORDS[2:])
 PODMAN = ("--with", "container_runtime=podman")
-IN_IMAGE = (*PODMAN, "--with", f"container={NAME}", "--with", f"folder={ssh_hosts.OWN}/in containers")
+FOLDER = ("--with", f"folder={ssh_hosts.OWN}/in containers")
+IN_IMAGE = (*PODMAN, "--with", f"container={NAME}", *FOLDER)
+HERE = (*ssh_hosts.WORDS[2:], *FOLDER)
 """The folder is another one than that of the tests beside these."""
 
 
@@ -54,7 +58,7 @@ def test_an_image_is_brought_once_and_two_hosts_train_in_it_as_this_machine_does
     on_hosts: Project, run: Callable[..., Any], images: Callable[..., str]
 ) -> None:
     own = images(NAME)
-    done, there = run(*SMALL, *IN_IMAGE)
+    done, there = run(*TRAINS, *IN_IMAGE)
     assert done.code == 0, done.snapshot
     assert done.stderr.count(f"the image {NAME} is brought") == 2
     assert [host_images.ids(host) for host in ssh_hosts.NAMES] == [[own]] * 2
@@ -62,7 +66,7 @@ def test_an_image_is_brought_once_and_two_hosts_train_in_it_as_this_machine_does
     places = [one["place"] for one in there["outcome"]["exits"]]
     assert [(one["host"], one["image"]) for one in places] == [(name, own) for name in ssh_hosts.NAMES]
     assert all(one["container"].startswith("podman ") for one in places)
-    _, here = run_once(on_hosts, *SMALL, "--on", "local", "--device", "cpu")
+    _, here = run_once(on_hosts, *TRAINS, "--on", "local", "--device", "cpu")
     assert curve(there) == curve(here)
     assert differences(there, here) == []
     on_hosts.program("odd.where", Odd("Say where it runs.", WHERE, {}).text("where"))
@@ -196,3 +200,18 @@ def test_the_doctor_looks_at_engines_and_into_images(on_hosts: Project, images: 
     assert f"the image {NAME} is to be brought" in done.stdout
     assert f"has the image {NAME}" in done.stdout
     assert host_images.containers() == []
+
+
+@pytest.mark.parametrize("command", IN_CONTAINERS)
+def test_a_command_of_the_document_does_what_it_says(
+    on_hosts: Project, images: Callable[..., str], command: str
+) -> None:
+    words = shlex.split(command)[1:]
+    (name,) = [word.partition("=")[2] for word in words if word.startswith("container=")]
+    own = images(name)
+    before = on_hosts.runs("mnist")
+    done = on_hosts.runner(*words, *HERE, *(SMALL if words[0] == "run" else []), within=200)
+    assert done.code == 0, done.snapshot
+    new = [on_hosts.record(one) for one in on_hosts.runs("mnist") if one not in before]
+    assert [one["launch"]["image"]["id"] for one in new] == ([own] if words[0] == "run" else [])
+    assert name in done.stdout + done.stderr

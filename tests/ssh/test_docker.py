@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.projects import Project
 
-pytestmark = [pytest.mark.hosts, pytest.mark.engine, pytest.mark.xdist_group("ssh hosts")]
+pytestmark = [pytest.mark.hosts, pytest.mark.engine, pytest.mark.xdist_group("ssh hosts with containers")]
 IMAGE = os.environ.get("BASE_IMAGE") or read_lock(ROOT)["BASE_IMAGE"]
 SMALL = ("mnist-cpu", "--set", "epochs=1", "--set", "dataset=digits", "--set", "peak_milliseconds=0")
 
@@ -83,11 +83,19 @@ def test_nothing_is_left_in_the_engine_also_if_its_client_and_the_supervisor_wer
 
 
 def test_an_engine_that_does_not_run_is_one_line_with_the_hosts_name(on_hosts: Project, words: tuple[str, ...]) -> None:
-    python = ssh_hosts.own("h0") / "python"
+    python = ssh_hosts.own("h0") / "python without docker"
     python.write_text('#!/bin/sh\nDOCKER_HOST=unix:///no/such/socket exec /usr/bin/env python3 "$@"\n')
     python.chmod(0o755)
     done = on_hosts.runner(
-        "run", "odd-slow", "--layout", "1x1", *words, "--with", f"python={ssh_hosts.OWN}/python", "--device", "cpu"
+        "run",
+        "odd-slow",
+        "--layout",
+        "1x1",
+        *words,
+        "--with",
+        f"python={ssh_hosts.OWN}/python without docker",
+        "--device",
+        "cpu",
     )
     assert (done.code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
