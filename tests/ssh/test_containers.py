@@ -69,8 +69,8 @@ def test_an_image_is_brought_once_and_two_hosts_train_in_it_as_this_machine_does
     _, here = run_once(on_hosts, *TRAINS, "--on", "local", "--device", "cpu")
     assert curve(there) == curve(here)
     assert differences(there, here) == []
-    on_hosts.program("odd.where", Odd("Say where it runs.", WHERE, {}).text("where"))
-    on_hosts.define(name="where", program="odd.where", matrix={"layout": ["2x1"]})
+    on_hosts.program("boxed.where", Odd("Say where it runs.", WHERE, {}).text("where"))
+    on_hosts.define(name="where", program="boxed.where", matrix={"layout": ["2x1"]})
     again, record = run("where", *IN_IMAGE)
     assert again.code == 0, again.snapshot
     assert "is brought" not in again.stderr
@@ -138,8 +138,8 @@ def test_what_a_rank_did_when_it_hung_is_seen_in_its_container(
     on_hosts: Project, run: Callable[..., Any], images: Callable[..., str]
 ) -> None:
     images(NAME)
-    on_hosts.program("odd.stuck", Odd("Hang.", STUCK, {}).text("stuck"))
-    on_hosts.define(name="stuck", program="odd.stuck", matrix={"layout": ["2x1"]}, patience_seconds=4)
+    on_hosts.program("boxed.stuck", Odd("Hang.", STUCK, {}).text("stuck"))
+    on_hosts.define(name="stuck", program="boxed.stuck", matrix={"layout": ["2x1"]}, patience_seconds=4)
     done, record = run("stuck", *IN_IMAGE)
     assert done.code == 1, done.snapshot
     assert [one["node"] for one in record["outcome"]["stuck"]["ranks"]] == [0, 1], record["outcome"]["stuck"]
