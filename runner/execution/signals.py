@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from sys import UnraisableHookArgs
     from types import FrameType
 
 
@@ -53,9 +55,17 @@ def taken() -> Iterator[Interrupts]:
     numbers = [signal.SIGINT, signal.SIGTERM]  # SIGINT also if it is ignored: a shell does so for background jobs
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
+    shown = sys.unraisablehook
+
+    def show(what: UnraisableHookArgs) -> None:
+        if what.exc_type is not KeyboardInterrupt:  # which is raised again, so nobody needs to see its traceback
+            shown(what)
+
+    sys.unraisablehook = show
     before = {number: signal.signal(number, interrupts.take) for number in numbers}
     try:
         yield interrupts
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = shown

@@ -133,9 +133,12 @@ def starting(project: Project, *last: str) -> Iterator[Callable[..., tuple[subpr
 
     def start(experiment: str, *words: str, env: dict[str, str] | None = None) -> tuple[subprocess.Popen[str], Path]:
         before = set(project.results.glob("*/*/run.json"))
-        processes.append(project.start("run", experiment, *words, *last, "--repeat", "1", "--device", "cpu", env=env))
-        (new,) = until(lambda: set(project.results.glob("*/*/run.json")) - before, 60)
-        return processes[-1], new.parent
+        process = project.start("run", experiment, *words, *last, "--repeat", "1", "--device", "cpu", env=env)
+        processes.append(process)
+        new: set[Path] = until(lambda: set(project.results.glob("*/*/run.json")) - before or process.poll(), 60)
+        if not isinstance(new, set):
+            pytest.fail(f"the command ended before its run began: {process.communicate()[1]}")
+        return process, new.pop().parent
 
     yield start
     for process in processes:

@@ -25,7 +25,7 @@ from runner.targets.ssh.host_frames import IDLE_SECONDS, send
 if TYPE_CHECKING:
     from runner.targets.ssh.host_frames import Frame, Requests
 
-ENGINE_SECONDS = 12.0
+ENGINE_SECONDS = 30.0
 PROBE_SECONDS = 120.0
 TRANSFER_SECONDS = 3_600.0
 """How long an engine may take for an answer, for a container that says what is in its image, and for an image."""
