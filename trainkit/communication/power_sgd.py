@@ -2,7 +2,8 @@
 
 Vogels, Karimireddy and Jaggi, PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization (2019),
 algorithms 1 and 2: M is the gradient with the error of the step before, P = M Q is averaged and orthogonalised,
-Q = Mᵀ P is averaged, P Qᵀ is the gradient, M - P Qᵀ is the next error, and Q is where the next step starts.
+Q = Mᵀ P is averaged, P Qᵀ is the gradient, M - P Qᵀ is the next error, and Q is where the next step starts. There Q is
+orthogonalised too, as in torch's hook: else a gradient of few samples would leave a Q that cannot see the next one.
 
 torch's own hook (torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py) chains its exchanges as callbacks of
 futures. Gloo runs those on its own threads, in an order that differs between ranks, and each callback waits for one
@@ -89,11 +90,11 @@ class PowerSgd:
             gradient.copy_(mean)
         if not memories:
             return
-        # Householder's way: it needs no full rank, and a gradient of zeros gives a basis too.
+        # Householder's way: what lacks a rank, as a gradient of zeros does, is completed to a basis.
         bases = [torch.linalg.qr(mean).Q for mean in averaged[len(whole) :]]
         factors = self._averaged([memory.error.T @ basis for memory, basis in zip(memories, bases, strict=True)])
         for memory, matrix, basis, factor in zip(memories, matrices, bases, factors, strict=True):
-            memory.factor.copy_(factor)
+            memory.factor = torch.linalg.qr(factor).Q
             torch.mm(basis, factor.T, out=matrix)
             memory.error.sub_(matrix)
 
