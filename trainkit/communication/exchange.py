@@ -24,12 +24,14 @@ class Traffic:
         broadcast_bytes: of rank 0's buffers.
         exchanges: how many operations that were.
         steps: of the optimizer.
+        aligned: how often the ranks' parameters had drifted apart by rounding and were made equal.
     """
 
     reduced_bytes: float = 0
     broadcast_bytes: float = 0
     exchanges: float = 0
     steps: int = 0
+    aligned: int = 0
 
     def reduced(self, count: float, exchanges: float = 1) -> None:
         """Count bytes that are added up over the ranks."""
@@ -105,7 +107,9 @@ class Exchange:
             mean: dict[str, Any] = {
                 name: round(count, 1) for name, count in self.traffic.per_step(self._run.world_size).items()
             }
-            self._run.log.point("communication", self.name, **mean, steps=self.traffic.steps)
+            self._run.log.point(
+                "communication", self.name, **mean, steps=self.traffic.steps, aligned=self.traffic.aligned
+            )
             stats = {"communicated_bytes": mean["sent_bytes"], "bytes_moved_per_step": mean["moved_bytes"]}
             self._run.log.point("tracked_stats", stats)
 
