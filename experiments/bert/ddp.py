@@ -40,6 +40,7 @@ def train(run: Run, args: Namespace) -> None:
     run.join()
     with run.phase("data"):
         data = load(args, run)
+        communication.check_batch(args, batch_size, len(data.train))
         batches = Batches(data.train, args.seed, run, batch_size)
     with run.phase("setup"):
         model = build_model(data.folder, args, run)

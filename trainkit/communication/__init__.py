@@ -26,10 +26,10 @@ from torch import nn
 from trainkit.communication.averages import DiLoCo, LocalSgd
 from trainkit.communication.exchange import Exchange
 from trainkit.communication.gradients import HalfPrecision, LowRank, PlainDdp
-from trainkit.communication.options import check, settle
+from trainkit.communication.options import check, check_batch, settle
 from trainkit.run import Run
 
-__all__ = ["Exchange", "build", "check", "settle"]
+__all__ = ["Exchange", "build", "check", "check_batch", "settle"]
 
 
 def build(args: Namespace, run: Run, model: nn.Module, *, broadcast_buffers: bool = True) -> Exchange:

@@ -39,5 +39,22 @@ def check(args: Namespace) -> None:
         raise Refusal(message)
 
 
+def check_batch(args: Namespace, batch_size: int, samples: int) -> None:
+    """Refuse a step that has more batches than the training set.
+
+    Args:
+        args: settled.
+        batch_size: of a step, of all ranks together.
+        samples: of the training set.
+    """
+    if args.accumulate > 1 and batch_size > samples:
+        most = max(1, samples // (batch_size // args.accumulate))
+        message = (
+            f"--accumulate {args.accumulate}: a step would have {batch_size:,} samples and the training set has"
+            f" {samples:,}: take at most {most}"
+        )
+        raise Refusal(message)
+
+
 def _spelled(option: str) -> str:
     return f"--{option.replace('_', '-')}"

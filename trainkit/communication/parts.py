@@ -22,9 +22,9 @@ def parts(batch: Any_Batch, count: int) -> list[Any_Batch]:
     values: dict[str, Any] = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}  # type: ignore[arg-type]
     wholes = {name: value for name, value in values.items() if isinstance(value, Tensor)}
     found = []
+    count = min(count, values["samples"])
     for place in range(count):
         rows = shards.shard(values["samples"], place, count)
         own = {name: value[rows.start : rows.stop] for name, value in wholes.items()}
-        if rows:
-            found.append(dataclasses.replace(batch, samples=len(rows), **own))  # type: ignore[type-var]
+        found.append(dataclasses.replace(batch, samples=len(rows), **own))  # type: ignore[type-var]
     return found or [batch]  # a rank without samples takes part with its stand-in
