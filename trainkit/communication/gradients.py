@@ -118,14 +118,16 @@ class LowRank(OverDdp):
             RuntimeError: they differ by more than that.
         """
         parameters = [one.detach() for one in self.model.parameters()]
-        if agree(fingerprint(parameters)):
-            return
-        furthest = 0.0
-        for own in parameters:
-            before, scale = own.clone(), own.abs().max().clamp(min=1e-3)
-            dist.broadcast(own, src=0)
-            furthest = max(furthest, float((own - before).abs().max() / scale))
-        if not largest([furthest])[0] <= DRIFT:
+        sha256, furthest = fingerprint(parameters), 0.0
+        with self._run.exchanging():
+            if agree(sha256):
+                return
+            for own in parameters:
+                before, scale = own.clone(), own.abs().max().clamp(min=1e-3)
+                dist.broadcast(own, src=0)
+                furthest = max(furthest, float((own - before).abs().max() / scale))
+            [furthest] = largest([furthest])
+        if not furthest <= DRIFT:
             message = f"the parameters of the ranks differ by {furthest:.2g} of their largest, which is no rounding"
             raise RuntimeError(message)
         self.traffic.aligned += 1
