@@ -52,6 +52,41 @@ def add_backend(parser: ArgumentParser) -> None:
     parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
 
 
+def add_communication(parser: ArgumentParser) -> None:
+    """For a program that may exchange less than DistributedDataParallel does; see `trainkit.communication`."""
+    parser.add_argument(
+        "--communication",
+        choices=["ddp", "bf16", "fp16", "powersgd", "local-sgd", "diloco"],
+        default="ddp",
+        help="what the processes exchange. ddp: the gradients, at every step, as they are; bf16, fp16: rounded to 16"
+        " bits before they are added up; powersgd: approximations of a low rank, what they lack is added at the next"
+        " step; local-sgd: no gradients, every process takes steps of its own and the models are averaged now and then;"
+        " diloco: as local-sgd, and what the average has moved is the gradient of an outer SGD with momentum",
+    )
+    parser.add_argument(
+        "--accumulate",
+        type=at_least(1),
+        default=1,
+        help="batches whose gradients are added up before they are exchanged and a step is taken: the batch of a step"
+        " is so many times --batch-size",
+    )
+    parser.add_argument(
+        "--powersgd-rank",
+        type=at_least(1),
+        help="of powersgd: rank of the approximations, 4 if not given; a gradient that it would not make smaller is"
+        " exchanged as it is",
+    )
+    parser.add_argument(
+        "--sync-every",
+        type=at_least(1),
+        help="of local-sgd and diloco: steps between two averages, 16 if not given; the end of an epoch averages too",
+    )
+    parser.add_argument("--outer-lr", type=float, help="of diloco: learning rate of the outer SGD, 0.7 if not given")
+    parser.add_argument(
+        "--outer-momentum", type=float, help="of diloco: Nesterov momentum of the outer SGD, 0.9 if not given"
+    )
+
+
 def add_devices(parser: ArgumentParser, default: int, meaning: str) -> None:
     """For a program that uses several GPUs in one process."""
     parser.add_argument("--devices", type=at_least(0), default=default, help=meaning)

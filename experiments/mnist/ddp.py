@@ -1,14 +1,14 @@
-"""MNIST in several processes: DistributedDataParallel averages the gradients during backward.
+"""MNIST in several processes: DistributedDataParallel averages the gradients during backward, or --communication does.
 
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.mnist.ddp --dataset digits
 """
 
 from argparse import Namespace
 
+import torch
 from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
-from torch.nn.parallel import DistributedDataParallel
 
 from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.data import Batch, Batches, load
@@ -20,7 +20,9 @@ from experiments.mnist.training import (
     set_learning_rate,
     warm_up,
 )
-from trainkit.arguments import add_backend
+from trainkit import communication
+from trainkit.arguments import add_backend, add_communication
+from trainkit.communication.parts import parts
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
 
@@ -30,45 +32,56 @@ def main() -> None:
     """Read the arguments, then train."""
     parser = mnist_parser(__doc__)
     add_backend(parser)
+    add_communication(parser)
     args = parser.parse_args()
+    communication.settle(args)
     with running("mnist.ddp", args) as run:
         train(run, args)
 
 
 def train(run: Run, args: Namespace) -> None:
     """Train, and test after every epoch."""
-    batch_size = global_batch_size(args, run.world_size)
+    communication.check(args)
+    batch_size = global_batch_size(args, run.world_size) * args.accumulate
     run.join()
     with run.phase("data"):
         data = load(args, run)
+        communication.check_batch(args, batch_size, len(data.train))
         batches = Batches(data.train, args, run, batch_size)
     with run.phase("setup"):
         model = build_model(args, run)
-        devices = [run.device] if run.device.type == "cuda" else None
-        ddp = DistributedDataParallel(model, device_ids=devices)
+        exchange = communication.build(args, run, model)
         optimizer = build_optimizer(args, model)
     report = Report(run, data, args, batch_size)
 
     def step(batch: Batch) -> Tensor:
-        losses = cross_entropy(ddp(batch.images), batch.labels, reduction="none")
-        # DDP will divide the sum of the ranks' gradients by their number. Parts of a batch may
-        # differ in size, so each loss is weighted for that mean to be the mean over all samples.
-        loss = losses[: batch.samples].sum() * run.world_size / batch.global_samples
         optimizer.zero_grad()
-        loss.backward()  # ... and here the ranks exchange their gradients
+        found = []
+        for part in exchange.accumulated(parts(batch, args.accumulate)):
+            losses = cross_entropy(exchange.model(part.images), part.labels, reduction="none")
+            # The sum of the ranks' gradients will be divided by their number. Parts of a batch may differ
+            # in size, so each loss is weighted for that mean to be the mean over all samples.
+            loss = losses[: part.samples].sum() * run.world_size / part.global_samples
+            loss.backward()  # ... and here the ranks exchange their gradients
+            found.append(losses.detach())
         optimizer.step()
-        return losses.detach()
+        exchange.stepped()
+        return torch.cat(found)
 
     with run.phase("warmup"):
-        warm_up(step, batches, run, model, optimizer, report.work)
+        warm_up(exchange.synchronised(step), batches, run, model, optimizer, report.work)
+        exchange.restart()
     for epoch in range(1, args.epochs + 1):
         lr = set_learning_rate(optimizer, args, epoch, run.world_size)
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
             for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch))
+            exchange.synchronise()
         report.evaluate(model, epoch)
     report.finish(model)
-    report_ddp(run, model, next(batches.epoch(1)).images)
+    exchange.report()
+    if args.communication == "ddp":
+        report_ddp(run, model, next(batches.epoch(1)).images)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from torch.multiprocessing.spawn import ProcessExitedException, spawn
 
 from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.ddp import train
-from trainkit.arguments import add_backend, at_least
+from trainkit import communication
+from trainkit.arguments import add_backend, add_communication, at_least
 from trainkit.distributed import Place
 from trainkit.errors import Refusal
 from trainkit.parent import end_with_parent
@@ -25,8 +26,10 @@ def main() -> None:
     """Read the arguments, start the processes and wait for all of them."""
     parser = mnist_parser(__doc__)
     add_backend(parser)
+    add_communication(parser)
     parser.add_argument("--nproc", type=at_least(1), default=2, help="processes to start")
     args = parser.parse_args()
+    communication.settle(args)
     if Place.from_environment().world_size > 1:
         with running("mnist.spawn", args):
             message = "mnist.spawn starts its own processes: start it once, with --nproc"

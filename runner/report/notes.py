@@ -103,9 +103,11 @@ def _sources(block: Block) -> list[str]:
 
 
 def _bytes_moved(block: Block) -> list[str]:
-    """Say what a step moves where programs are compared that move it in different ways."""
+    """Say what a step moves where rows are compared that move it in different ways."""
     moved = [(row.first.cell, row.mean("bytes_moved")) for row in block.rows]
-    if "program" not in block.first.axes or not any(bytes_moved for _, bytes_moved in moved):
+    amounts = {(row.first.layout, bytes_moved) for row, (_, bytes_moved) in zip(block.rows, moved, strict=True)}
+    ways = len(amounts) > len({layout for layout, _ in amounts}) or "program" in block.first.axes
+    if not ways or not any(bytes_moved for _, bytes_moved in moved):
         return []
     each = "; ".join(f"{name}: {bytes_moved:,.0f}" for name, bytes_moved in moved if bytes_moved is not None)
     return [f"bytes that a step moves between devices (each run's events say how they were counted): {each}"]

@@ -332,3 +332,12 @@ def test_what_a_step_moves_is_said_where_programs_are_compared() -> None:
     said = [note for note in notes_of(block(runs)) if note.startswith("bytes that a step moves")]
     assert [note.partition("): ")[2] for note in said] == ["1x2 ddp: 1,234"]
     assert not [note for note in notes_of(block(base() + pair(bytes_moved=1234.0))) if "moves" in note]
+
+
+def test_what_a_step_moves_is_said_where_rows_of_one_layout_move_different_amounts() -> None:
+    runs = base(axes={"exchange": "all"}, bytes_moved=0.0) + pair(axes={"exchange": "all"}, bytes_moved=900.0)
+    for moved, said in ((90.0, 1), (900.0, 0)):
+        less = pair(axes={"exchange": "less"}, bytes_moved=moved)
+        notes = [note for note in notes_of(block(runs + less)) if note.startswith("bytes that a step moves")]
+        assert len(notes) == said
+        assert all("1x2 all: 900; 1x2 less: 90" in note for note in notes)

@@ -31,6 +31,7 @@ IMAGES = {
     "quickstart": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
     "mnist": Smallest("1x1,2+3", ("layout=1x2",), _DIGITS),
     "mnist-backends": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
+    "mnist-communication": Smallest("1x1,1x2", ("layout=1x2", "communication=powersgd"), _DIGITS),
     "mnist-cpu": Smallest("1x1,1x8", ("layout=1x2",), _DIGITS),
     "mnist-strategies": Smallest("1x1,1x2", ("program=mnist.single,mnist.manual",), _DIGITS),
 }
@@ -51,6 +52,7 @@ OTHERS = {
 """Experiments that need no data."""
 BERT = {
     "bert": Smallest("2x2", ("layout=1x2",), ("epochs=1", "peak_milliseconds=20")),
+    "bert-slow-link": Smallest("2x1", ("layout=2x1", "communication=powersgd"), ("epochs=1", "peak_milliseconds=20")),
     "bert-leak": Smallest("1x2", ("layout=1x2", "program=bert.split_per_rank"), ("epochs=1",)),
 }
 """Experiments that need the sentences and the model of tests/experiments/tiny_bert.py."""

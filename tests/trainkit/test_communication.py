@@ -1,0 +1,157 @@
+"""PowerSGD's algebra, batches in parts, and what a backend cannot add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.experiments.conftest import start
+from trainkit.communication.parts import parts
+from trainkit.communication.power_sgd import PowerSgd, as_matrix
+
+
+def alone(_: Tensor) -> None:
+    """The mean over one rank."""
+
+
+def compressor(layers: nn.Module, rank: int) -> PowerSgd:
+    return PowerSgd(layers.parameters(), rank, 1, alone)
+
+
+def through(compress: PowerSgd, layers: nn.Module, gradients: list[Tensor]) -> list[Tensor]:
+    found = [gradient.clone(memory_format=torch.preserve_format) for gradient in gradients]
+    compress.average(list(layers.parameters()), found)
+    return found
+
+
+def random_gradients(layers: nn.Module, seed: int) -> list[Tensor]:
+    draws = torch.Generator().manual_seed(seed)
+    return [
+        torch.empty_like(parameter).copy_(torch.randn(parameter.shape, generator=draws))
+        for parameter in layers.parameters()
+    ]
+
+
+LAYERS = nn.Sequential(nn.Linear(40, 30), nn.Conv2d(16, 8, 3).to(memory_format=torch.channels_last))
+
+
+def test_what_an_approximation_lacks_is_added_later_so_nothing_is_lost() -> None:
+    compress = compressor(LAYERS, 3)
+    given = [torch.zeros_like(parameter) for parameter in LAYERS.parameters()]
+    taken = [torch.zeros_like(parameter) for parameter in LAYERS.parameters()]
+    for seed in range(50):
+        gradients = random_gradients(LAYERS, seed)
+        for sums, more in ((given, gradients), (taken, through(compress, LAYERS, gradients))):
+            for one, other in zip(sums, more, strict=True):
+                one.add_(other)
+    for _ in range(400):  # then nothing new: what was left comes out
+        for one, other in zip(taken, through(compress, LAYERS, [torch.zeros_like(one) for one in given]), strict=True):
+            one.add_(other)
+    for expected, found in zip(given, taken, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-2)
+
+
+def test_an_approximation_has_its_rank_and_biases_are_exact() -> None:
+    gradients = random_gradients(LAYERS, 1)
+    weight, bias, kernel, _ = through(compressor(LAYERS, 3), LAYERS, gradients)
+    assert torch.equal(bias, gradients[1])
+    assert int(torch.linalg.matrix_rank(weight)) == 3
+    assert int(torch.linalg.matrix_rank(kernel.flatten(1), rtol=1e-5)) == 3
+    assert kernel.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_the_same_gradient_again_and_again_is_approximated_ever_better() -> None:
+    compress, gradients = compressor(LAYERS, 2), random_gradients(LAYERS, 1)
+    total, best = torch.zeros(30, 40), 1e9
+    for step in range(1, 161):
+        total += through(compress, LAYERS, gradients)[0]
+        if step in (1, 10, 40, 160):
+            distance = float((total / step - gradients[0]).norm() / gradients[0].norm())
+            assert distance < 0.75 * best
+            best = distance
+    assert best < 0.2
+
+
+def test_a_gradient_of_zeros_does_not_end_the_learning() -> None:
+    compress = compressor(LAYERS, 3)
+    zeros = [torch.zeros_like(parameter) for parameter in LAYERS.parameters()]
+    for found in through(compress, LAYERS, zeros):
+        assert not found.any()
+    assert through(compress, LAYERS, random_gradients(LAYERS, 1))[0].any()
+
+
+def test_two_starts_are_alike_and_a_restart_forgets() -> None:
+    compress, gradients = compressor(LAYERS, 3), random_gradients(LAYERS, 1)
+    first, second = (through(compress, LAYERS, gradients) for _ in range(2))
+    compress.restart()
+    again = through(compress, LAYERS, gradients)
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+    assert not torch.equal(first[0], second[0])
+
+
+def test_no_layer_is_compressed_that_would_not_become_smaller() -> None:
+    # 30 x 40 = 1,200 numbers; at rank 17 its two matrices have 1,190, at rank 18 they have 1,260.
+    layer = nn.Linear(40, 30)
+    assert compressor(layer, 17).highest_rank == 17
+    assert (compressor(layer, 17).compressed, compressor(layer, 18).compressed) == (1, 0)
+    assert compressor(nn.LayerNorm(40), 1).highest_rank == 0
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_convolution_is_a_matrix_with_a_row_for_each_output(layout: torch.memory_format) -> None:
+    kernel = torch.randn(8, 16, 3, 3).contiguous(memory_format=layout)
+    matrix = as_matrix(kernel)
+    assert matrix.shape == (8, 144)
+    assert torch.equal(matrix.sort().values, kernel.flatten(1).sort().values)
+    matrix.zero_()
+    assert not kernel.any()
+
+
+@dataclass(frozen=True)
+class Batch:
+    images: Tensor
+    labels: Tensor
+    samples: int
+    global_samples: int
+
+
+@pytest.mark.parametrize(("samples", "count", "sizes"), [(7, 3, [2, 2, 3]), (2, 4, [1, 1]), (7, 1, [7])])
+def test_a_batch_in_parts_has_every_sample_once(samples: int, count: int, sizes: list[int]) -> None:
+    batch = Batch(torch.arange(samples * 2.0).view(samples, 2), torch.arange(samples), samples, 50)
+    cut = parts(batch, count)
+    assert [part.samples for part in cut] == [len(part.images) for part in cut] == sizes
+    assert torch.equal(torch.cat([part.labels for part in cut]), batch.labels)
+    assert torch.equal(torch.cat([part.images for part in cut]), batch.images)
+    assert {part.global_samples for part in cut} == {50}
+
+
+def test_a_rank_without_samples_takes_part_with_its_stand_in() -> None:
+    batch = Batch(torch.zeros(1, 2), torch.zeros(1), 0, 1)
+    assert parts(batch, 4) == [batch]
+
+
+UNSUPPORTED = """
+from argparse import Namespace
+import torch
+from trainkit.communication.exchange import require_type
+from trainkit.run import running
+with running("mnist.ddp", Namespace(device="cpu", threads=1, backend="gloo")) as run:
+    run.join()
+    require_type(run, torch.float16, "fp16")
+    require_type(run, torch.int16, "int16")
+"""
+
+
+def test_a_type_that_the_backend_cannot_add_up_is_refused_in_one_line(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(UNSUPPORTED)
+    ended = start([str(script)], 2, {})
+    assert ended.code != 0
+    [line] = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert line.startswith("error: --communication int16: the gloo backend of torch")
+    assert "cannot add up int16" in line
+    assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 2

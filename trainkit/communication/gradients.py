@@ -1,0 +1,145 @@
+"""Exchanges of gradients, by DistributedDataParallel: as they are, rounded, or approximated."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook, fp16_compress_hook
+from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
+
+from trainkit.communication.exchange import Exchange, require_type
+from trainkit.communication.power_sgd import PowerSgd
+from trainkit.distributed import agree, fingerprint, largest
+from trainkit.errors import Refusal
+from trainkit.run import Run
+from trainkit.time_use import EXCHANGE
+
+_HALF: dict[str, tuple[torch.dtype, Callable[..., Future[Tensor]]]] = {
+    "fp16": (torch.float16, fp16_compress_hook),
+    "bf16": (torch.bfloat16, bf16_compress_hook),
+}
+DRIFT = 1e-3
+"""How far parameters may drift apart by rounding in an epoch, relative to the largest of their tensor."""
+
+
+class OverDdp(Exchange):
+    """Gradients that are averaged during the backward pass.
+
+    Args:
+        run: joined.
+        model: on its device.
+        broadcast_buffers: whether all ranks get rank 0's buffers before each forward pass.
+        options: of DistributedDataParallel.
+    """
+
+    model: DistributedDataParallel
+
+    def __init__(self, run: Run, model: nn.Module, *, broadcast_buffers: bool = True, **options: Any) -> None:
+        super().__init__(run)
+        devices = [run.device] if run.device.type == "cuda" else None
+        self.model = DistributedDataParallel(model, device_ids=devices, broadcast_buffers=broadcast_buffers, **options)
+        self._buffers = sum(buffer.nbytes for buffer in model.buffers()) if broadcast_buffers else 0
+
+    def stepped(self) -> None:
+        """Note that the optimizer has taken a step."""
+        super().stepped()
+        self.traffic.broadcast_bytes += self._buffers
+        self.traffic.exchanges += bool(self._buffers)
+
+    def _apart(self) -> AbstractContextManager[Any]:
+        return self.model.no_sync()
+
+
+class PlainDdp(OverDdp):
+    """DistributedDataParallel as it is, without a hook."""
+
+    name = "ddp"
+
+    def stepped(self) -> None:
+        """Count the gradients, which are exchanged in a few buckets."""
+        super().stepped()
+        self.traffic.reduced_bytes += sum(one.nbytes for one in self.model.parameters() if one.requires_grad)
+
+    def report(self) -> None:
+        """Report the mean bytes of a step."""
+        known = self.model._get_ddp_logging_data()  # noqa: SLF001 - the only place that knows the buckets
+        sizes = str(known.get("rebuilt_bucket_sizes") or known.get("bucket_sizes") or "")
+        self.traffic.exchanges += self.traffic.steps * len(sizes.split(","))
+        super().report()
+
+
+class HalfPrecision(OverDdp):
+    """Gradients that are rounded to 16 bits and added up so, by torch's own hooks."""
+
+    def __init__(self, run: Run, model: nn.Module, name: str, *, broadcast_buffers: bool = True) -> None:
+        self.name = name
+        dtype, hook = _HALF[name]
+        require_type(run, dtype, name)
+        super().__init__(run, model, broadcast_buffers=broadcast_buffers)
+
+        def counted(group: None, bucket: dist.GradBucket) -> Future[Tensor]:  # type: ignore[name-defined]
+            self.traffic.reduced(bucket.buffer().numel() * dtype.itemsize)
+            return hook(group, bucket)
+
+        self.model.register_comm_hook(None, counted)
+
+
+class LowRank(OverDdp):
+    """Gradients that are approximated by matrices of a low rank: PowerSGD."""
+
+    name = "powersgd"
+
+    def __init__(self, run: Run, model: nn.Module, rank: int, seed: int, *, broadcast_buffers: bool = True) -> None:
+        self._compressor = PowerSgd(model.parameters(), rank, seed, self._average)
+        if not self._compressor.compressed:
+            message = (
+                f"--powersgd-rank {rank}: no gradient of this model becomes smaller by it; take at most"
+                f" {self._compressor.highest_rank}"
+                if self._compressor.highest_rank
+                else "--communication powersgd: this model has no matrix whose gradient becomes smaller by it"
+            )
+            raise Refusal(message)
+        # Exchanges of this hook do not overlap with the backward pass, so few large buckets are best.
+        largest = 1 + sum(one.nbytes for one in model.parameters()) // 2**20
+        super().__init__(run, model, broadcast_buffers=broadcast_buffers, bucket_cap_mb=largest)
+        self.model.register_comm_hook(None, self._compressor.hook)
+
+    def synchronise(self) -> None:
+        """Give all ranks rank 0's parameters if their processors round unlike.
+
+        Each rank multiplies the averaged factors itself, so unlike processors let the parameters drift apart, in the
+        last bits of each step.
+
+        Raises:
+            RuntimeError: they differ by more than that.
+        """
+        parameters = [one.detach() for one in self.model.parameters()]
+        sha256, furthest = fingerprint(parameters), 0.0
+        with self._run.exchanging():
+            if agree(sha256):
+                return
+            for own in parameters:
+                before, scale = own.clone(), own.abs().max().clamp(min=1e-3)
+                dist.broadcast(own, src=0)
+                furthest = max(furthest, float((own - before).abs().max() / scale))
+            [furthest] = largest([furthest])
+        if not furthest <= DRIFT:
+            message = f"the parameters of the ranks differ by {furthest:.2g} of their largest, which is no rounding"
+            raise RuntimeError(message)
+        self.traffic.aligned += 1
+
+    def restart(self) -> None:
+        """Forget all steps, and what their approximations lacked."""
+        super().restart()
+        self._compressor.restart()
+
+    def _average(self, values: Tensor) -> None:
+        """Replace values by their mean over the ranks."""
+        self.traffic.reduced(values.nbytes)
+        values.div_(self._run.world_size)
+        with self._run.time_use.within(EXCHANGE):
+            dist.all_reduce(values)
