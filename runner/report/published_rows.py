@@ -20,7 +20,7 @@ def published_grid(block: Block) -> tuple[str, list[str], list[list[str]]]:
     rows, measure = figures(block.definition), block.first.measure
     if not rows:
         return "", [], []
-    axes = list(block.first.axes)
+    axes = block.axes
     times = {_time(row, measure) for row in rows} - {""}
     best = all("accuracy" not in row for row in rows)
     head = ["layout", *axes, "hardware", _words(*times) if len(times) == 1 else "seconds"]

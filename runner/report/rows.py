@@ -82,6 +82,11 @@ class Block:
         """A run of the first row, for what all rows share."""
         return self.rows[0].first
 
+    @property
+    def axes(self) -> list[str]:
+        """The names of the rows' axes; a row may lack one, for example the link of a run on one node."""
+        return list(dict.fromkeys(axis for row in self.rows for axis in row.first.axes))
+
 
 def cell_runs(runs: list[RunSummary]) -> CellRuns:
     """Sort the runs of one cell by their start, and look which are complete."""

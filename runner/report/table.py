@@ -57,7 +57,7 @@ def read_table(text: str) -> Table:
 def to_table(block: Block) -> Table:
     """Lay a block out for reading."""
     run = block.first
-    axes = list(run.axes)
+    axes = block.axes
     head = ["layout", *axes, "n", f"{run.measure.replace('_', ' ')} [95%]", "speed-up [95%]", "efficiency"]
     head += ["serial", "accuracy", "MFU", CLAIMED]
     head, lines = without_empty(head, [_line(row, axes) for row in block.rows])

@@ -97,7 +97,7 @@ def make_evidence(selection: Selection, reader: DetailReader) -> tuple[Evidence,
         facts=_facts(Subject(block, reader, name)),
         baseline=_baseline(shown, block),
         head=_head(block),
-        lines=[_line(step) for step in shown],
+        lines=[_line(step, block.axes) for step in shown],
         findings=_findings(block, shown, reader),
         caption=caption,
         left_out=_left_out(len(steps) - len(shown), others),
@@ -231,11 +231,11 @@ def _processes(number: int) -> str:
 
 def _head(block: Block) -> list[str]:
     timed = f"{block.first.measure.replace('_', ' ')} [95%]"
-    head = ["nodes", "processes", *block.first.axes, "n", timed, "speed-up [95%]", "efficiency"]
+    head = ["nodes", "processes", *block.axes, "n", timed, "speed-up [95%]", "efficiency"]
     return [*head, "node-hours a run", "claimed"]
 
 
-def _line(step: Step) -> list[str]:
+def _line(step: Step, axes: list[str]) -> list[str]:
     row, seconds = step.row, step.row.seconds
     times = ""
     if seconds:
@@ -245,7 +245,7 @@ def _line(step: Step) -> list[str]:
     return [
         str(step.nodes),
         str(row.first.processes),
-        *(one_line(value, _LONGEST_NAME) for value in row.first.axes.values()),
+        *(one_line(row.first.axes.get(axis, ""), _LONGEST_NAME) for axis in axes),
         str(len(row.complete)),
         times,
         show_interval(step.speedup) if step.speedup.low else show_ratio(step.speedup.value),

@@ -91,7 +91,7 @@ def section_of(subject: Subject, number: int, size: Size) -> Section:
     block, table = subject.block, to_table(subject.block)
     anchor = f"b{number}"
     rows = block.rows[: size.rows]
-    axes = list(block.first.axes)
+    axes = block.axes
     names = [f"{anchor}c{place}" for place in range(len(rows))]
     head, lines = _without_empty(
         [

@@ -14,6 +14,7 @@ from runner.targets.base import Note
 from runner.targets.children import end_marked, marks
 from runner.targets.compose import engine
 from runner.targets.compose.containers import Followed, of_project, project_of, remove_all
+from runner.targets.compose.link import slow_down
 from runner.targets.node_view import NodeView, at_once, by_node
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from runner.records.folder import RunFolder
     from runner.targets.base import LaunchSpec, Line
+    from runner.targets.compose.link import Link
 
 UP = ("--detach", "--no-build", "--pull", "never")
 
@@ -31,8 +33,9 @@ UP = ("--detach", "--no-build", "--pull", "never")
 class ComposeHandle:
     """The containers of one run, and the files that their workers print to."""
 
-    def __init__(self, client: DockerClient, spec: LaunchSpec, folder: RunFolder) -> None:
+    def __init__(self, client: DockerClient, spec: LaunchSpec, folder: RunFolder, link: Link | None = None) -> None:
         self._client, self._nodes, self._root, self._folder = client, spec.nodes, Path(spec.cwd), folder
+        self._link = link
         self._text = spec.text(folder.path.name)
         self._project = project_of(folder.path.name)
         self._followed: list[Followed] = []
@@ -109,6 +112,8 @@ class ComposeHandle:
         if self._up.returncode:
             raise OSError(one_line(said.splitlines()[-1] if said else "docker compose up failed and printed nothing"))
         containers = of_project(self._client, self._project)
+        if self._link and len(self._nodes) > 1:
+            slow_down(self._client, self._project, containers.values(), self._link)
         self._followed = [Followed(node, containers[f"node{node}"], file) for node, file in enumerate(outputs)]
 
     def _environment(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from runner.targets.compose import engine
 from runner.targets.compose import image as images
 from runner.targets.compose.containers import belongs_elsewhere, project_of, remove_all, stop_all
 from runner.targets.compose.handle import ComposeHandle
+from runner.targets.compose.link import Link
 from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, service
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS
@@ -52,6 +53,10 @@ class Options:
         default="1gb",
         metadata={"help": "size of /dev/shm in each container, for example 4gb; NCCL needs 32mb a process"},
     )
+    link: str = field(
+        default="",
+        metadata={"help": "slow link: what each container sends at most, for example 100mbit or 1gbit"},
+    )
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,11 @@ class Compose(Target[ComposeSpec]):
     name: ClassVar[str] = "compose"
     summary: ClassVar[str] = "containers on this machine's Docker Engine; one for each node of the layout"
     Options: ClassVar[type] = Options
+
+    def __init__(self, options: Any = None) -> None:
+        """Read the rate of the link; RequestError for what is none."""
+        super().__init__(options)
+        self._link = Link.parse(self.options.link) if self.options.link else None
 
     def spec(self, run: Run) -> ComposeSpec:
         """Build a compose file with one service for each node."""
@@ -144,7 +154,7 @@ class Compose(Target[ComposeSpec]):
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
         """Prepare the start; the containers are made when the lines are asked for, so that a stop finds them."""
-        return ComposeHandle(engine.reach(), spec, folder)
+        return ComposeHandle(engine.reach(), spec, folder, self._link)
 
     def cleanup(self, folder: RunFolder) -> None:
         """End the docker command that still makes containers, then the containers, and remove them.

@@ -1,0 +1,102 @@
+"""A slow link between the nodes of a run: each container sends only so much a second.
+
+A short-lived container in the network namespace of each node's makes the queue; only that one may change the network.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line, shown
+from runner.targets.compose import shape
+from runner.targets.compose.containers import LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+_RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(kbit|mbit|gbit)")
+_UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+_SLOWEST, _FASTEST = 64_000, 100 * 10**9
+_SECONDS = 30
+_AT_ONCE = 8
+_WAIT_SECONDS = 0.05
+"""How long a packet may wait in the queue before it is dropped."""
+_BUCKET_SECONDS = 0.0005
+"""What may leave at once after a pause, as a part of a second: a timer of the kernel fills the bucket again in less."""
+_SMALLEST_BURST = 65_536
+"""One packet before it is cut for the wire; the kernel drops what is larger than the bucket."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """What leaves a node: bits a second."""
+
+    bits_per_second: int
+
+    @classmethod
+    def parse(cls, text: str) -> Link:
+        """Read a rate as tc writes it, for example `100mbit`; RequestError for what is none."""
+        found = _RATE.fullmatch(text)
+        bits = round(float(found[1]) * _UNITS[found[2]]) if found else 0
+        if not _SLOWEST <= bits <= _FASTEST:
+            msg = f"--with link={shown(text)}: write a rate from 64kbit to 100gbit, for example 100mbit or 1gbit"
+            raise RequestError(msg)
+        return cls(bits)
+
+    @property
+    def words(self) -> list[str]:
+        """Bytes a second, the bucket's bytes and the queue's bytes."""
+        rate = self.bits_per_second // 8
+        burst = max(_SMALLEST_BURST, round(rate * _BUCKET_SECONDS))
+        return [str(rate), str(burst), str(burst + round(rate * _WAIT_SECONDS))]
+
+
+def slow_down(client: DockerClient, project: str, containers: Iterable[Container], link: Link) -> None:
+    """Limit what the containers of a run send; they stand still meanwhile, so that nothing is measured before.
+
+    Raises OSError, in one line, for an engine or a kernel that does not let it.
+    """
+    paused: list[Container] = []
+    try:
+        for one in containers:
+            one.pause()
+            paused.append(one)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(lambda one: _shape(client, project, one, link), paused))
+    finally:
+        for one in paused:
+            one.unpause()
+
+
+def _shape(client: DockerClient, project: str, container: Container, link: Link) -> None:
+    helper = client.containers.create(
+        container.attrs["Image"],
+        ["-c", Path(str(shape.__file__)).read_text("utf-8"), *link.words],
+        entrypoint=["python3", "-I"],
+        network_mode=f"container:{container.id}",
+        cap_drop=["ALL"],
+        cap_add=["NET_ADMIN"],
+        user="0:0",
+        labels={LABEL: project},
+        log_config={"type": "json-file"},
+    )
+    try:
+        helper.start()
+        code = helper.wait(timeout=_SECONDS)["StatusCode"]
+        said = one_line(helper.logs(tail=1).decode("utf-8", "replace"), 200)
+    except OSError as error:  # the engine's own too
+        said, code = one_line(error, 200), -1
+    finally:
+        helper.remove(force=True)
+    if code:
+        why = f"its link cannot be slowed down: {said or f'exit code {code}'}"
+        msg = f"{container.labels.get('com.docker.compose.service', 'a node')}: {why}; leave --with link= out"
+        raise OSError(msg)

@@ -1,0 +1,35 @@
+"""A slow link between containers, for real: what goes through it is what was asked for, and no rank waits for more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.containers import left_of
+from tests.support.launches import run_once
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
+CELL = ("network", "--layout", "2x1", "--only", "backend=gloo", "--on", "compose", "--device", "cpu")
+SMALL = ("--set", "round_trips=20", "--set", "messages=2", "--set", "message_bytes=4000000")
+
+
+@pytest.mark.parametrize(("link", "most"), [("100mbit", 12.5e6), ("1gbit", 125e6)])
+def test_no_more_goes_through_a_link_than_was_asked_for(project: Project, link: str, most: float) -> None:
+    done, record = run_once(project, *CELL, *SMALL, "--with", f"link={link}")
+    assert done.code == 0, done.snapshot
+    bytes_per_second = record["metrics"]["bytes_per_second"]
+    assert most / 4 < bytes_per_second < 1.1 * most  # the bucket is full at first
+    assert record["launch"]["options"]["link"] == link
+    assert left_of(project.runs("network")[-1]) == []
+    rows = [line.split("|") for line in project.runner("summarize").stdout.splitlines() if f"| {link} |" in line]
+    assert [row[1].strip() for row in rows] == ["2x1"]
+
+
+def test_a_rate_that_is_none_is_refused_before_anything_is_started(project: Project) -> None:
+    done = project.runner("run", *CELL, "--with", "link=slow")
+    assert (done.code, done.stdout) == (2, "")
+    assert "link='slow': write a rate from 64kbit to 100gbit" in done.stderr

@@ -1,0 +1,32 @@
+"""Runs over a link that was slowed down: the link is a column, and one process is the baseline of them all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+    from tests.support.records import Make
+
+SECONDS = {"": 6.0, "1gbit": 8.0, "100mbit": 12.0}
+
+
+def test_each_link_has_a_row_and_all_have_the_one_process_row_as_baseline(make: Make, project: Project) -> None:
+    for repeat in (1, 2, 3):
+        for link, seconds in SECONDS.items():
+            stdout = {rank: make.lines(rank, seconds + repeat / 100) for rank in (0, 1)}
+            options = {"options": {"link": link}} if link else {}
+            make.run(project.results, stdout=stdout, layout="2x1", target="compose", repeat=repeat, **options)
+        for options in ({}, {"options": {"link": "1gbit"}}):  # one node has no link
+            one = {0: make.lines(0, 10.0 + repeat / 100)}
+            make.run(project.results, stdout=one, layout="1x1", target="compose", repeat=repeat, **options)
+    table = [line for line in project.runner("summarize").stdout.splitlines() if line.startswith("|")]
+    cells = [[word.strip() for word in line.strip("|").split("|")] for line in table]
+    assert cells[0][:3] == ["layout", "link", "n"]
+    found = {(row[0], row[1]): (row[2], row[4].partition(" ")[0]) for row in cells[2:]}
+    assert found == {
+        ("1x1", ""): ("6", "1.00"),
+        ("2x1", ""): ("3", "1.66"),
+        ("2x1", "1gbit"): ("3", "1.25"),
+        ("2x1", "100mbit"): ("3", "0.83"),
+    }
