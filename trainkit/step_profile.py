@@ -1,8 +1,8 @@
 """What one training step of one process is made of: what a prediction for more processes starts from.
 
-The parts of a step, when each gradient is there, and how long a step of half the batch takes: that is what the work of a
-step shares out, and what it does not. It is measured with hooks that are removed, in the warm-up, and what it trains is
-undone with the rest of the warm-up.
+The parts of a step, when each gradient is there, and how long a step of half the batch takes: that is what the work of
+a step shares out, and what it does not. It is measured with hooks that are removed, in the warm-up, and what it trains
+is undone with the rest of the warm-up.
 """
 
 import dataclasses
@@ -104,10 +104,11 @@ class Watch:
         """Take one step and time it."""
         clock = _Clock(self._device)
         forward: list[Any] = []
-        ready: list[tuple[int, Any]] = []
+        last: dict[Tensor, Any] = {}
 
         def gradient(parameter: Tensor) -> None:
-            ready.append((parameter.nbytes, clock.mark()))
+            last.pop(parameter, None)  # of a batch in parts the last one counts: then gradients are exchanged
+            last[parameter] = clock.mark()
 
         def look(module: nn.Module, _: object) -> None:
             if isinstance(module, DistributedDataParallel):
@@ -125,11 +126,12 @@ class Watch:
             for handle in handles:
                 handle.remove()
         seconds = clock.between(began, ended)
-        if not forward or not ready:
+        if not forward or not last:
             return Profile(seconds, 0.0, 0.0, [])
         computed = clock.between(began, forward[-1])
-        backward = clock.between(forward[-1], ready[-1][1])
-        came = [(size, clock.between(forward[-1], mark) / backward if backward else 1.0) for size, mark in ready]
+        ready = [(parameter.nbytes, clock.between(forward[-1], mark)) for parameter, mark in last.items()]
+        backward = ready[-1][1]
+        came = [(size, passed / backward if backward else 1.0) for size, passed in ready]
         return Profile(seconds, computed / seconds, backward / seconds, came)
 
 

@@ -1,8 +1,8 @@
 """What a training meets on this network besides single messages: sums over all ranks, and neighbours that compute.
 
-An exchange of gradients is an all_reduce, timed here for each size, with the CPU time that it takes: where each core has
-a process, that time is taken from the training. Processes of one machine share caches, memory and clock rate: how much
-slower each becomes when all of them compute is measured by a matrix product, which stays in the cache, and by an
+An exchange of gradients is an all_reduce, timed here for each size, with the CPU time that it takes: where each core
+has a process, that time is taken from the training. Processes of one machine share caches, memory and clock rate: how
+much slower each becomes when all of them compute is measured by a matrix product, which stays in the cache, and by an
 addition of large vectors, which does not. A training lies between the two.
 """
 
