@@ -72,8 +72,7 @@ def base_of(pairs: list[tuple[RunSummary, Record]], assumed_bytes: float | None)
     if size is None:
         return "its one-process runs do not report the bytes of their gradients: add --assume gradients=90MB"
     lacks = () if profiles else ("the parts of a step: forward and backward are taken to be 30% and 60% of it",)
-    seconds = [value for _, _, value in timed]
-    inputs = _inputs(seconds, [_shares(one) for one in profiles])
+    inputs = _inputs([value for _, _, value in timed], [_shares(one) for one in profiles])
     return Base(tuple(one for one, _, _ in timed), _step(run, last, size), inputs, _threads(record), lacks)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NEAR_BEST = 0.9
 """Part of the best speed-up that is enough, if it is had with less."""
 LIMITS = {
-    "fixed": "what each process does for every step, as the optimizer",
+    "fixed": "work that is not shared, as the optimizer",
     "neighbours": "shared cores and memory",
     "node": "the slowest node",
     "waiting": "waiting for the slowest rank",

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.prediction.base import Base, base_of
 from runner.prediction.communication import PLAIN, Communication
@@ -150,7 +151,7 @@ def communication_of(run: RunSummary) -> Communication:
         return Communication(accumulate=accumulate)
     try:
         usual = Communication.parse(kind)
-    except ValueError:
+    except RequestError:
         return Communication(accumulate=accumulate)
     count = values.get(NUMBERS.get(kind, ""))
     return Communication(kind, count if isinstance(count, int) and count > 0 else usual.number, accumulate)
