@@ -97,7 +97,7 @@ def measure_neighbours(run: Run, node_of: dict[int, int]) -> dict[str, float]:
         run.synchronise()
         if run.rank == rank:
             for name, load in loads.items():
-                alone[name][place] = statistics.median(rate(load, SECONDS) for _ in range(ROUNDS))
+                alone[name][place] = max(rate(load, SECONDS) for _ in range(ROUNDS))
     known = {name: distributed.total(*rates) for name, rates in alone.items()}
     found = {"node_slowdown": max(known["compute"][0] / one for one in known["compute"])}
     for name, load in loads.items():
@@ -107,11 +107,13 @@ def measure_neighbours(run: Run, node_of: dict[int, int]) -> dict[str, float]:
         for _ in range(ROUNDS):
             run.synchronise()
             stretches += [_stretch(load, calls) for _ in range(STRETCHES)]
-        [slowdown] = distributed.largest([statistics.median(stretches) * own / calls])
+        # What comes and goes is no neighbour of this run: a stretch that little else has slowed shows what stays.
+        usual = sorted(stretches)[len(stretches) // 4]
+        [slowdown] = distributed.largest([usual * own / calls])
         found[f"{name}_slowdown"] = slowdown
         if name == "compute":  # each as a share of the rank's own, because nodes may be unlike
-            usual = statistics.fmean(stretches)
-            found["waiting_share"] = statistics.fmean(distributed.largest([one / usual for one in stretches])) - 1
+            mean = statistics.fmean(stretches)
+            found["waiting_share"] = statistics.fmean(distributed.largest([one / mean for one in stretches])) - 1
     return {**found, "memory_bytes_per_second": known["memory"][0] * 3 * 4 * VECTOR}
 
 

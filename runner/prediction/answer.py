@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Line:
-    """A prediction, and what the same runs measured: the speed-up and how many runs it is from."""
+    """A prediction, and what was measured: the speed-up, how many runs it is from, and if any was disturbed."""
 
     expected: Expected
     measured: Estimate | None = None
     runs: int = 0
+    disturbed: bool = False
 
     @property
     def covered(self) -> bool | None:
@@ -87,7 +88,7 @@ def answer(
                 lacks |= dict.fromkeys(f"{layout} {communication}: {why}" for why in expected.lacks)
             # A link that is assumed is not the one of the runs.
             compared = not (assumed.has_link and layout.nodes > 1)
-            lines.append(_beside(expected, base, start.others if compared else ()))
+            lines.append(_beside(expected, start) if compared else Line(expected))
     rows = [line.expected for line in lines]
     found = best_of(rows), cheapest_of(rows)
     return Answer(start.name, base, tuple(lines), *found, network_runs, tuple(lacks), tuple(unmeasured), assumed)
@@ -99,15 +100,19 @@ def measured_cells(start: Start) -> list[tuple[Layout, Communication]]:
     return [(Layout.parse(layout), communication) for (layout, _), communication in sorted(cells.items())]
 
 
-def _beside(expected: Expected, base: Base, others: tuple[RunSummary, ...]) -> Line:
+def _beside(expected: Expected, start: Start) -> Line:
     """Put what was measured beside what is expected: seconds per trained sample, as the table of all runs does."""
     name = str(expected.communication or PLAIN)
-    own = [run for run in others if run.layout == str(expected.layout) and str(communication_of(run)) == name]
-    sides = [[run.seconds / run.trained_samples for run in side if run.seconds and run.trained_samples]
-             for side in (base.runs, own)]  # fmt: skip
-    if not sides[0] or not sides[1]:
+
+    def of(runs: Iterable[RunSummary], choice: str = name) -> list[RunSummary]:
+        return [run for run in runs if run.seconds and run.trained_samples and str(communication_of(run)) == choice]
+
+    own = of(run for run in start.others if run.layout == str(expected.layout))
+    alone = of(start.alone) or of(start.alone, PLAIN)
+    if not own or not alone:
         return Line(expected)
-    return Line(expected, ratio(*sides), len(sides[1]))
+    sides = [[run.seconds / run.trained_samples for run in side if run.seconds] for side in (alone, own)]
+    return Line(expected, ratio(*sides), len(own), any(run.disturbed for run in (*alone, *own)))
 
 
 def _used(setting: Setting) -> dict[str, int]:
@@ -162,4 +167,5 @@ def _row(line: Line) -> dict[str, Any]:
         "measured_low": measured.low if measured else None,
         "measured_high": measured.high if measured else None,
         "measured_runs": line.runs,
+        "measured_disturbed": line.disturbed,
     }

@@ -116,5 +116,6 @@ def _number(text: str, kind: str, digits: str) -> int:
     if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS and int(digits):
         return int(digits)
     what, usual = NUMBERS.get(kind, ("its parts", 4))
-    msg = f"--communication {one_line(text, 60)}: {what} are a whole number from 1, for example {kind}={usual}"
+    example = f"{what} as a whole number from 1, for example {kind}={usual}"
+    msg = f"--communication {one_line(text, 60)}: write {example}"
     raise RequestError(msg)

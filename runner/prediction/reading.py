@@ -41,13 +41,15 @@ class Wanted(NamedTuple):
 class Start:
     """A cell of one process and all that is known around it.
 
-    `why` says why there is no base; `others` are the runs of the same program with the same args in several processes.
+    `why` says why there is no base; `alone` are its runs, disturbed ones and those of every communication included, and
+    `others` the runs of the same program with the same args in several processes.
     """
 
     name: str
     base: Base | None
     why: str
     measured: list[Measured]
+    alone: tuple[RunSummary, ...]
     others: tuple[RunSummary, ...]
 
 
@@ -94,7 +96,7 @@ class Reader:
         )
         name = " ".join([first.experiment, *(f"{axis}={value}" for axis, value in _axes(first).items())])
         base, why = (found, "") if isinstance(found, Base) else (None, found)
-        return Start(name, base, why, self._measured(first, wanted), others)
+        return Start(name, base, why, self._measured(first, wanted), tuple(own), others)
 
     def _measured(self, base: RunSummary, wanted: Wanted) -> list[Measured]:
         """Return the network runs: on the same target if there are any, with the options of the newest one."""
@@ -128,7 +130,7 @@ class Reader:
         return [pair for pair in pairs if pair[1].launch.options == pairs[-1][1].launch.options]
 
     def _read(self, runs: list[RunSummary], fits: Callable[[Record], bool]) -> list[tuple[RunSummary, Record]]:
-        """Return the newest runs with their records, the oldest first; what cannot be read is left out."""
+        """Return the newest runs with their records, the oldest first; disturbed ones only if there are no others."""
         found = []
         for run in sorted(runs, key=lambda run: (run.started, run.path))[-MOST_RUNS:]:
             if run.path not in self._records:
@@ -139,7 +141,8 @@ class Reader:
             record = self._records[run.path]
             if record is not None and fits(record):
                 found.append((run, record))
-        return found
+        quiet = [pair for pair in found if not pair[0].disturbed]
+        return quiet or found
 
 
 def communication_of(run: RunSummary) -> Communication:

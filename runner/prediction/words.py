@@ -8,6 +8,8 @@ from runner.prediction.forecast import LIMITS, NEAR_BEST
 from runner.report.cells import estimate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runner.prediction.answer import Answer, Line
     from runner.prediction.forecast import Expected
 
@@ -59,15 +61,16 @@ def notes(one: Answer, network: str) -> list[str]:
     if one.unmeasured:
         layouts = " ".join(f"--layout {layout}" for layout in one.unmeasured)
         found.append(f"the network was not measured at {', '.join(one.unmeasured)}: runner run {network} {layouts}")
-    found += [
-        f"the interval of {line.name} does not hold what was measured" for line in map(_Named, one.lines) if line.missed
-    ]
+    return [*found, *missed(one.lines)]
+
+
+def missed(lines: Sequence[Line]) -> list[str]:
+    """Name the rows whose interval does not hold what was measured."""
+    found = []
+    for disturbed, why in ((False, ""), (True, "; other work disturbed these runs")):
+        names = [_name(line.expected) for line in lines if line.covered is False and line.disturbed is disturbed]
+        found += [f"the predicted interval does not hold what was measured: {', '.join(names)}{why}"] if names else []
     return found
-
-
-class _Named:
-    def __init__(self, line: Line) -> None:
-        self.name, self.missed = _name(line.expected), line.covered is False
 
 
 def limit(row: Expected) -> str:
