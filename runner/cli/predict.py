@@ -86,10 +86,10 @@ def predict(
     for one in starts:
         if one.base is None:
             say(f"note: {one.name}: {one.why}")
-    _print(answers, network, as_json=json)
+    _show(answers, network, as_json=json)
 
 
-def _print(answers: list[Answer], network: str, *, as_json: bool) -> None:
+def _show(answers: list[Answer], network: str, *, as_json: bool) -> None:
     from runner.prediction.answer import to_plain
     from runner.prediction.words import advice, head_lines, notes, table
     from runner.report.markup import json as encode
