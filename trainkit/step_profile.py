@@ -2,23 +2,29 @@
 
 The parts of a step, when each gradient is there, and how long a step of half the batch takes: that is what the work of
 a step shares out, and what it does not. It is measured with hooks that are removed, in the warm-up, and what it trains
-is undone with the rest of the warm-up.
+is undone with the rest of the warm-up. Of a script only the gradients are counted, when its optimizer takes its first
+step.
 """
 
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from trainkit.event_log import EventLog
 from trainkit.run import Run
 
 Any_Batch = TypeVar("Any_Batch")
+PROFILE = "step_profile"
+"""The event's key."""
 FIRST_BUCKET, BUCKET = 2**20, 25 * 2**20
 """Bytes from which on DistributedDataParallel closes its first bucket, and the others (torch's defaults)."""
 TRIES = 2
@@ -43,7 +49,7 @@ def report_step(run: Run, model: nn.Module, step: Callable[[Any_Batch], object],
     seconds_of_half = min(watch.steps(lambda: step(half)).seconds for _ in range(TRIES))
     best = min(whole, key=lambda one: one.seconds)
     run.log.point(
-        "step_profile",
+        PROFILE,
         {
             "seconds": best.seconds,
             "samples": getattr(batch, "samples"),  # noqa: B009 - the type of a batch is each family's own
@@ -53,7 +59,7 @@ def report_step(run: Run, model: nn.Module, step: Callable[[Any_Batch], object],
             "backward_share": best.backward_share,
             "ddp": watch.ddp is not None,
             "broadcast_bytes": watch.broadcast_bytes,
-            **gradients_of(model),
+            **gradients_of([parameter for parameter in model.parameters() if parameter.requires_grad]),
             "buckets": shortened(buckets(best.gradients)),
         },
     )
@@ -159,12 +165,23 @@ class _Clock:
         return float(first.elapsed_time(last)) / 1000
 
 
-def gradients_of(model: nn.Module) -> dict[str, Any]:
-    """Count the gradients: their tensors, bytes, and the matrices among them as [rows, columns, count].
+def watch_optimizer(log: EventLog) -> Callable[[], None]:
+    """Report the gradients of a script when an optimizer takes its first step; return what stops waiting for it."""
+
+    def look(optimizer: Optimizer, *_: object) -> None:
+        handle.remove()
+        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        log.point(PROFILE, gradients_of([one for one in parameters if one.grad is not None]))
+
+    handle = register_optimizer_step_pre_hook(look)
+    return handle.remove
+
+
+def gradients_of(trained: Sequence[Tensor]) -> dict[str, Any]:
+    """Count the gradients of parameters: tensors, bytes, and the matrices among them as [rows, columns, count].
 
     A tensor of more dimensions is the matrix that a low-rank method makes of it: its first dimension by all others.
     """
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices = Counter((one.shape[0], one.numel() // one.shape[0]) for one in trained if one.dim() > 1 and one.numel())
     listed = [[*shape, count] for shape, count in matrices.most_common(MOST_LISTED)]
     return {

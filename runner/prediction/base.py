@@ -58,21 +58,21 @@ def base_of(pairs: list[tuple[RunSummary, Record]], assumed_bytes: float | None)
 
     Args:
         pairs: complete runs with one process, with their records.
-        assumed_bytes: of the gradients, for runs that do not report them.
+        assumed_bytes: of the gradients, whatever the runs report.
     """
     timed = [(run, record, seconds) for run, record in pairs if (seconds := step_seconds(record))]
     if not timed:
-        return (
-            "its one-process runs do not report how long a step takes: only programs that report epochs are predicted"
-        )
+        return "its one-process runs do not report their steps: only programs whose epochs count them are predicted"
     run, record, _ = timed[-1]
     profiles = [profile for _, one, _ in timed if (profile := _profile(one))]
     last = profiles[-1] if profiles else {}
-    size = positive(last.get("gradient_bytes")) or assumed_bytes
+    size = assumed_bytes or positive(last.get("gradient_bytes"))
     if size is None:
         return "its one-process runs do not report the bytes of their gradients: add --assume gradients=90MB"
-    lacks = () if profiles else ("the parts of a step: forward and backward are taken to be 30% and 60% of it",)
-    inputs = _inputs([value for _, _, value in timed], [_shares(one) for one in profiles])
+    has_parts = any(positive(one.get("seconds")) is not None for one in profiles)
+    lacks = () if has_parts else ("the parts of a step: forward and backward are taken to be 30% and 60% of it",)
+    shares = [_shares(one) for one in profiles if positive(one.get("seconds")) is not None]
+    inputs = _inputs([value for _, _, value in timed], shares)
     return Base(tuple(one for one, _, _ in timed), _step(run, last, size), inputs, _threads(record), lacks)
 
 
@@ -105,9 +105,7 @@ def _inputs(seconds: list[float], shares: list[tuple[float, float, float]]) -> I
 def _profile(record: Record) -> dict[str, Any]:
     """Return what a run reports of its step, if it can be."""
     told = record.facts.get(PROFILE)
-    if not isinstance(told, dict) or positive(told.get("seconds")) is None:
-        return {}
-    return told
+    return told if isinstance(told, dict) and positive(told.get("gradient_bytes")) is not None else {}
 
 
 def _shares(profile: dict[str, Any]) -> tuple[float, float, float]:
