@@ -205,7 +205,7 @@ def test_whatever_a_record_says_of_its_step_the_answer_is_a_number(results: Path
     assert to_plain(found)["rows"]
 
 
-@pytest.mark.parametrize("profile", [None, [], {"seconds": 0}, {"gradient_bytes": 5}])
+@pytest.mark.parametrize("profile", [None, [], {"seconds": 0}, {"gradient_bytes": -5}])
 def test_a_run_that_does_not_report_its_gradients_needs_them_named(results: Path, profile: Any) -> None:
     train(results, profile=profile)
     measure_network(results, "2x1")
