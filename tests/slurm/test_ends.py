@@ -40,6 +40,7 @@ def state_of(job: str) -> str:
     return slurm("squeue", "--noheader", "--me", f"--jobs={job}", "--format=%T").strip()
 
 
+@pytest.mark.xdist_group("slurm nodes that fail")
 def test_a_job_at_slurms_own_limit_of_time_has_timed_out(harness: Jobs) -> None:
     name = harness.define("slow", 200)
     process, run = harness.start(name, "--layout", "2x1", "--set", "seconds=180", "--with", "time=1")
@@ -66,7 +67,7 @@ def test_a_job_that_somebody_else_cancels_is_killed_and_that_is_said(harness: Jo
     harness.require_nothing_left(run)
 
 
-@pytest.mark.alone
+@pytest.mark.xdist_group("slurm nodes that fail")
 @pytest.mark.fault("Slurm preempts the job", target="slurm", series=3)
 def test_a_job_that_is_preempted_is_killed_and_that_is_said(harness: Jobs, fault: Fault) -> None:
     process, run = harness.start("odd-slow", *LONG, "--with", "partition=low")
@@ -130,12 +131,14 @@ def test_ctrl_c_leaves_an_empty_queue_within_ten_seconds_also_if_a_process_does_
     assert harness.project.record(run)["status"] == "interrupted"
 
 
-@pytest.mark.alone
+@pytest.mark.xdist_group("slurm nodes that fail")
 def test_a_job_that_waits_says_why_and_its_time_in_the_queue_is_no_time_of_the_run(harness: Jobs) -> None:
-    other = slurm("sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 30").strip()
+    other = slurm(
+        "sbatch", "--parsable", "--partition=lone", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 30"
+    ).strip()
     until(lambda: state_of(other) == "RUNNING", 30)
     name = harness.define("slow", 5)
-    done, record = harness.run(name, "--layout", "2x1", "--set", "seconds=1")
+    done, record = harness.run(name, "--layout", "2x1", "--set", "seconds=1", "--with", "partition=lone")
     assert re.search(r"job \d+ is pending \((Resources|Priority)\)", done.stderr)
     assert record["status"] == "completed", done.stderr
     assert record["outcome"]["wall_seconds"] > 20
@@ -173,14 +176,14 @@ def daemon_down(name: str) -> Iterator[None]:
         yield
     finally:
         subprocess.run([control, "restart", name], check=True, timeout=60)
-        until(lambda: slurm("sinfo", "--noheader", "--partition=cpu", "--format=%T").split() == ["idle"], 60, every=1)
+        until(lambda: slurm("sinfo", "--noheader", "--partition=lone", "--format=%T").split() == ["idle"], 60, every=1)
 
 
-@pytest.mark.alone
+@pytest.mark.xdist_group("slurm nodes that fail")
 def test_a_node_that_fails_is_named_by_slurms_own_word(harness: Jobs) -> None:
-    process, run = harness.start("odd-slow", *LONG)
+    process, run = harness.start("odd-slow", *LONG, "--with", "partition=lone")
     until(harness.have_begun(run, 2), 60)
-    with daemon_down("n1"):
+    with daemon_down("n3"):
         code, _ = ended(process, 150)
         record = harness.project.record(run)
         assert (code, record["status"]) == (1, "killed")

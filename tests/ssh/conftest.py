@@ -41,17 +41,23 @@ def refused(on_hosts: Project) -> Callable[..., str]:
 
 
 @pytest.fixture
-def start(on_hosts: Project) -> Iterator[Callable[..., tuple[object, Path]]]:
+def words() -> tuple[str, ...]:
+    """What names the hosts on the command line."""
+    return ssh_hosts.WORDS
+
+
+@pytest.fixture
+def start(on_hosts: Project, words: tuple[str, ...]) -> Iterator[Callable[..., tuple[object, Path]]]:
     """Start a run on the hosts; its process and its folder."""
-    with starting(on_hosts, "--on", "ssh", *ssh_hosts.WORDS) as begin:
+    with starting(on_hosts, "--on", "ssh", *words) as begin:
         yield begin
 
 
 @pytest.fixture
-def run(on_hosts: Project) -> Callable[..., tuple[Ended, dict[str, object]]]:
+def run(on_hosts: Project, words: tuple[str, ...]) -> Callable[..., tuple[Ended, dict[str, object]]]:
     """Run one cell on the hosts to its end."""
 
-    def once(experiment: str, *words: str) -> tuple[Ended, dict[str, object]]:
-        return run_once(on_hosts, experiment, *words, "--on", "ssh", *ssh_hosts.WORDS, "--device", "cpu")
+    def once(experiment: str, *more: str) -> tuple[Ended, dict[str, object]]:
+        return run_once(on_hosts, experiment, *more, "--on", "ssh", *words, "--device", "cpu")
 
     return once

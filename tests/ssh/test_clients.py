@@ -11,13 +11,13 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.targets.ssh.openssh import OpenSsh
 from tests.support import ssh_hosts
-from tests.support.launches import ended, run_once, until
+from tests.support.launches import run_once
 from tests.support.projects import patient
 
 if TYPE_CHECKING:
@@ -60,22 +60,6 @@ def test_a_shared_connection_whose_process_hangs_is_made_again(refused: Callable
         assert master_of("h1", config) != master
     finally:
         os.kill(master, signal.SIGCONT)
-
-
-@pytest.mark.alone
-def test_a_host_that_has_started_again_ends_the_run_and_is_connected_to_again(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]]
-) -> None:
-    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
-    ssh_hosts.restart("h1")
-    code, stderr = ended(process, 120)
-    assert code == 1, stderr
-    record = on_hosts.record(run)
-    assert "host h1: its supervisor was killed, or the host has started again" in record["reason"]
-    assert ssh_hosts.processes_of(run.name) == []
-    done, record = run_once(on_hosts, *QUICK, "--on", "ssh", *ssh_hosts.WORDS)
-    assert (done.code, record["status"]) == (0, "completed"), done.snapshot
 
 
 CONFIGURATION = """

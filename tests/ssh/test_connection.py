@@ -19,9 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
+pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts that fail")]
 Start = "Callable[..., tuple[Any, Path]]"
 SSH = ("-p", "tcp", "--dport", "22")
+QUICK = ("odd-slow", "--layout", "2x1", "--set", "seconds=1", "--device", "cpu")
+
+
+@pytest.fixture
+def words() -> tuple[str, ...]:
+    """What names the hosts, which are no other tests' hosts."""
+    return ssh_hosts.words(ssh_hosts.DISTURBED)
 
 
 def has_printed(run: Path, ranks: int, lines: int = 3) -> Callable[[], bool]:
@@ -37,19 +44,18 @@ def epochs_of(run: Path, rank: int) -> list[int]:
     return [int(one) for one in re.findall(r'"epoch_stop".*?"epoch_num": (\d+)', text)]
 
 
-@pytest.mark.alone
 @pytest.mark.fault("a connection drops and comes back", target="ssh", series=5)
 def test_a_connection_that_comes_back_loses_no_line(
     on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=30")
     until(has_printed(run, 2), 60)
-    with ssh_hosts.dropped("h1", *SSH):
+    with ssh_hosts.dropped("h3", *SSH):
         time.sleep(14)
     code, stderr = ended(process, 90)
     assert code == 0, stderr
-    assert "host h1: the connection was lost; it is tried again" in stderr
-    assert "host h1: connected again after" in stderr
+    assert "host h3: the connection was lost; it is tried again" in stderr
+    assert "host h3: connected again after" in stderr
     record = on_hosts.record(run)
     assert record["status"] == "completed"
     assert record["events"]["seen"] == record["events"]["expected"]
@@ -60,14 +66,13 @@ def test_a_connection_that_comes_back_loses_no_line(
     fault(lost=record["events"]["expected"] - record["events"]["seen"])
 
 
-@pytest.mark.alone
 @pytest.mark.fault("a connection drops for good", target="ssh", series=3)
 def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
     on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
     until(has_printed(run, 2), 60)
-    with ssh_hosts.dropped("h1", *SSH):
+    with ssh_hosts.dropped("h3", *SSH):
         began = time.monotonic()
         until(lambda: not [one for one in ssh_hosts.processes_of(run.name) if node_of(one) == "1"], 35)
         seconds = time.monotonic() - began
@@ -76,7 +81,7 @@ def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
     assert code == 1, stderr
     record = on_hosts.record(run)
     assert record["status"] in ("failed", "killed")
-    assert "host h1" in record["reason"]
+    assert "host h3" in record["reason"]
     assert ssh_hosts.processes_of(run.name) == []
     fault()
 
@@ -104,13 +109,12 @@ def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_
     assert ssh_hosts.folders_of(run.name) == []
 
 
-@pytest.mark.alone
 def test_a_killed_runner_whose_host_did_not_answer_is_recovered_with_all_that_was_printed(
     on_hosts: Project, start: Callable[..., tuple[Any, Path]]
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
     until(has_printed(run, 2), 60)
-    with ssh_hosts.dropped("h1", *SSH):
+    with ssh_hosts.dropped("h3", *SSH):
         process.kill()
         process.communicate()
         until(lambda: ssh_hosts.processes_of(run.name) == [], 40, every=0.5)
@@ -136,24 +140,39 @@ def test_a_supervisor_that_is_killed_ends_its_run_and_is_named(
     supervisor.kill()
     code, stderr = ended(process, 90)
     assert code == 1, stderr
-    assert "host h1: its supervisor was killed, or the host has started again" in on_hosts.record(run)["reason"]
+    assert "host h3: its supervisor was killed, or the host has started again" in on_hosts.record(run)["reason"]
     until(lambda: ssh_hosts.processes_of(run.name) == [], 10)
 
 
-def test_a_host_that_cannot_begin_the_run_ends_it_on_the_others(on_hosts: Project) -> None:
-    places = [ssh_hosts.own(name) / "begins" for name in ssh_hosts.NAMES]
+def test_a_host_that_cannot_begin_the_run_ends_it_on_the_others(on_hosts: Project, words: tuple[str, ...]) -> None:
+    places = [ssh_hosts.own(name) / "begins" for name in ssh_hosts.DISTURBED]
     for place in places:
         place.mkdir()
     (places[1] / "runs").touch()  # where its folder of runs would be
-    words = ["--on", "ssh", *ssh_hosts.WORDS, "--with", f"folder={ssh_hosts.OWN}/begins", "--device", "cpu"]
+    there = ["--on", "ssh", *words, "--with", f"folder={ssh_hosts.OWN}/begins", "--device", "cpu"]
     try:
         began = time.monotonic()
-        done, record = run_once(on_hosts, "odd-slow", "--layout", "2x1", "--set", "seconds=200", *words)
+        done, record = run_once(on_hosts, "odd-slow", "--layout", "2x1", "--set", "seconds=200", *there)
         assert time.monotonic() - began < patient(20)
         assert done.code == 1, done.snapshot
-        assert "host h1: " in record["reason"]
+        assert "host h3: " in record["reason"]
         assert ssh_hosts.processes_of(record["launch"]["id"]) == []
         assert list((places[0] / "runs").iterdir()) == []
     finally:
         for place in places:
             shutil.rmtree(place)
+
+
+def test_a_host_that_has_started_again_ends_the_run_and_is_connected_to_again(
+    on_hosts: Project, start: Callable[..., tuple[Any, Path]], words: tuple[str, ...]
+) -> None:
+    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
+    until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
+    ssh_hosts.restart("h3")
+    code, stderr = ended(process, 120)
+    assert code == 1, stderr
+    record = on_hosts.record(run)
+    assert "host h3: its supervisor was killed, or the host has started again" in record["reason"]
+    assert ssh_hosts.processes_of(run.name) == []
+    done, record = run_once(on_hosts, *QUICK, "--on", "ssh", *words)
+    assert (done.code, record["status"]) == (0, "completed"), done.snapshot

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 CONFIG = os.environ.get("KIT_HOSTS", "")
 """The configuration that `.ci/hosts up` prints."""
 NAMES = ("h0", "h1")
-WORDS = ("--with", f"hosts={','.join(NAMES)}", "--with", f"config={CONFIG}")
+DISTURBED = ("h2", "h3")
+"""Hosts whose network fails or that start again, while other tests run on NAMES."""
+
+
+def words(names: tuple[str, str]) -> tuple[str, ...]:
+    """What names these hosts on the command line."""
+    return "--with", f"hosts={','.join(names)}", "--with", f"config={CONFIG}"
+
+
+WORDS = words(NAMES)
 OWN = "/run/kit-host"
 """A folder that each host sees as its own: `own(name)` here."""
 
@@ -25,7 +34,7 @@ def missing() -> str | None:
     """Say why there are no hosts."""
     if not CONFIG:
         return "KIT_HOSTS names no ssh configuration, as .ci/hosts prints it"
-    for name in NAMES:
+    for name in (*NAMES, *DISTURBED):
         done = subprocess.run(
             ["ssh", "-F", CONFIG, "-o", "BatchMode=yes", name, "true"], capture_output=True, check=False
         )
@@ -61,7 +70,7 @@ def processes_of(run: str) -> list[psutil.Process]:
 
 def folders_of(run: str) -> list[Path]:
     """What is left of a run on the disks of the hosts."""
-    return [path for name in NAMES for path in (state(name) / "cache" / "runs").glob(f"{run}*")]
+    return [path for name in (*NAMES, *DISTURBED) for path in (state(name) / "cache" / "runs").glob(f"{run}*")]
 
 
 def inside(name: str, *words: str) -> str:
@@ -88,5 +97,5 @@ def restart(name: str) -> None:
     holder = psutil.Process(int((state(name) / "pid").read_text()))
     holder.kill()
     script = Path(__file__).parents[2] / ".ci" / "hosts"
-    done = subprocess.run([script, "up", str(len(NAMES))], capture_output=True, text=True, check=True)
+    done = subprocess.run([script, "up", str(len(NAMES) + len(DISTURBED))], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == CONFIG
