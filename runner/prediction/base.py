@@ -73,7 +73,9 @@ def base_of(pairs: list[tuple[RunSummary, Record]], assumed_bytes: float | None)
     lacks = () if has_parts else ("the parts of a step: forward and backward are taken to be 30% and 60% of it",)
     shares = [_shares(one) for one in profiles if positive(one.get("seconds")) is not None]
     inputs = _inputs([value for _, _, value in timed], shares)
-    return Base(tuple(one for one, _, _ in timed), _step(run, last, size), inputs, _threads(record), lacks)
+    return Base(
+        tuple(one for one, _, _ in timed), _step(run, last, size, len(record.epochs)), inputs, _threads(record), lacks
+    )
 
 
 def step_seconds(record: Record) -> float | None:
@@ -127,7 +129,7 @@ def _shares(profile: dict[str, Any]) -> tuple[float, float, float]:
     return min(1.0, max(after, 1 - per_sample * samples / seconds)), forward, backward
 
 
-def _step(run: RunSummary, profile: dict[str, Any], size: float) -> Step:
+def _step(run: RunSummary, profile: dict[str, Any], size: float, epochs: int) -> Step:
     """Check what a profile lists; without it buckets fill evenly."""
     listed = _rows(profile.get("buckets"), 3)
     buckets = [Bucket(bytes_, min(1.0, ready), max(1, int(calls))) for bytes_, ready, calls in listed if bytes_]
@@ -144,6 +146,7 @@ def _step(run: RunSummary, profile: dict[str, Any], size: float) -> Step:
         matrices=tuple(matrices),
         broadcast_bytes=number(profile.get("broadcast_bytes"), 0.0) or 0.0,
         in_backward=not by_itself,
+        steps=run.steps / max(1, epochs),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -71,10 +72,14 @@ class Communication:
         """Whether all is exchanged when a step is over: the parameters, not the gradients."""
         return self.kind in ("local-sgd", "diloco")
 
-    @property
-    def every(self) -> int:
-        """Steps for one exchange."""
-        return (self.number if self.at_once else 1) * self.accumulate
+    def every(self, steps: float = 0.0) -> float:
+        """Return for how many steps there is one exchange, in the mean.
+
+        Args:
+            steps: of an epoch, at whose end there is one; 0 if nobody knows.
+        """
+        wished = (self.number if self.at_once else 1) * self.accumulate
+        return max(1.0, steps) / math.ceil(max(1.0, steps) / wished) if self.at_once and steps else wished
 
     def exchanges(self, step: Step) -> list[Exchange]:
         """Return what one exchange consists of, in the order in which it begins."""

@@ -148,7 +148,7 @@ class Cell:
     def __init__(self, step: Step, place: Place, communication: Communication) -> None:
         self.ranks = place.layout.world_size
         self._place = place
-        self._every = communication.every
+        self._every = communication.every(step.steps / (1 if place.strong else self.ranks))
         self._extra_bytes = communication.extra_seconds(step, 1.0)
         self._sums: list[Sum] = []
         self._before = Sum(0.0, 0.0, 0.0, 0.0, False)

@@ -27,7 +27,14 @@ def test_each_choice_sends_its_bytes() -> None:
 
 def test_how_often_it_is_sent() -> None:
     every = {"ddp": 1, "local-sgd=8": 8, "accumulate=4": 4, "local-sgd=8+accumulate=4": 32}
-    assert {text: Communication.parse(text).every for text in every} == every
+    assert {text: Communication.parse(text).every() for text in every} == every
+
+
+def test_parameters_are_also_exchanged_at_the_end_of_an_epoch() -> None:
+    assert Communication.parse("local-sgd=16").every(20) == 10
+    assert Communication.parse("local-sgd=16").every(7) == 7
+    assert Communication.parse("local-sgd=16").every(0.5) == 1
+    assert Communication.parse("ddp").every(7) == 1
 
 
 def test_gradients_of_half_the_size_are_sent_as_they_are() -> None:
