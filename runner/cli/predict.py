@@ -147,7 +147,7 @@ def _usual(starts: list[Start]) -> list[Communication]:
 def _network_experiment(experiment: Experiment) -> str:
     """Name the project's experiment that measures a network, for the commands that are proposed."""
     from runner.definitions import experiment as definition
-    from runner.prediction.place import MEASURE
+    from runner.prediction import MEASURE
 
     for path in definition.files(experiment.root):
         try:

@@ -56,7 +56,7 @@ def summarize(
 
 def _predicted(results: Path, form: str, experiment: str | None, measures: dict[str, set[str]]) -> list[str]:
     """Make tables of what was predicted beside what was measured; only where a network was measured too."""
-    from runner.prediction.place import MEASURE
+    from runner.prediction import MEASURE
 
     if not any(MEASURE in one for one in measures.values()):
         return []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.prediction import MEASURE
 from runner.prediction.answer import answer, measured_cells
 from runner.prediction.links import Assumed
-from runner.prediction.place import MEASURE
 from runner.prediction.reading import Reader, Wanted
 from runner.prediction.words import limit, missed
 from runner.report.cells import estimate

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from runner.records.schema import Record
     from runner.report.run_summary import RunSummary
 
-MEASURE = "round_trip_seconds"
-"""What runs that measure a network are compared by."""
 _SUM = re.compile(r"all_reduce_([0-9]{1,12})_seconds")
 _ELSEWHERE = 0.2
 """Spread of what was measured in another layout of the same kind."""

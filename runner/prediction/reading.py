@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.prediction import MEASURE
 from runner.prediction.base import Base, base_of
 from runner.prediction.communication import PLAIN, Communication
-from runner.prediction.place import MEASURE, Measured, measured_of
+from runner.prediction.place import Measured, measured_of
 from runner.records.folder import RunFolder
 from runner.report.compare import key_of
 
