@@ -85,8 +85,9 @@ def measure_neighbours(run: Run, node_of: dict[int, int]) -> dict[str, float]:
     Returns:
         `node_slowdown`, of the slowest node against that of rank 0; `compute_slowdown` and `memory_slowdown`, of the
         slowest rank against its node's first rank alone; `waiting_share`, by which part of a stretch of computing its
-        slowest rank takes longer than all of them on average; `memory_bytes_per_second` of rank 0 alone. Of GPUs
-        nothing: each process has its own.
+        slowest rank takes longer than all of them on average; `memory_bytes_per_second` of rank 0 alone, and
+        `cast_bytes_per_second` at which it makes numbers half as long and long again. Of GPUs nothing: each process
+        has its own.
     """
     if run.device.type != "cpu":
         return {}
@@ -114,7 +115,9 @@ def measure_neighbours(run: Run, node_of: dict[int, int]) -> dict[str, float]:
         if name == "compute":  # each as a share of the rank's own, because nodes may be unlike
             mean = statistics.fmean(stretches)
             found["waiting_share"] = statistics.fmean(distributed.largest([one / mean for one in stretches])) - 1
-    return {**found, "memory_bytes_per_second": known["memory"][0] * 3 * 4 * VECTOR}
+    casts = distributed.total(rate(_cast(), SECONDS) if run.first else 0.0)[0]
+    rates = {"memory_bytes_per_second": known["memory"][0] * 3, "cast_bytes_per_second": casts}
+    return {**found, **{name: value * 4 * VECTOR for name, value in rates.items()}}
 
 
 def _stretch(load: Callable[[], Tensor], calls: int) -> float:
@@ -144,3 +147,8 @@ def _addition() -> Callable[[], Tensor]:
     terms = [torch.ones(VECTOR) for _ in range(2)]
     result = torch.empty(VECTOR)
     return lambda: torch.add(terms[0], terms[1], out=result)
+
+
+def _cast() -> Callable[[], Tensor]:
+    numbers = torch.ones(VECTOR)
+    return lambda: numbers.copy_(numbers.to(torch.float16).div_(1.0))

@@ -21,9 +21,9 @@ ACCUMULATE = "accumulate"
 _HALVES = ("fp16", "bf16")
 _HALF_BYTES = 2
 _MOST_DIGITS = 6
-_CAST_PASSES, _LOW_RANK_PASSES, _PASSES_A_RANK = 1.5, 10.0, 0.5
-"""How often the gradients go through the memory: to be cast to half and back; to become two thin matrices and again
-gradients, with what is left over kept for the next step; and what each column of the thin matrices adds."""
+_LOW_RANK_PASSES, _PASSES_A_RANK = 16.0, 1.0
+"""How often gradients go through the memory to become two thin matrices and gradients again, with what is left over
+kept for the next step; and what each column of the thin matrices adds."""
 
 
 class Exchange(NamedTuple):
@@ -95,17 +95,14 @@ class Communication:
             for bucket in buckets
         ]
 
-    def extra_seconds(self, step: Step, memory_rate: float) -> float:
-        """Return the seconds that a rank computes for it in one exchange.
+    def low_rank_bytes(self, step: Step) -> float:
+        """Return the bytes that go through a rank's memory to make the gradients smaller, in one exchange."""
+        passes = _LOW_RANK_PASSES + _PASSES_A_RANK * self.number if self.kind == "powersgd" else 0.0
+        return passes * step.gradient_bytes
 
-        Args:
-            step: whose gradients are exchanged.
-            memory_rate: bytes per second of a rank's memory.
-        """
-        passes = _CAST_PASSES if self.kind in _HALVES else 0.0
-        if self.kind == "powersgd":
-            passes = _LOW_RANK_PASSES + _PASSES_A_RANK * self.number
-        return passes * step.gradient_bytes / memory_rate
+    def cast_bytes(self, step: Step) -> float:
+        """Return the bytes that a rank makes half as long and long again, in one exchange."""
+        return step.gradient_bytes if self.kind in _HALVES and step.element_bytes > _HALF_BYTES else 0.0
 
     def _low_rank(self, step: Step) -> float:
         """Return which share of the bytes is left: a matrix is exchanged as two thin ones where these are smaller."""

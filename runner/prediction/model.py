@@ -37,7 +37,8 @@ class Inputs:
         waiting: the part by which a step is longer on its slowest rank.
         latency, transfer, processor: by which factors the network's figures may be wrong.
         half: seconds of a sum of numbers of half the size, over those of as many bytes of whole ones.
-        memory: bytes per second.
+        memory: bytes per second of a rank's memory.
+        cast: bytes per second that a rank makes half as long and long again.
         whole: by which factor all of it may be wrong: what the model leaves out.
     """
 
@@ -53,6 +54,7 @@ class Inputs:
     processor: Figure = ONE
     half: Figure = ONE
     memory: Figure = Figure(1e10)  # noqa: RUF009 - it is frozen
+    cast: Figure = Figure(1e9)  # noqa: RUF009
     whole: Figure = ONE
 
     def central(self) -> Values:
@@ -79,6 +81,7 @@ class Values(NamedTuple):
     processor: float
     half: float
     memory: float
+    cast: float
     whole: float
 
 
@@ -149,7 +152,7 @@ class Cell:
         self.ranks = place.layout.world_size
         self._place = place
         self._every = communication.every(step.steps / (1 if place.strong else self.ranks))
-        self._extra_bytes = communication.extra_seconds(step, 1.0)
+        self._low_rank_bytes, self._cast_bytes = communication.low_rank_bytes(step), communication.cast_bytes(step)
         self._sums: list[Sum] = []
         self._before = Sum(0.0, 0.0, 0.0, 0.0, False)
         network = place.network
@@ -169,7 +172,7 @@ class Cell:
             return 1.0
         ideal, _, waited = self._computed(values)
         exposed, busy = self._exposed(values, self._backward(values, waited))
-        seconds = waited + (max(exposed, busy) + self._extra_bytes / values.memory) / self._every
+        seconds = waited + (max(exposed, busy) + self._compression(values)) / self._every
         return self.ranks * ideal / (seconds * values.whole)
 
     def parts(self, values: Values) -> Parts:
@@ -192,8 +195,12 @@ class Cell:
             processor=max(0.0, busy - exposed) / self._every,
             latency=(exposed - without_latency) / self._every,
             bandwidth=without_latency / self._every,
-            compression=self._extra_bytes / values.memory / self._every,
+            compression=self._compression(values) / self._every,
         )
+
+    def _compression(self, values: Values) -> float:
+        """Return the seconds in which a rank makes its gradients smaller, and large again."""
+        return self._low_rank_bytes / values.memory + self._cast_bytes / values.cast
 
     def _computed(self, values: Values) -> tuple[float, float, float]:
         """Return a step without any loss, with what does not shrink, and as long as its slowest rank takes."""

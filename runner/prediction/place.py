@@ -151,7 +151,8 @@ def _network(
         transfer=Figure(1.0, math.hypot(sums.spread, elsewhere)),
         processor=Figure(1.0, math.hypot(0.15 if points else 0.6, elsewhere)),
         half=_half(at, base),
-        memory=_memory(at, base),
+        memory=_rate("memory_bytes_per_second", at, base, (1e10, 1e12)),
+        cast=_rate("cast_bytes_per_second", at, base, (1e9, 5e11)),
     )
     lacks = () if points or link else (f"sums at {layout}: taken to be a ring of single messages",)
     ranks = at.layout.world_size if at else layout.world_size
@@ -191,10 +192,11 @@ def _half(at: Measured | None, base: Base) -> Figure:
     return between(1.0, 3.0) if base.first.device == "cpu" else between(1.0, 1.2)
 
 
-def _memory(at: Measured | None, base: Base) -> Figure:
-    if at and (rates := at.values("memory_bytes_per_second")):
+def _rate(name: str, at: Measured | None, base: Base, usual: tuple[float, float]) -> Figure:
+    """Return how many bytes per second a rank works on: as measured, else what a core or a GPU usually does."""
+    if at and (rates := at.values(name)):
         return of_sample(rates, 0.3, 0.4)
-    return Figure(1e10 if base.first.device == "cpu" else 1e12, 0.6)
+    return Figure(usual[base.first.device != "cpu"], 0.6)
 
 
 def _neighbours(

@@ -181,6 +181,7 @@ def test_the_network_is_also_measured_with_all_ranks_at_once(plain: Launch) -> N
     assert stats["memory_slowdown"] > 0.5
     assert stats["waiting_share"] >= 0
     assert stats["memory_bytes_per_second"] > 1e8
+    assert stats["cast_bytes_per_second"] > 1e6
 
 
 @pytest.mark.parametrize(

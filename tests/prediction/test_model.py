@@ -68,6 +68,7 @@ def figures(draw: st.DrawFn) -> Inputs:
         processor=Figure(1.0, spread),
         half=Figure(draw(st.floats(1.0, 4.0)), spread),
         memory=Figure(draw(RATES), spread),
+        cast=Figure(draw(RATES), spread),
         whole=Figure(1.0, spread),
     )
 

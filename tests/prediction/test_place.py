@@ -22,7 +22,12 @@ from tests.support.summaries import run
 
 NAMES = [
     *("latency_seconds", "bytes_per_second", "compute_slowdown", "memory_slowdown", "node_slowdown", "waiting_share"),
-    *("memory_bytes_per_second", "all_reduce_4096_seconds", "all_reduce_4096_processor_seconds"),
+    *(
+        "memory_bytes_per_second",
+        "cast_bytes_per_second",
+        "all_reduce_4096_seconds",
+        "all_reduce_4096_processor_seconds",
+    ),
     *("all_reduce_1048576_seconds", "all_reduce_1048576_processor_seconds", "half_all_reduce_1048576_seconds"),
     *("all_reduce_0_seconds", "all_reduce_999999999999_seconds"),
 ]
