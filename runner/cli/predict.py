@@ -60,6 +60,7 @@ def predict(
     """
     from runner.core.layout import Layout
     from runner.definitions.choices import read_layouts
+    from runner.prediction import MEASURE
     from runner.prediction.answer import answer
     from runner.prediction.communication import Communication
     from runner.prediction.links import assumed_of
@@ -67,6 +68,9 @@ def predict(
     from runner.report.reading import read_results
 
     experiment = experiment_of(name)
+    if experiment.measure == MEASURE:
+        msg = f"{experiment.name} measures a network: name an experiment that trains"
+        raise RequestError(msg)
     assumed = assumed_of(link, assume or [])
     words = read_layouts(experiment, layout) or [str(one) for one in experiment.matrix["layout"]]
     layouts = [Layout.parse(one) for one in dict.fromkeys(["1x1", *words])]
@@ -82,7 +86,7 @@ def predict(
         raise RequestError(msg)
     answers = [answer(one, one.base, layouts, chosen, assumed) for one in starts if one.base is not None]
     network = _network_experiment(experiment)
-    _require(answers, starts, experiment, results, network, layouts, assumed)
+    _require(answers, starts, experiment, results, network, layouts, assumed, f" --on {on}" if on else "")
     for one in starts:
         if one.base is None:
             say(f"note: {one.name}: {one.why}")
@@ -166,12 +170,13 @@ def _require(
     network: str,
     layouts: list[Layout],
     assumed: Assumed,
+    there: str,
 ) -> None:
     """Refuse in one line what cannot be predicted, with the command that measures what is missing."""
     if not starts:
         msg = (
             f"{results}: no run of {experiment.name} with one process to predict from:"
-            f" runner run {experiment.name} --layout 1x1 --repeat 1"
+            f" runner run {experiment.name} --layout 1x1 --repeat 1{there}"
         )
         raise RequestError(msg)
     if not answers:
@@ -184,5 +189,5 @@ def _require(
             raise RequestError(msg)
         asked = " ".join(f"--layout {one}" for one in several)
         way_out = "" if assumed.has_link else ", or assume a link between nodes: --link 1gbit"
-        msg = f"{results}: no run that measured the network: runner run {network} {asked} --repeat 1{way_out}"
+        msg = f"{results}: no run that measured the network: runner run {network} {asked} --repeat 1{there}{way_out}"
         raise RequestError(msg)

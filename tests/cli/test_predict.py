@@ -89,9 +89,10 @@ REFUSALS = {
         ("tiny", "--layout", "1x2"),
         "no run that measured the network: runner run links --layout 1x2 --repeat 1, or assume",
     ),
+    "a network": (("links",), "links measures a network: name an experiment that trains"),
     "no runs": (
-        ("links",),
-        "no run of links with one process to predict from: runner run links --layout 1x1 --repeat 1",
+        ("tiny", "--on", "compose"),
+        "no run of tiny with one process to predict from: runner run tiny --layout 1x1 --repeat 1 --on compose",
     ),
     "a batch too small": (("tiny", "--layout", "2x64"), "a batch of 100 is too small for 128 processes"),
     "too many": (
