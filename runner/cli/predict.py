@@ -11,6 +11,7 @@ from runner.cli.columns import show_rows
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import Layouts, Name, Only, Results, With, complete_target, experiment_of
 from runner.core.errors import RequestError
+from runner.core.text import MOST_NAMED
 
 if TYPE_CHECKING:
     from runner.core.layout import Layout
@@ -187,7 +188,7 @@ def _require(
         if any("network" not in line.expected.lacks[0] for one in answers for line in one.lines[1:]):
             msg = f"{experiment.name}: {answers[0].lines[-1].expected.lacks[0]} processes: choose others with --layout"
             raise RequestError(msg)
-        asked = " ".join(f"--layout {one}" for one in several)
+        asked = " ".join(f"--layout {one}" for one in several[:MOST_NAMED])
         way_out = "" if assumed.has_link else ", or assume a link between nodes: --link 1gbit"
         msg = f"{results}: no run that measured the network: runner run {network} {asked} --repeat 1{there}{way_out}"
         raise RequestError(msg)
