@@ -25,6 +25,8 @@ _SECONDS_ALONE, _SECONDS_LEAST = 0.06, 0.02
 _SHARE_SPREAD, _FIXED_SPREAD, _GUESS_SPREAD = 0.05, 0.4, 0.15
 _MODEL_ERROR, _MOST_ERROR = 0.05, 0.2
 """Of the whole step: what the model leaves out."""
+DISTURBED, DISTURBED_SPREAD = "the other work that disturbed its runs", 0.15
+"""What is not known where no quiet run is, and how much wider that makes a figure."""
 _FORWARD, _BACKWARD, _FIXED = 0.3, 0.6, 0.08
 """Of a step whose run does not report its parts: backward takes about twice as long as forward."""
 
@@ -70,12 +72,13 @@ def base_of(pairs: list[tuple[RunSummary, Record]], assumed_bytes: float | None)
     if size is None:
         return "its one-process runs do not report the bytes of their gradients: add --assume gradients=90MB"
     has_parts = any(positive(one.get("seconds")) is not None for one in profiles)
-    lacks = () if has_parts else ("the parts of a step: forward and backward are taken to be 30% and 60% of it",)
+    lacks = [] if has_parts else ["the parts of a step: forward and backward are taken to be 30% and 60% of it"]
+    noisy = any(one.disturbed for one, _, _ in timed)
+    lacks += [f"a step of one process without {DISTURBED}"] if noisy else []
     shares = [_shares(one) for one in profiles if positive(one.get("seconds")) is not None]
-    inputs = _inputs([value for _, _, value in timed], shares)
-    return Base(
-        tuple(one for one, _, _ in timed), _step(run, last, size, len(record.epochs)), inputs, _threads(record), lacks
-    )
+    inputs = _inputs([value for _, _, value in timed], shares, DISTURBED_SPREAD if noisy else 0.0)
+    step = _step(run, last, size, len(record.epochs))
+    return Base(tuple(one for one, _, _ in timed), step, inputs, _threads(record), tuple(lacks))
 
 
 def step_seconds(record: Record) -> float | None:
@@ -88,7 +91,7 @@ def step_seconds(record: Record) -> float | None:
     return sum(one for one, _ in known) / sum(count for _, count in known)
 
 
-def _inputs(seconds: list[float], shares: list[tuple[float, float, float]]) -> Inputs:
+def _inputs(seconds: list[float], shares: list[tuple[float, float, float]], noise: float) -> Inputs:
     """Put the figures together; repeats say how far one run is from another."""
     fixed, forward, backward = (
         (statistics.fmean(column) for column in zip(*shares, strict=True)) if shares else (_FIXED, _FORWARD, _BACKWARD)
@@ -100,7 +103,7 @@ def _inputs(seconds: list[float], shares: list[tuple[float, float, float]]) -> I
         fixed=Figure(fixed, _FIXED_SPREAD),
         forward=Figure(forward, spread),
         backward=Figure(backward, spread),
-        whole=Figure(1.0, min(_MOST_ERROR, math.hypot(_MODEL_ERROR, apart))),
+        whole=Figure(1.0, min(_MOST_ERROR, math.hypot(_MODEL_ERROR, apart, noise))),
     )
 
 

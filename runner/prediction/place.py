@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.layout import Layout
 from runner.core.values import positive
+from runner.prediction.base import DISTURBED, DISTURBED_SPREAD
 from runner.prediction.figures import Figure, between, of_sample
 from runner.prediction.network import Network, Point
 
@@ -105,6 +106,8 @@ def setting_of(layout: Layout, base: Base, measured: list[Measured], assumed: As
     together = at is not None and layout.nodes > 1 and at.one_machine and not assumed.has_link
     on_machine = ranks if together else max(layout.processes)
     inputs, more = _neighbours(layout, on_machine, base, inputs, at)
+    if at and any(run.disturbed for run in at.runs):
+        inputs, more = _less_certain(inputs), (*more, f"the network of {at.layout} without {DISTURBED}")
     on_cpu = base.first.device == "cpu"
     exact = at is not None and at.layout == layout
     return Setting(
@@ -114,6 +117,16 @@ def setting_of(layout: Layout, base: Base, measured: list[Measured], assumed: As
         at.runs if at else (),
         (*lacks, *more),
         missing=not exact,
+    )
+
+
+def _less_certain(inputs: Inputs) -> Inputs:
+    """Widen the figures that other work on the machine changes."""
+    names = ("slower", "node", "waiting", "latency", "transfer", "processor", "memory", "cast")
+    wider = {name: getattr(inputs, name) for name in names}
+    return replace(
+        inputs,
+        **{name: Figure(one.value, math.hypot(one.spread, DISTURBED_SPREAD)) for name, one in wider.items()},
     )
 
 
@@ -228,7 +241,8 @@ def _neighbours(
             inputs,
             slower=slower,
             waiting=Figure(known * more, 0.7),
-            node=of_sample(node, 0.02, 0.04) if node else Figure(1.0, 0.0 if layout.nodes == 1 else 0.03),
+            # Something that came in between makes one node look slow, and none look fast: the least counts.
+            node=Figure(min(node), 0.04) if node else Figure(1.0, 0.0 if layout.nodes == 1 else 0.03),
         ),
         lacks,
     )
