@@ -38,7 +38,7 @@ def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, na
     words = ("run", "odd-slow", "--layout", "2x1", "--set", "seconds=100", "--repeat", "1", "--device", "cpu")
     job = yaml.safe_load(project.runner(*words, "--on", "kubernetes", "--dry-run").stdout)
     container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
-    container["command"] = ["sh", "-c", f"{shlex.join(container['command'])} & sleep 20"]
+    container["command"] = ["sh", "-c", f"{shlex.join(container['command'])} & sleep {patient(20):.0f}"]
     (project.root / "first.yaml").write_text(yaml.safe_dump(job))
     kubectl("create", "-n", namespace, "-f", "first.yaml", cwd=project.root)
     done = project.runner("collect", "first.yaml", "--with", f"namespace={namespace}", "--results", "first", within=200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.contract.harness import Pods
 from tests.contract.targets import TARGETS, of
 from tests.support.launches import run_once
 from tests.support.same_records import curve, differences
@@ -26,6 +27,8 @@ def test_the_record_differs_from_that_of_local_in_nothing_but_places_and_times(h
     assert differences(there, here) == []
     for record in (there, here):
         assert record["events"]["seen"] == record["events"]["expected"]
+    if isinstance(harness, Pods):  # their output is read as a stream, not from the files of the workers
+        return
     folders = [harness.project.results / "mnist" / one["launch"]["id"] / "raw" for one in (here, there)]
     mine, theirs = ({path.name for path in folder.iterdir()} for folder in folders)
     assert mine <= theirs

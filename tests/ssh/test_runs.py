@@ -13,7 +13,6 @@ import pytest
 from tests.experiments import tiny_bert
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, until
-from tests.support.odd import Odd
 from tests.support.same_records import curve, differences
 
 if TYPE_CHECKING:
@@ -114,20 +113,9 @@ def test_what_no_run_has_used_for_30_days_is_removed_from_the_host(run: Callable
 
 
 def test_artifacts_of_all_hosts_are_kept_also_those_of_one_name(on_hosts: Project, run: Callable[..., Any]) -> None:
-    write_artifacts = """
-    from pathlib import Path
-
-    place = Path(os.environ["KIT_ARTIFACTS"])
-    (place / f"rank {RANK}.txt").write_text("mine")
-    (place / "same.txt").write_text("of all")
-    (place / "node.txt").write_text(os.environ["PET_NODE_RANK"])
-    (place / ".hidden").write_text("x")
-    """
-    on_hosts.program("odd.writes", Odd("Write files.", write_artifacts, {}).text("writes"))
-    on_hosts.define(name="writes", program="odd.writes", matrix={"layout": ["2x1"]})
-    done, record = run("writes")
+    done, record = run("odd-writes", "--layout", "2x1")
     assert done.code == 0, done.snapshot
-    artifacts = on_hosts.results / "writes" / record["launch"]["id"] / "artifacts"
+    artifacts = on_hosts.results / "odd-writes" / record["launch"]["id"] / "artifacts"
     kept = {str(path.relative_to(artifacts)): path.read_text() for path in artifacts.rglob("*") if path.is_file()}
     assert kept == {
         "rank 0.txt": "mine",
@@ -154,33 +142,9 @@ def test_a_run_that_was_interrupted_is_resumed_as_one_record_with_two_attempts(
 
 
 def test_an_argument_that_a_shell_would_read_arrives_as_it_is(on_hosts: Project, run: Callable[..., Any]) -> None:
-    on_hosts.program(
-        "odd.echo",
-        """
-        import os
-        from argparse import ArgumentParser
-
-        from trainkit.event_log import EventLog
-
-
-        def main():
-            parser = ArgumentParser()
-            parser.add_argument("--words", default="")
-            args = parser.parse_args()
-            log = EventLog(int(os.environ["RANK"]))
-            log.start("run_start", host="here")
-            print(ascii(args.words), flush=True)
-            log.point("tracked_stats", {"train_seconds": 1.0})
-            log.stop("run_stop", status="success", total_seconds=1.0)
-
-
-        if __name__ == "__main__":
-            main()
-        """,
-    )
     words = 'it\'s "$(touch /tmp/x)" `id` ; ${local_rank} 目 \\ *'
-    on_hosts.define(name="echo", program="odd.echo", args={"words": words}, matrix={"layout": ["1x1"]})
-    done, record = run("echo")
+    on_hosts.define(name="quoted", program="odd.echoes", args={"text": words}, matrix={"layout": ["1x1"]})
+    done, record = run("quoted")
     assert done.code == 0, done.snapshot
-    printed = on_hosts.results / "echo" / record["launch"]["id"] / "raw" / "node0-rank0.stdout"
-    assert ascii(words) in printed.read_text().splitlines()
+    printed = on_hosts.results / "quoted" / record["launch"]["id"] / "raw" / "node0-rank0.stdout"
+    assert f"text: {words}" in printed.read_text().splitlines()

@@ -136,6 +136,15 @@ COUNTS = """
 ECHOES = """
     os.write(1, f"text: {args.text}\\n".encode())
 """
+WRITES = """
+    from pathlib import Path
+
+    place = Path(os.environ["KIT_ARTIFACTS"])
+    (place / f"rank {RANK}.txt").write_text("mine")
+    (place / "same.txt").write_text("of all")
+    (place / "node.txt").write_text(os.environ["PET_NODE_RANK"])
+    (place / ".hidden").write_text("x")
+"""
 
 
 @dataclass(frozen=True)
@@ -168,6 +177,7 @@ ODD = {
     "counts": Odd("Print numbered lines, and count them.", COUNTS, {**SECONDS, "pause": "type=float, default=0.01"}),
     "leaves": Odd("Rank 0 leaves the others alone.", LEAVES, SECONDS, timeout_seconds=45),
     "echoes": Odd("Print a text.", ECHOES, {"text": "type=str, default=''"}),
+    "writes": Odd("Write files to the folder of artifacts.", WRITES, {}),
 }
 
 
