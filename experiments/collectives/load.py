@@ -17,10 +17,11 @@ from torch import Tensor
 from trainkit import distributed
 from trainkit.distributed import SENT, device_of_messages
 from trainkit.run import Run
+from trainkit.throttling import quota_throttling
 
 FIRST_BYTES, FACTOR = 4096, 8
 MOST_CALLS = 40
-SECONDS = 0.2
+SECONDS = 0.4
 """For the calls of one size, and for a look at how fast a process computes."""
 LONGEST_CALL = 1.5
 """Seconds of a call after which no larger size is tried: what lies beyond grows with the bytes."""
@@ -82,6 +83,9 @@ def _seconds(run: Run, call: Callable[[], object], calls: int) -> tuple[float, f
 def measure_neighbours(run: Run, node_of: dict[int, int]) -> dict[str, float]:
     """Compute alone on the first rank of each node, then on all ranks at once; return how much slower that is.
 
+    What counts is the time in which a process computed, or a CPU quota held it back. While it waits for a core, it
+    waits for others: for those of this run, which are known, or for work that has nothing to do with it.
+
     Returns:
         `node_slowdown`, of the slowest node against that of rank 0; `compute_slowdown` and `memory_slowdown`, of the
         slowest rank against its node's first rank alone; `waiting_share`, by which part of a stretch of computing its
@@ -94,13 +98,11 @@ def measure_neighbours(run: Run, node_of: dict[int, int]) -> dict[str, float]:
     loads = {"compute": _product(), "memory": _addition()}
     firsts = sorted({node: rank for rank, node in sorted(node_of.items(), reverse=True)}.values())
     alone = {name: [0.0] * len(firsts) for name in loads}
-    for _ in range(ROUNDS):  # in turn, so that what comes and goes meets all of them; the best of each counts
-        for place, rank in enumerate(firsts):
-            run.synchronise()
-            if run.rank == rank:
-                for name, load in loads.items():
-                    alone[name][place] = max(alone[name][place], rate(load, SECONDS))
-    run.synchronise()
+    for place, rank in enumerate(firsts):
+        run.synchronise()
+        if run.rank == rank:
+            for name, load in loads.items():
+                alone[name][place] = rate(load, SECONDS)
     known = {name: distributed.total(*rates) for name, rates in alone.items()}
     found = {"node_slowdown": max(known["compute"][0] / one for one in known["compute"])}
     for name, load in loads.items():
@@ -110,33 +112,37 @@ def measure_neighbours(run: Run, node_of: dict[int, int]) -> dict[str, float]:
         for _ in range(ROUNDS):
             run.synchronise()
             stretches += [_stretch(load, calls) for _ in range(STRETCHES)]
-        # What comes and goes is no neighbour of this run: a stretch that little else has slowed shows what stays.
-        usual = sorted(stretches)[len(stretches) // 4]
-        [slowdown] = distributed.largest([usual * own / calls])
+        [slowdown] = distributed.largest([statistics.median(computed for _, computed in stretches) * own / calls])
         found[f"{name}_slowdown"] = slowdown
         if name == "compute":  # each as a share of the rank's own, because nodes may be unlike
-            mean = statistics.fmean(stretches)
-            found["waiting_share"] = statistics.fmean(distributed.largest([one / mean for one in stretches])) - 1
+            mean = statistics.fmean(seconds for seconds, _ in stretches)
+            longest = distributed.largest([seconds / mean for seconds, _ in stretches])
+            found["waiting_share"] = statistics.fmean(longest) - 1
     casts = distributed.total(rate(_cast(), SECONDS) if run.first else 0.0)[0]
     rates = {"memory_bytes_per_second": known["memory"][0] * 3, "cast_bytes_per_second": casts}
     return {**found, **{name: value * 4 * VECTOR for name, value in rates.items()}}
 
 
-def _stretch(load: Callable[[], Tensor], calls: int) -> float:
+def rate(load: Callable[[], Tensor], seconds: float) -> float:
+    """Return how often a load is done in a second in which the process computes."""
+    count, computed = 0, 0.0
     began = time.perf_counter()
+    load()
+    while time.perf_counter() - began < seconds or not count:
+        computed += _stretch(load, 1)[1]
+        count += 1
+    return count / computed
+
+
+def _stretch(load: Callable[[], Tensor], calls: int) -> tuple[float, float]:
+    """Return the seconds of some calls, and those in which the process computed or a CPU quota held it back."""
+    held_back = quota_throttling() or (lambda: 0.0)
+    began, busy, held = time.perf_counter(), time.process_time(), held_back()
     for _ in range(calls):
         load()
-    return time.perf_counter() - began
-
-
-def rate(load: Callable[[], Tensor], seconds: float) -> float:
-    """Return how often a load is done in a second."""
-    count = 0
-    began = time.perf_counter()
-    while (passed := time.perf_counter() - began) < seconds or not count:
-        load()
-        count += 1
-    return count / passed
+    seconds = time.perf_counter() - began
+    computed = (time.process_time() - busy) / torch.get_num_threads() + held_back() - held
+    return seconds, max(1e-9, min(seconds, computed))
 
 
 def _product() -> Callable[[], Tensor]:

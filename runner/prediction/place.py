@@ -249,11 +249,8 @@ def _neighbours(
 
 
 def _scaled(slowdown: float, measured_at: int, on_machine: int, base: Base) -> float:
-    """Return what more or fewer neighbours cost: each as much, and what has no core waits for one."""
-    if measured_at == on_machine:
-        return slowdown
-    own = slowdown / _crowding(measured_at, base)
-    each = (own - 1) / (measured_at - 1) if measured_at > 1 else 0.05
+    """Return what neighbours cost: each as much by what all of them share, and what has no core waits for one."""
+    each = (slowdown - 1) / (measured_at - 1) if measured_at > 1 else 0.05 * (on_machine > 1)
     return max(0.9, 1 + each * (on_machine - 1)) * _crowding(on_machine, base)
 
 
