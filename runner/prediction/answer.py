@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Line:
-    """A prediction, and what was measured: the speed-up, how many runs it is from, and if any was disturbed."""
+    """A prediction, and what was measured: the speed-up, how many runs it is from, and if any was disturbed.
+
+    `moved` are the bytes that a step moves between all ranks, as predicted and as the runs counted them.
+    """
 
     expected: Expected
     measured: Estimate | None = None
     runs: int = 0
     disturbed: bool = False
+    moved: tuple[float, float | None] = (0.0, None)
 
     @property
     def covered(self) -> bool | None:
@@ -88,7 +92,8 @@ def answer(
                 lacks |= dict.fromkeys(f"{layout} {communication}: {why}" for why in expected.lacks)
             # A link that is assumed is not the one of the runs.
             compared = not (assumed.has_link and layout.nodes > 1)
-            lines.append(_beside(expected, start) if compared else Line(expected))
+            moved = _moved(base, layout, communication)
+            lines.append(_beside(expected, start, moved) if compared else Line(expected, moved=(moved, None)))
     rows = [line.expected for line in lines]
     found = best_of(rows), cheapest_of(rows)
     return Answer(start.name, base, tuple(lines), *found, network_runs, tuple(lacks), tuple(unmeasured), assumed)
@@ -100,7 +105,13 @@ def measured_cells(start: Start) -> list[tuple[Layout, Communication]]:
     return [(Layout.parse(layout), communication) for (layout, _), communication in sorted(cells.items())]
 
 
-def _beside(expected: Expected, start: Start) -> Line:
+def _moved(base: Base, layout: Layout, communication: Communication) -> float:
+    ranks = layout.world_size
+    steps = base.step.steps / (ranks if base.first.scaling == "weak" else 1)
+    return communication.moved_bytes(base.step, ranks, steps)
+
+
+def _beside(expected: Expected, start: Start, moved: float) -> Line:
     """Put what was measured beside what is expected: seconds per trained sample, as the table of all runs does."""
     name = str(expected.communication or PLAIN)
 
@@ -110,9 +121,11 @@ def _beside(expected: Expected, start: Start) -> Line:
     own = of(run for run in start.others if run.layout == str(expected.layout))
     alone = of(start.alone) or of(start.alone, PLAIN)
     if not own or not alone:
-        return Line(expected)
+        return Line(expected, moved=(moved, None))
     sides = [[run.seconds / run.trained_samples for run in side if run.seconds] for side in (alone, own)]
-    return Line(expected, ratio(*sides), len(own), any(run.disturbed for run in (*alone, *own)))
+    return Line(
+        expected, ratio(*sides), len(own), any(run.disturbed for run in (*alone, *own)), (moved, own[-1].bytes_moved)
+    )
 
 
 def _used(setting: Setting) -> dict[str, int]:
@@ -168,4 +181,6 @@ def _row(line: Line) -> dict[str, Any]:
         "measured_high": measured.high if measured else None,
         "measured_runs": line.runs,
         "measured_disturbed": line.disturbed,
+        "moved_bytes": line.moved[0],
+        "measured_moved_bytes": line.moved[1],
     }

@@ -8,7 +8,7 @@ from runner.prediction import MEASURE
 from runner.prediction.answer import answer, measured_cells
 from runner.prediction.links import Assumed
 from runner.prediction.reading import Reader, Wanted
-from runner.prediction.words import limit, missed
+from runner.prediction.words import limit, missed, otherwise
 from runner.report.cells import estimate
 from runner.report.reading import read_results
 from runner.report.table import Table
@@ -54,7 +54,7 @@ def _table(start: Start) -> Table | None:
     if all(line.expected.communication is None or str(line.expected.communication) == "ddp" for line in known):
         head, rows = [HEAD[0], *HEAD[2:]], [[row[0], *row[2:]] for row in rows]
     title = f"{start.name}, target {start.base.first.target}: predicted beside measured"
-    return Table(title, head, rows, [_ABOUT], notes=missed(known))
+    return Table(title, head, rows, [_ABOUT], notes=[*missed(known), *otherwise(known)])
 
 
 def _cells(line: Line) -> list[str]:

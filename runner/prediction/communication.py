@@ -95,6 +95,17 @@ class Communication:
             for bucket in buckets
         ]
 
+    def moved_bytes(self, step: Step, ranks: int, steps: float) -> float:
+        """Return the bytes that a step moves between all ranks, if sums go around a ring.
+
+        Args:
+            step: whose gradients are exchanged.
+            ranks: how many there are.
+            steps: of an epoch, as for `every`.
+        """
+        sums = sum(one.size for one in self.exchanges(step)) / self.every(steps)
+        return (ranks - 1) * (2 * sums + (0.0 if self.at_once else step.broadcast_bytes))
+
     def low_rank_bytes(self, step: Step) -> float:
         """Return the bytes that go through a rank's memory to make the gradients smaller, in one exchange."""
         passes = _LOW_RANK_PASSES + _PASSES_A_RANK * self.number if self.kind == "powersgd" else 0.0

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from runner.prediction.forecast import Expected
 
 HEAD = ("layout", "communication", "speed-up [95%]", "limited by", "measured")
+MOVED_OTHERWISE = 0.1
+"""Part of the bytes by which a prediction may be off without a word; buffers and odd tensors are not all counted."""
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 
 
@@ -61,7 +63,17 @@ def notes(one: Answer, network: str) -> list[str]:
     if one.unmeasured:
         layouts = " ".join(f"--layout {layout}" for layout in one.unmeasured)
         found.append(f"the network was not measured at {', '.join(one.unmeasured)}: runner run {network} {layouts}")
-    return [*found, *missed(one.lines)]
+    return [*found, *missed(one.lines), *otherwise(one.lines)]
+
+
+def otherwise(lines: Sequence[Line]) -> list[str]:
+    """Name the rows whose runs moved other bytes than were predicted."""
+    found = []
+    for line in lines:
+        predicted, counted = line.moved
+        if counted is not None and abs(counted - predicted) > MOVED_OTHERWISE * max(counted, predicted):
+            found.append(f"{_name(line.expected)} moved {size(counted)} a step, {size(predicted)} were predicted")
+    return found
 
 
 def missed(lines: Sequence[Line]) -> list[str]:

@@ -37,6 +37,13 @@ def test_parameters_are_also_exchanged_at_the_end_of_an_epoch() -> None:
     assert Communication.parse("ddp").every(7) == 1
 
 
+def test_the_bytes_that_a_step_moves_are_those_of_a_ring() -> None:
+    assert Communication.parse("ddp").moved_bytes(STEP, 2, 0) == 8e6
+    assert Communication.parse("fp16").moved_bytes(STEP, 3, 0) == 8e6
+    assert Communication.parse("local-sgd=4").moved_bytes(STEP, 2, 10) == 8e6 / (10 / 3)
+    assert Communication.parse("ddp").moved_bytes(STEP, 1, 0) == 0
+
+
 def test_gradients_of_half_the_size_are_sent_as_they_are() -> None:
     step = Step(64, (Bucket(1e6, 1.0),), 1e6, element_bytes=2)
     [one] = Communication.parse("fp16").exchanges(step)

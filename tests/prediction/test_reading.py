@@ -177,6 +177,15 @@ def test_runs_with_another_communication_are_predicted_as_such(results: Path) ->
     assert [line[:2] for line in shown.lines] == [["2x1", "ddp"], ["2x1", "fp16"]]
 
 
+def test_runs_that_move_other_bytes_than_predicted_are_named(results: Path) -> None:
+    train(results)
+    measure_network(results, "2x1")
+    train(results, "2x1", moved=2 * GRADIENTS)
+    assert not [one for one in notes(told(results, "2x1"), "links") if "moved" in one]
+    train(results, "2x1", moved=GRADIENTS)
+    assert "2x1 ddp moved 10 MB a step, 20 MB were predicted" in notes(told(results, "2x1"), "links")
+
+
 def test_runs_with_other_options_of_the_target_are_kept_apart(results: Path) -> None:
     train(results)
     measure_network(results, "2x1", FAST, options={"link": "1gbit"})

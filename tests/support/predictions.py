@@ -44,7 +44,12 @@ def lines(rank: int, told: list[tuple[str, Any, dict[str, Any]]], **facts: Any) 
 
 
 def train(
-    results: Path, layout: str = "1x1", step_seconds: float = STEP_SECONDS, profile: Any = PROFILE, **changes: Any
+    results: Path,
+    layout: str = "1x1",
+    step_seconds: float = STEP_SECONDS,
+    profile: Any = PROFILE,
+    moved: float | None = None,
+    **changes: Any,
 ) -> RunFolder:
     """Keep a training of some steps; one process reports its step."""
     ranks, seconds = Layout.parse(layout).world_size, step_seconds * STEPS
@@ -52,7 +57,8 @@ def train(
     told: list[tuple[str, Any, dict[str, Any]]] = [("global_batch_size", BATCH, {})]
     if ranks == 1 and profile is not None:
         told.append(("step_profile", profile, {}))
-    told += [("epoch_stop", None, row), ("tracked_stats", {"train_seconds": seconds}, {})]
+    stats = {"train_seconds": seconds, **({} if moved is None else {"bytes_moved_per_step": moved})}
+    told += [("epoch_stop", None, row), ("tracked_stats", stats, {})]
     return make_run(
         results, seconds, layout=layout, stdout={rank: lines(rank, told) for rank in range(ranks)}, **changes
     )
