@@ -76,7 +76,7 @@ def first_half(batch: Any_Batch) -> Any_Batch:
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """One step: its seconds, the shares of it that forward and backward took, and when each gradient was there.
+    """One step: its seconds of computing, the shares of it that forward and backward took, and when gradients came.
 
     `gradients` are in the order in which they came: bytes, and the share of backward at which each was there.
     """
@@ -142,7 +142,10 @@ class Watch:
 
 
 class _Clock:
-    """Marks by the monotonic clock or, on a GPU, by events in the stream in which the process computes."""
+    """Marks by events in the stream in which the process computes on a GPU; on a CPU by its own time.
+
+    So a step that other work on the machine has interrupted counts as if it had not.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -152,7 +155,7 @@ class _Clock:
     def mark(self) -> Any:
         """Return the moment that the device has reached."""
         if self._device.type != "cuda":
-            return time.perf_counter()
+            return time.process_time() / torch.get_num_threads()
         event = torch.cuda.Event(enable_timing=True)
         event.record(torch.cuda.current_stream(self._device))
         return event
