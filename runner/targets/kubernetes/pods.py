@@ -94,9 +94,10 @@ class Pod:
             return NodeView(self.node, trouble=f"kubectl exec is not possible: {one_line(error, _LONGEST)}")
         return node_view.view(self.node, output)
 
-    def exit(self) -> NodeExit:
-        """Return how it ended."""
-        return self.state.exit(self.node, self._cluster.namespace, stopped=self.stopped, is_gone=self.is_gone)
+    def exit(self, *, by_another: bool = False) -> NodeExit:
+        """Return how it ended; `by_another` if the job's controller ended it because another one had ended."""
+        stopped = self.stopped or by_another
+        return self.state.exit(self.node, self._cluster.namespace, stopped=stopped, is_gone=self.is_gone)
 
     def _follow(self) -> None:
         try:

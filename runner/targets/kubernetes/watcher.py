@@ -164,8 +164,7 @@ class JobWatcher:
         ends = [(one.state.deleted or one.state.finished, one.noticed, one.node) for one in self.pods]
         first = min(((when, noticed, node) for when, noticed, node in ends if when), default=None)
         by_another = bool(pod.state.deleted and first and first[2] != pod.node and not pod.stopped)
-        pod.stopped |= by_another
-        ended = pod.exit()
+        ended = pod.exit(by_another=by_another)
         if by_another and first:
             ended.why = f"it was ended because node {first[2]} had ended"
         elif pod.stopped or ended.why is None:

@@ -20,6 +20,7 @@ from runner.targets.kubernetes import pending as reasons
 from runner.targets.kubernetes.client import ClusterError
 from runner.targets.kubernetes.pod_state import PodState, container_of, node_of
 from runner.targets.kubernetes.pods import Pod
+from runner.targets.kubernetes.watcher import JobWatcher
 from tests.support.records import Make
 
 REPORT = b"""E1121 18:00:00.1 140 torch/distributed/elastic/.../api.py:826] failed (exitcode: 3) local_rank: 0 (pid: 20)
@@ -281,3 +282,21 @@ def test_what_a_kubelet_or_a_registry_says_is_one_printable_line_in_a_record() -
     state = pod({"running": {}}, name="job\x9b2J").state.raw
     assert "\x9b" not in str(PodState(state).exit(0, "lab", stopped=False, is_gone=False).place)
     assert str(ClusterError(403, "no\nroom \x1b]0;x\x07")) == "no room \\x1b]0;x\\x07"
+
+
+def test_a_node_that_its_controller_ended_says_so_as_often_as_it_is_asked(make: Make, tmp_path: Path) -> None:
+    cluster = type("Cluster", (), {"namespace": "lab"})()
+    watcher = JobWatcher(cluster, "PyTorchJob", "job", begin(tmp_path, make.launch(), "{}", ""), nodes=2)
+    for one, other in zip(
+        watcher.pods,
+        (
+            pod(ended(0, "Completed")),
+            pod(ended(1, finished="2026-11-21T18:00:12Z"), deletionTimestamp="2026-11-21T18:00:11Z"),
+        ),
+        strict=True,
+    ):
+        one.state = other.state
+    asked = [watcher.exits for _ in range(2)]
+    assert asked[0] == asked[1]
+    assert [one.stopped for one in asked[0]] == [False, True]
+    assert asked[0][1].why == "it was ended because node 0 had ended"
