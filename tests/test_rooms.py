@@ -18,7 +18,7 @@ from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
 LEVELS = {"core": 0, "records": 1, "supply": 1, "definitions": 2, "report": 3, "audit": 3, "targets": 3}
-LEVELS |= {"doctor": 4, "execution": 4, "init": 5, "proof": 6, "cli": 7}
+LEVELS |= {"prediction": 4, "doctor": 4, "execution": 4, "init": 5, "proof": 6, "cli": 7}
 """A room imports from rooms of a lower level only: `report`, `audit` and `targets` do not know each other."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
 ONLY_IN = {

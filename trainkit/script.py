@@ -40,6 +40,7 @@ from trainkit.parent import end_with_launcher
 from trainkit.run import make_repeatable
 from trainkit.script_facts import choose_device, name_of_program, plain_args
 from trainkit.session import Session, opened
+from trainkit.step_profile import watch_optimizer
 
 COUNTS = ("global_batch_size", "train_samples", "eval_samples")
 """What `ScriptRun.report` takes as a fact of the work, and not as a figure that was measured."""
@@ -348,4 +349,8 @@ def running(
     if repeatable:
         make_repeatable(run.device, torch.get_num_threads())
     with opened(run, plain_args(args)):
-        yield run
+        stop_watching = watch_optimizer(run.log) if run.world_size == 1 else lambda: None
+        try:
+            yield run
+        finally:
+            stop_watching()

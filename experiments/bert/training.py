@@ -17,6 +17,7 @@ from trainkit import distributed, epochs
 from trainkit.epochs import Totals
 from trainkit.flops import Work
 from trainkit.run import Run
+from trainkit.step_profile import report_step
 
 Step = Callable[[Batch], Tensor]
 """One update of the model; returns the loss of every sentence of the batch [n]."""
@@ -29,14 +30,17 @@ def warm_up(
 
     They have the longest sentences: what fits into memory now will fit later. In between, the ranks' parameters
     must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first step are
-    counted, for each position in its batch.
+    counted, for each position in its batch. One process alone also reports what a step is made of.
     """
+    batch = None
     before = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
     fresh = copy.deepcopy(optimizer.state_dict())
     with torch.random.fork_rng(devices=run.cuda_devices):
         for number, batch in enumerate(islice(batches.longest_first(), args.warmup_steps)):
             with nullcontext() if number else work.counted(batch.tokens.numel()):
                 step(batch)
+        if batch is not None:
+            report_step(run, model, step, batch)
     run.require_equal_parameters(model)
     model.load_state_dict(before)
     optimizer.load_state_dict(fresh)

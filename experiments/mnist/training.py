@@ -16,6 +16,7 @@ from trainkit import distributed, epochs
 from trainkit import sharding as shards
 from trainkit.flops import Work
 from trainkit.run import Run
+from trainkit.step_profile import report_step
 
 Step = Callable[[Batch], Tensor]
 """One update of the model; returns the loss of every sample of the batch [n]."""
@@ -64,13 +65,17 @@ def warm_up(
 
     Parameters, buffers, optimizer and random numbers are as before. In between, the ranks'
     parameters must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first
-    step are counted or, where the counter does not see them, those of `counted`.
+    step are counted or, where the counter does not see them, those of `counted`. One process alone also reports what a
+    step is made of.
     """
+    batch = None
     before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
     with torch.random.fork_rng(devices=run.cuda_devices):
         for number, batch in enumerate(islice(batches.epoch(0), batches.args.warmup_steps)):
             with nullcontext() if number else work.counted(len(batch.labels)):
                 (step if number or counted is None else counted)(batch)
+        if batch is not None:
+            report_step(run, model, step, batch)
     run.require_equal_parameters(model)
     model.load_state_dict(before[0])
     optimizer.load_state_dict(before[1])

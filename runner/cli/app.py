@@ -23,6 +23,7 @@ from runner.cli.lines import show, show_document
 from runner.cli.list import list_
 from runner.cli.node import node
 from runner.cli.plan import plan
+from runner.cli.predict import predict
 from runner.cli.prepare import PASS_ON, prepare
 from runner.cli.recover import recover
 from runner.cli.render import render
@@ -48,6 +49,7 @@ app.command()(run)
 app.command()(summarize)
 app.command()(report)
 app.command()(explain)
+app.command()(predict)
 app.command()(compare)
 app.command()(audit)
 app.command()(verify)

@@ -29,14 +29,18 @@ def summarize(
     import gc
 
     from runner.report.forms import FORMS
-    from runner.report.show import show
+    from runner.report.show import show_with_measures
 
     gc.disable()  # no record is dropped before the end, and looking for dropped ones takes a fifth of the time
     chosen = format_ or ("table" if sys.stdout.isatty() else "markdown")
     if chosen not in FORMS:
         msg = f"--format {chosen}: there is {', '.join(FORMS)}"
         raise RequestError(msg)
-    texts, notes = _of_kit(results, chosen, experiment) if results.is_file() else show(results, chosen, experiment)
+    if results.is_file():
+        texts, notes = _of_kit(results, chosen, experiment)
+    else:
+        texts, notes, measures = show_with_measures(results, chosen, experiment)
+        texts += _predicted(results, chosen, experiment, measures)
     for note in notes:
         say(f"note: {note}")
     if chosen == "table":
@@ -48,6 +52,18 @@ def summarize(
         return
     for part in FORMS[chosen].document(texts):
         show_document(part)
+
+
+def _predicted(results: Path, form: str, experiment: str | None, measures: dict[str, set[str]]) -> list[str]:
+    """Make tables of what was predicted beside what was measured; only where a network was measured too."""
+    from runner.prediction import MEASURE
+
+    if not any(MEASURE in one for one in measures.values()):
+        return []
+    from runner.prediction.beside import tables
+    from runner.report.formats import TABLES, write_table
+
+    return [write_table(form, one) for one in tables(results, experiment)] if form in TABLES else []
 
 
 def _of_kit(path: Path, form: str, experiment: str | None) -> tuple[list[str], list[str]]:

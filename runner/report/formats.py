@@ -16,7 +16,7 @@ from runner.report.utilization import limit
 
 if TYPE_CHECKING:
     from runner.report.rows import Block, Row
-    from runner.report.table import Grid
+    from runner.report.table import Grid, Table
 
 
 def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
@@ -46,7 +46,7 @@ def as_markdown(blocks: list[Block]) -> str:
 
 def write(form: str, block: Block) -> str:
     """Write the text of one block in one of the `FORMS`."""
-    return _WRITERS[form](block)
+    return write_table(form, to_table(block)) if form in TABLES else _WRITERS[form](block)
 
 
 def _document(form: str, blocks: list[Block]) -> str:
@@ -65,8 +65,12 @@ def _csv(block: Block) -> str:
     return text.getvalue()
 
 
-def _markdown(block: Block) -> str:
-    table = to_table(block)
+def write_table(form: str, table: Table) -> str:
+    """Write a table in one of the `FORMS` that are tables."""
+    return {"table": _encoded, "markdown": _markdown, "latex": _latex}[form](table)
+
+
+def _markdown(table: Table) -> str:
     parts = [f"### {markdown(table.title)}", ""]
     parts += [f"{markdown_line(line)}  " for line in table.common]
     parts += ["", *_pipes(table), ""]
@@ -80,8 +84,7 @@ def _sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def _latex(block: Block) -> str:
-    table = to_table(block)
+def _latex(table: Table) -> str:
     measured = with_footnotes(table)
     what = " ".join([f"{latex(table.title)}:", *(_sentence(latex(line)) for line in table.common)])
     parts = ["\\begin{table}", "\\centering", f"\\caption{{{what}}}", *_tabular(measured.names, measured.lines)]
@@ -102,11 +105,13 @@ def _tabular(head: list[str], lines: list[list[str]]) -> list[str]:
     ]
 
 
-def _table(block: Block) -> str:
-    return msgspec.json.encode(to_table(block)).decode()
+def _encoded(table: Table) -> str:
+    return msgspec.json.encode(table).decode()
 
 
-_WRITERS = {"table": _table, "markdown": _markdown, "csv": _csv, "json": _json, "latex": _latex}
+TABLES = ("table", "markdown", "latex")
+"""The forms that are tables for people."""
+_WRITERS = {"csv": _csv, "json": _json}
 
 
 def _plain(row: Row) -> dict[str, Any]:

@@ -26,6 +26,14 @@ NO_RUNS = "no runs in it yet; make a first one with: runner run quickstart"
 
 def show(results: Path, form: str, experiment: str | None = None) -> tuple[list[str], list[str]]:
     """Return the text of each block in one of the `FORMS`, in order, and a note for each file that was left out."""
+    texts, notes, _ = show_with_measures(results, form, experiment)
+    return texts, notes
+
+
+def show_with_measures(
+    results: Path, form: str, experiment: str | None = None
+) -> tuple[list[str], list[str], dict[str, set[str]]]:
+    """Return what `show` does, and by which figures the runs of each experiment in the folder are compared."""
     notes: list[str] = []
     shelves = list_shelves(results, notes)
     cache = Cache(results)
@@ -38,7 +46,10 @@ def show(results: Path, form: str, experiment: str | None = None) -> tuple[list[
     elif not pages:
         notes.append(f"{results}: {NO_RUNS}")
     shown = sorted((page for page in pages if experiment in (None, page.key[0])), key=lambda page: page.key)
-    return [page.text for page in shown], [one_line(note) for note in notes]
+    measures: dict[str, set[str]] = defaultdict(set)
+    for page in pages:
+        measures[page.key[0]].add(page.key[4])
+    return [page.text for page in shown], [one_line(note) for note in notes], measures
 
 
 def require_experiment(results: Path, experiment: str, known: Iterable[str]) -> None:

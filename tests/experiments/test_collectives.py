@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.collectives.limits import require_sense, sizes_between
+from experiments.collectives.load import sizes
 from experiments.collectives.network import quantiles
 from experiments.collectives.operations import OPERATIONS
 from tests.experiments.conftest import start
@@ -165,6 +166,22 @@ def test_the_network_is_measured_both_ways_between_all_pairs(plain: Launch) -> N
     stats = ended.first("tracked_stats")["value"]
     assert stats["round_trip_seconds"] == max(row["round_trip_seconds"] for row in rows.values())
     assert stats["bytes_per_second"] == min(row["bytes_per_second"] for row in rows.values())
+
+
+def test_the_network_is_also_measured_with_all_ranks_at_once(plain: Launch) -> None:
+    ended = plain("collectives.network", 3, *PING)
+    stats = ended.first("tracked_stats")["value"]
+    assert [event["value"] for event in ended.all("all_reduce")] == sizes(65536) == [4096, 32768, 65536]
+    for size in sizes(65536):
+        assert 0 < stats[f"all_reduce_{size}_seconds"] < 10
+        assert stats[f"all_reduce_{size}_processor_seconds"] >= 0
+    assert stats["half_all_reduce_65536_seconds"] > 0
+    assert stats["node_slowdown"] == 1.0  # there is one node
+    assert stats["compute_slowdown"] > 0.5
+    assert stats["memory_slowdown"] > 0.5
+    assert stats["waiting_share"] >= 0
+    assert stats["memory_bytes_per_second"] > 1e8
+    assert stats["cast_bytes_per_second"] > 1e6
 
 
 @pytest.mark.parametrize(

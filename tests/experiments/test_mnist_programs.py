@@ -121,6 +121,18 @@ def test_the_warm_up_leaves_nothing_behind(launch: Launch) -> None:
     assert cold.first("parameters")["value"] == warm.first("parameters")["value"]
 
 
+def test_one_process_reports_what_its_step_is_made_of(launch: Launch) -> None:
+    told = launch("mnist.ddp", 1, *ODD).first("step_profile")["value"]
+    assert 0 < told["forward_share"] < told["forward_share"] + told["backward_share"] <= 1
+    assert told["samples"] == 479
+    assert told["half_samples"] == 239
+    assert told["ddp"] is True
+    assert sum(size for size, _, _ in told["buckets"]) == told["gradient_bytes"]
+    several = launch("mnist.ddp", 2, *ODD)
+    assert not several.all("step_profile")
+    assert several.first("traffic")["metadata"]["all_reduce_bytes"] == told["gradient_bytes"]
+
+
 def test_final_and_best_accuracy_are_both_told(train: Launch) -> None:
     ended = train("mnist.single", None, *ALIKE)
     stats = ended.first("tracked_stats")["value"]

@@ -1,0 +1,194 @@
+"""`runner predict`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from runner.cli.columns import show_rows
+from runner.cli.lines import say, show, show_document
+from runner.cli.options import Layouts, Name, Only, Results, With, complete_target, experiment_of
+from runner.core.errors import RequestError
+from runner.core.text import MOST_NAMED
+
+if TYPE_CHECKING:
+    from runner.core.layout import Layout
+    from runner.definitions.experiment import Experiment
+    from runner.prediction.answer import Answer
+    from runner.prediction.communication import Communication
+    from runner.prediction.links import Assumed
+    from runner.prediction.reading import Start, Wanted
+
+COMMUNICATIONS = ("ddp", "fp16", "powersgd", "local-sgd")
+_MOST_CELLS = 500
+
+
+def predict(
+    name: Name,
+    layout: Layouts = None,
+    communication: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            metavar="CHOICE",
+            help="ddp, fp16, bf16, powersgd=RANK, local-sgd=STEPS or diloco=STEPS, each with +accumulate=PARTS; may be"
+            " given several times.",
+        ),
+    ] = None,
+    only: Only = None,
+    on: Annotated[
+        str, typer.Option(metavar="TARGET", help="Only runs of this target.", autocompletion=complete_target)
+    ] = "",
+    with_: With = None,
+    link: Annotated[
+        Optional[str],
+        typer.Option("--link", metavar="SPEED", help="A link between nodes to ask about: 100mbit to 100gbit."),
+    ] = None,
+    assume: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            metavar="NAME=VALUE", help="latency=0.2ms, bandwidth=1gbit or gradients=90MB, instead of what was measured."
+        ),
+    ] = None,
+    results: Results = Path("results"),
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say what more processes would bring, before paying for them.
+
+    From runs with one process and from runs that measured a network: the speed-up of each layout with each
+    communication, with its interval, what limits it, and the cheapest layout that comes within 10% of the best.
+    """
+    from runner.core.layout import Layout
+    from runner.definitions.choices import read_layouts
+    from runner.prediction import MEASURE
+    from runner.prediction.answer import answer
+    from runner.prediction.communication import Communication
+    from runner.prediction.links import assumed_of
+    from runner.prediction.reading import Reader
+    from runner.report.reading import read_results
+
+    experiment = experiment_of(name)
+    if experiment.measure == MEASURE:
+        msg = f"{experiment.name} measures a network: name an experiment that trains"
+        raise RequestError(msg)
+    assumed = assumed_of(link, assume or [])
+    words = read_layouts(experiment, layout) or [str(one) for one in experiment.matrix["layout"]]
+    layouts = [Layout.parse(one) for one in dict.fromkeys(["1x1", *words])]
+    contents = read_results(results)
+    for note in contents.notes:
+        say(f"note: {note}")
+    starts = Reader(results, contents.runs).starts(
+        experiment.name, _wanted(experiment, only, on, with_), assumed.gradients
+    )
+    chosen = [Communication.parse(one) for one in communication] if communication else _usual(starts)
+    if len(starts) * len(layouts) * len(chosen) > _MOST_CELLS:
+        msg = f"{len(starts)} x {len(layouts)} layouts x {len(chosen)} communications: {_MOST_CELLS} are the most"
+        raise RequestError(msg)
+    answers = [answer(one, one.base, layouts, chosen, assumed) for one in starts if one.base is not None]
+    network = _network_experiment(experiment)
+    _require(answers, starts, experiment, results, network, layouts, assumed, f" --on {on}" if on else "")
+    for one in starts:
+        if one.base is None:
+            say(f"note: {one.name}: {one.why}")
+    _show(answers, network, as_json=json)
+
+
+def _show(answers: list[Answer], network: str, *, as_json: bool) -> None:
+    from runner.prediction.answer import to_plain
+    from runner.prediction.words import advice, head_lines, notes, table
+    from runner.report.markup import json as encode
+
+    if as_json:
+        show_document(encode({"predictions": [to_plain(one) for one in answers]}) + "\n")
+        return
+    for number, one in enumerate(answers):
+        if number:
+            show("")
+        for text in head_lines(one):
+            show(text)
+        show_rows(table(one))
+        for text in [*advice(one), *notes(one, network)]:
+            show(f"- {text}")
+
+
+def _wanted(experiment: Experiment, only: list[str] | None, on: str, with_: list[str] | None) -> Wanted:
+    """Read which runs a prediction may start from."""
+    from runner.definitions.choices import read_only
+    from runner.prediction.reading import Wanted
+
+    read_only(experiment, only or [])  # refuses what the experiment has not
+    axes: dict[str, set[str]] = {}
+    for word in only or []:
+        axis, _, values = word.partition("=")
+        axes.setdefault(axis, set()).update(values.split(","))
+    if axes.pop("layout", None):
+        msg = "--only layout: choose layouts with --layout"
+        raise RequestError(msg)
+    if on:
+        from runner.targets import find
+
+        find(on)
+    options = {}
+    for word in with_ or []:
+        key, equals, value = word.partition("=")
+        if not equals:
+            msg = f"--with {word}: write name=value, as the runs were started with"
+            raise RequestError(msg)
+        options[key.replace("-", "_")] = value
+    return Wanted(axes, on, options)
+
+
+def _usual(starts: list[Start]) -> list[Communication]:
+    """Return what is worth a look, and whatever was measured."""
+    from runner.prediction.answer import measured_cells
+    from runner.prediction.communication import Communication
+
+    measured = [communication for one in starts for _, communication in measured_cells(one)]
+    usual = [Communication.parse(one) for one in COMMUNICATIONS]
+    return list(dict.fromkeys([*usual, *sorted(measured, key=str)]))
+
+
+def _network_experiment(experiment: Experiment) -> str:
+    """Name the project's experiment that measures a network, for the commands that are proposed."""
+    from runner.definitions import experiment as definition
+    from runner.prediction import MEASURE
+
+    for path in definition.files(experiment.root):
+        try:
+            if definition.load(path, experiment.root).measure == MEASURE:
+                return path.stem
+        except RequestError:
+            continue
+    return "network"
+
+
+def _require(
+    answers: list[Answer],
+    starts: list[Start],
+    experiment: Experiment,
+    results: Path,
+    network: str,
+    layouts: list[Layout],
+    assumed: Assumed,
+    there: str,
+) -> None:
+    """Refuse in one line what cannot be predicted, with the command that measures what is missing."""
+    if not starts:
+        msg = (
+            f"{results}: no run of {experiment.name} with one process to predict from:"
+            f" runner run {experiment.name} --layout 1x1 --repeat 1{there}"
+        )
+        raise RequestError(msg)
+    if not answers:
+        msg = f"{starts[0].name}: {starts[0].why}"
+        raise RequestError(msg)
+    several = [one for one in layouts if one.world_size > 1]
+    if several and all(line.expected.speedup is None for one in answers for line in one.lines[1:]):
+        if any("network" not in line.expected.lacks[0] for one in answers for line in one.lines[1:]):
+            msg = f"{experiment.name}: {answers[0].lines[-1].expected.lacks[0]} processes: choose others with --layout"
+            raise RequestError(msg)
+        asked = " ".join(f"--layout {one}" for one in several[:MOST_NAMED])
+        way_out = "" if assumed.has_link else ", or assume a link between nodes: --link 1gbit"
+        msg = f"{results}: no run that measured the network: runner run {network} {asked} --repeat 1{there}{way_out}"
+        raise RequestError(msg)

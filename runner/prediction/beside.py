@@ -1,0 +1,64 @@
+"""A results folder -> what was predicted beside what was measured, for each experiment of which both are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.prediction import MEASURE
+from runner.prediction.answer import answer, measured_cells
+from runner.prediction.links import Assumed
+from runner.prediction.reading import Reader, Wanted
+from runner.prediction.words import limit, missed, otherwise
+from runner.report.cells import estimate
+from runner.report.reading import read_results
+from runner.report.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.prediction.answer import Line
+    from runner.prediction.reading import Start
+
+HEAD = ["layout", "communication", "n", "speed-up [95%]", "predicted [95%]", "off", "limited by, as predicted"]
+_ABOUT = "from the runs with one process and those that measured the network, without the runs that are predicted"
+_MOST_RUNS = 20_000
+"""Of a folder; the table of one with more is not made slower by predictions."""
+
+
+def tables(results: Path, experiment: str | None = None) -> list[Table]:
+    """Return a table for each cell of one process that has measured and predicted speed-ups; often there is none."""
+    runs = read_results(results).runs
+    if len(runs) > _MOST_RUNS:
+        return []
+    reader = Reader(results, runs)
+    places = sorted({(run.experiment, run.target) for run in runs if run.measure != MEASURE and run.processes > 1})
+    found = []
+    for name, target in places:
+        if experiment in (None, name):
+            found += [_table(start) for start in reader.starts(name, Wanted(target=target))]
+    return [one for one in found if one is not None]
+
+
+def _table(start: Start) -> Table | None:
+    cells = measured_cells(start)
+    if start.base is None or not cells or not start.measured:
+        return None
+    lines = [
+        line for layout, choice in cells for line in answer(start, start.base, [layout], [choice], Assumed()).lines
+    ]
+    known = [line for line in lines if line.measured is not None and line.expected.speedup is not None]
+    known = [line for line in known if line.expected.layout.world_size > 1]
+    if not known:
+        return None
+    head, rows = HEAD, [_cells(line) for line in known]
+    if all(line.expected.communication is None or str(line.expected.communication) == "ddp" for line in known):
+        head, rows = [HEAD[0], *HEAD[2:]], [[row[0], *row[2:]] for row in rows]
+    title = f"{start.name}, target {start.base.first.target}: predicted beside measured"
+    return Table(title, head, rows, [_ABOUT], notes=[*missed(known), *otherwise(known)])
+
+
+def _cells(line: Line) -> list[str]:
+    row, measured = line.expected, line.measured
+    off = f"{row.speedup.value / measured.value - 1:+.0%}" if row.speedup and measured else ""
+    choice = str(row.communication or "")
+    return [str(row.layout), choice, str(line.runs), estimate(measured), estimate(row.speedup), off, limit(row)]

@@ -1,0 +1,110 @@
+"""What a step is made of: buckets as DistributedDataParallel has them, and what a program reports."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from trainkit.run import Run
+from trainkit.step_profile import (
+    BUCKET,
+    FIRST_BUCKET,
+    MOST_LISTED,
+    Watch,
+    buckets,
+    first_half,
+    gradients_of,
+    report_step,
+    shortened,
+)
+
+MB = 2**20
+
+
+@dataclass(frozen=True)
+class Batch:
+    inputs: Tensor
+    labels: Tensor
+    samples: int
+    global_samples: int
+
+
+@given(st.lists(st.tuples(st.integers(1, 60 * MB), st.floats(0, 1)), min_size=1, max_size=60))
+def test_every_gradient_is_in_one_bucket_and_each_is_closed_as_soon_as_it_is_full(
+    gradients: list[tuple[int, float]],
+) -> None:
+    found = buckets(gradients)
+    assert sum(size for size, _ in found) == sum(size for size, _ in gradients)
+    for place, (size, _) in enumerate(found[:-1]):
+        assert size >= (BUCKET if place else FIRST_BUCKET)
+    short = shortened(found)
+    assert len(short) <= MOST_LISTED
+    assert sum(row[0] for row in short) == sum(size for size, _ in found)
+    assert sum(row[2] for row in short) == len(found)
+
+
+def test_the_buckets_are_those_of_ddp() -> None:
+    sizes = [MB // 2, MB // 2, 10 * MB, 10 * MB, 10 * MB, 3 * MB]
+    shares = [0.1, 0.2, 0.3, 0.4, 0.5, 1.0]
+    assert buckets(list(zip(sizes, shares, strict=True))) == [(MB, 0.2), (30 * MB, 0.5), (3 * MB, 1.0)]
+
+
+def test_half_of_a_batch_has_the_first_rows() -> None:
+    batch = Batch(torch.arange(10).view(5, 2), torch.arange(5), 5, 20)
+    half = first_half(batch)
+    assert (half.samples, half.global_samples) == (2, 2)
+    assert half.inputs.tolist() == [[0, 1], [2, 3]]
+    assert half.labels.tolist() == [0, 1]
+
+
+def test_gradients_are_counted_without_what_is_not_trained() -> None:
+    model = nn.Sequential(nn.Linear(8, 4), nn.Conv2d(3, 2, 5), nn.Linear(4, 2).requires_grad_(requires_grad=False))
+    told = gradients_of([one for one in model.parameters() if one.requires_grad])
+    assert told["gradient_bytes"] == 4 * (8 * 4 + 4 + 3 * 2 * 25 + 2)
+    assert told["gradient_tensors"] == 4
+    assert sorted(told["matrices"]) == [[2, 75, 1], [4, 8, 1]]
+
+
+def test_a_watched_step_leaves_no_hook_behind_and_sees_the_gradients_in_their_order() -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
+    watch = Watch(torch.device("cpu"), model)
+    seen = watch.steps(lambda: model(torch.randn(16, 64)).sum().backward())
+    assert {size for size, _ in seen.gradients[:2]} == {4 * 64 * 8, 4 * 8}  # the last layer's come first
+    assert [share for _, share in seen.gradients] == sorted(share for _, share in seen.gradients)
+    assert seen.gradients[-1][1] == 1.0
+    assert 0 < seen.forward_share + seen.backward_share <= 1
+    assert not model._forward_hooks
+    assert all(not one._post_accumulate_grad_hooks for one in model.parameters())
+
+
+def test_a_step_that_fails_leaves_no_hook_behind() -> None:
+    model = nn.Linear(4, 2)
+
+    def fail() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - it is raised above
+        Watch(torch.device("cpu"), model).steps(fail)
+    assert not model._forward_hooks
+
+
+def test_a_batch_in_parts_counts_each_gradient_once() -> None:
+    model = nn.Linear(32, 8)
+
+    def step() -> None:
+        for _ in range(3):
+            model(torch.randn(16, 32)).sum().backward()
+
+    assert len(Watch(torch.device("cpu"), model).steps(step).gradients) == 2
+
+
+def test_a_batch_of_one_sample_is_not_profiled() -> None:
+    run = Run("mnist.single", Namespace(device="cpu", threads=1, backend="gloo"))
+    one = Batch(torch.ones(1), torch.ones(1), 1, 1)
+    report_step(run, nn.Linear(2, 2), lambda _: pytest.fail("a step was taken"), one)

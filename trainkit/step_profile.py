@@ -1,0 +1,217 @@
+"""What one training step of one process is made of: what a prediction for more processes starts from.
+
+The parts of a step, when each gradient is there, and how long a step of half the batch takes: that is what the work of
+a step shares out, and what it does not. It is measured with hooks that are removed, in the warm-up, and what it trains
+is undone with the rest of the warm-up. Of a script only the gradients are counted, when its optimizer takes its first
+step.
+"""
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from trainkit.event_log import EventLog
+from trainkit.run import Run
+
+Any_Batch = TypeVar("Any_Batch")
+PROFILE = "step_profile"
+"""The event's key."""
+FIRST_BUCKET, BUCKET = 2**20, 25 * 2**20
+"""Bytes from which on DistributedDataParallel closes its first bucket, and the others (torch's defaults)."""
+TRIES = 2
+MOST_LISTED = 40
+"""Buckets and shapes that the event holds; more are merged, so that it stays below the 4 KB of a line."""
+
+
+def report_step(run: Run, model: nn.Module, step: Callable[[Any_Batch], object], batch: Any_Batch) -> None:
+    """Time steps of a whole batch and of its half, and report `step_profile`; of several processes nothing.
+
+    Args:
+        run: of one process with one device.
+        model: what is trained; DDP may be around it.
+        step: one update on a batch, which is a dataclass with the counts `samples` and `global_samples`.
+        batch: as large as those of the training.
+    """
+    if run.world_size > 1 or run.devices > 1 or getattr(batch, "samples", 0) < 2:  # noqa: PLR2004 - no half of one
+        return
+    watch = Watch(run.device, model)
+    whole = [watch.steps(lambda: step(batch)) for _ in range(TRIES)]
+    half = first_half(batch)
+    seconds_of_half = min(watch.steps(lambda: step(half)).seconds for _ in range(TRIES))
+    best = min(whole, key=lambda one: one.seconds)
+    run.log.point(
+        PROFILE,
+        {
+            "seconds": best.seconds,
+            "samples": getattr(batch, "samples"),  # noqa: B009 - the type of a batch is each family's own
+            "half_seconds": seconds_of_half,
+            "half_samples": getattr(half, "samples"),  # noqa: B009
+            "forward_share": best.forward_share,
+            "backward_share": best.backward_share,
+            "ddp": watch.ddp is not None,
+            "broadcast_bytes": watch.broadcast_bytes,
+            **gradients_of([parameter for parameter in model.parameters() if parameter.requires_grad]),
+            "buckets": shortened(buckets(best.gradients)),
+        },
+    )
+
+
+def first_half(batch: Any_Batch) -> Any_Batch:
+    """Return the first half of a batch: of each tensor the first rows."""
+    fields = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}  # type: ignore[arg-type]
+    count = fields["samples"] // 2
+    rows = {name: value[:count] for name, value in fields.items() if isinstance(value, Tensor)}
+    changes: dict[str, Any] = {**rows, "samples": count, "global_samples": count}
+    return dataclasses.replace(batch, **changes)  # type: ignore[type-var]
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """One step: its seconds of computing, the shares of it that forward and backward took, and when gradients came.
+
+    `gradients` are in the order in which they came: bytes, and the share of backward at which each was there.
+    """
+
+    seconds: float
+    forward_share: float
+    backward_share: float
+    gradients: list[tuple[int, float]]
+
+
+class Watch:
+    """Times single steps of a model.
+
+    Attributes:
+        ddp: the DistributedDataParallel that a step went through, if any.
+    """
+
+    def __init__(self, device: torch.device, model: nn.Module) -> None:
+        self.ddp: DistributedDataParallel | None = None
+        self._device = device
+        self._model = model
+
+    @property
+    def broadcast_bytes(self) -> int:
+        """Bytes of buffers that DDP sends from rank 0 before each forward pass."""
+        if self.ddp is None or not self.ddp.broadcast_buffers:
+            return 0
+        return sum(buffer.nbytes for buffer in self.ddp.module.buffers())
+
+    def steps(self, call: Callable[[], object]) -> Profile:
+        """Take one step and time it."""
+        clock = _Clock(self._device)
+        forward: list[Any] = []
+        last: dict[Tensor, Any] = {}
+
+        def gradient(parameter: Tensor) -> None:
+            last.pop(parameter, None)  # of a batch in parts the last one counts: then gradients are exchanged
+            last[parameter] = clock.mark()
+
+        def look(module: nn.Module, _: object) -> None:
+            if isinstance(module, DistributedDataParallel):
+                self.ddp = module
+
+        handles = [register_module_forward_pre_hook(look)]
+        handles.append(self._model.register_forward_hook(lambda *_: forward.append(clock.mark())))
+        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+        handles += [parameter.register_post_accumulate_grad_hook(gradient) for parameter in trained]
+        try:
+            began = clock.mark()
+            call()
+            ended = clock.mark()
+        finally:
+            for handle in handles:
+                handle.remove()
+        seconds = clock.between(began, ended)
+        if not forward or not last:
+            return Profile(seconds, 0.0, 0.0, [])
+        computed = clock.between(began, forward[-1])
+        ready = [(parameter.nbytes, clock.between(forward[-1], mark)) for parameter, mark in last.items()]
+        backward = ready[-1][1]
+        came = [(size, passed / backward if backward else 1.0) for size, passed in ready]
+        return Profile(seconds, computed / seconds, backward / seconds, came)
+
+
+class _Clock:
+    """Marks by events in the stream in which the process computes on a GPU; on a CPU by its own time.
+
+    So a step that other work on the machine has interrupted counts as if it had not.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    def mark(self) -> Any:
+        """Return the moment that the device has reached."""
+        if self._device.type != "cuda":
+            return time.process_time() / torch.get_num_threads()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def between(self, first: Any, last: Any) -> float:
+        """Return the seconds between two marks."""
+        if self._device.type != "cuda":
+            return float(last - first)
+        last.synchronize()
+        return float(first.elapsed_time(last)) / 1000
+
+
+def watch_optimizer(log: EventLog) -> Callable[[], None]:
+    """Report the gradients of a script when an optimizer takes its first step; return what stops waiting for it."""
+
+    def look(optimizer: Optimizer, *_: object) -> None:
+        handle.remove()
+        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        log.point(PROFILE, gradients_of([one for one in parameters if one.grad is not None]))
+
+    handle = register_optimizer_step_pre_hook(look)
+    return handle.remove
+
+
+def gradients_of(trained: Sequence[Tensor]) -> dict[str, Any]:
+    """Count the gradients of parameters: tensors, bytes, and the matrices among them as [rows, columns, count].
+
+    A tensor of more dimensions is the matrix that a low-rank method makes of it: its first dimension by all others.
+    """
+    matrices = Counter((one.shape[0], one.numel() // one.shape[0]) for one in trained if one.dim() > 1 and one.numel())
+    listed = [[*shape, count] for shape, count in matrices.most_common(MOST_LISTED)]
+    return {
+        "gradient_tensors": len(trained),
+        "gradient_bytes": sum(one.nbytes for one in trained),
+        "element_bytes": max((one.element_size() for one in trained), default=4),
+        "matrices": listed,
+    }
+
+
+def buckets(gradients: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Put gradients into the buckets of DDP, as it rebuilds them after the first step: bytes, and when each is full.
+
+    Source: torch/csrc/distributed/c10d/reducer.cpp, `compute_bucket_assignment_by_size`.
+    """
+    found: list[tuple[int, float]] = []
+    size = 0
+    for count, (own, share) in enumerate(gradients, 1):
+        size += own
+        if size >= (BUCKET if found else FIRST_BUCKET) or count == len(gradients):
+            found.append((size, share))
+            size = 0
+    return found
+
+
+def shortened(found: list[tuple[int, float]]) -> list[list[float]]:
+    """Merge neighbouring buckets until there are few enough for one event."""
+    together = -(-len(found) // MOST_LISTED) or 1
+    parts = [found[start : start + together] for start in range(0, len(found), together)]
+    return [[sum(size for size, _ in part), round(part[-1][1], 4), len(part)] for part in parts]
