@@ -87,6 +87,17 @@ def add_communication(parser: ArgumentParser) -> None:
     )
 
 
+def add_balance(parser: ArgumentParser) -> None:
+    """For a program whose processes may get unequal shares of a batch; see `trainkit.balance`."""
+    parser.add_argument(
+        "--balance",
+        default="off",
+        metavar="off|measured|SHARES",
+        help="each process's share of a batch. off: equal; measured: as fast as it is, measured in the warm-up and"
+        " followed slowly; or fixed shares by rank, for example 2,1, and from a step on others: 2,1/97:3,2",
+    )
+
+
 def add_devices(parser: ArgumentParser, default: int, meaning: str) -> None:
     """For a program that uses several GPUs in one process."""
     parser.add_argument("--devices", type=at_least(0), default=default, help=meaning)

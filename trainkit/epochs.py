@@ -5,7 +5,7 @@ A family of programs adds what its data is, and how its model is called (`Report
 
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from trainkit import distributed
+from trainkit import distributed, sharding
 from trainkit import process_facts as facts
 from trainkit.errors import Refusal
 from trainkit.flops import Work
@@ -22,6 +22,7 @@ from trainkit.run import Run
 from trainkit.time_use import COMPUTE, DATA, OTHER, TimeUse
 
 Any_Batch = TypeVar("Any_Batch")
+Shares = Callable[[], Sequence[int] | None]
 
 
 def global_batch_size(args: Namespace, workers: int) -> int:
@@ -113,6 +114,8 @@ class Report:
     input_seconds: float = 0.0
     units: int = 0
     """This rank's samples or, if a family counts them, positions in its batches."""
+    shares: Shares = sharding.even
+    """Each rank's share of a batch at the moment, of the test set too."""
 
     def __post_init__(self) -> None:
         """Report what is trained on, and measure what the devices can do."""

@@ -5,18 +5,47 @@ The global batch k is ``order[k * B : (k + 1) * B]``; the last one may be short 
 rank takes a contiguous, near-equal slice of every global batch. So an epoch sees each sample
 exactly once at any number of processes: nothing is padded, repeated or dropped (torch's
 `DistributedSampler` repeats samples until the count divides by the number of processes).
+
+With shares (`trainkit.balance`) the slices are as long as the shares say; which samples a global batch has, and in
+which order, does not depend on them.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 
-def shard(count: int, rank: int, world_size: int) -> range:
-    """Return the positions, out of `count`, that belong to `rank`: contiguous and near-equal."""
-    return range(count * rank // world_size, count * (rank + 1) // world_size)
+def even() -> None:
+    """Return the shares of ranks that are alike: None."""
+
+
+def shard(count: int, rank: int, world_size: int, shares: Sequence[int] | None = None) -> range:
+    """Return the positions, out of `count`, that belong to `rank`: contiguous, near-equal or by shares."""
+    if shares is None:
+        return range(count * rank // world_size, count * (rank + 1) // world_size)
+    found = cuts(count, shares)
+    return range(found[rank], found[rank + 1])
+
+
+def cuts(count: int, shares: Sequence[int]) -> list[int]:
+    """Return where `count` positions are cut, from 0 to `count`, so that each rank gets its share of them.
+
+    Each cut is rounded down, so equal shares give near-equal slices. Every rank gets a position if there are enough.
+
+    Args:
+        count: positions.
+        shares: of each rank, at least 1.
+    """
+    whole, passed, found = sum(shares), 0, [0]
+    for rank, share in enumerate(shares, 1):
+        passed += share
+        cut = count * passed // whole
+        if count >= len(shares):
+            cut = min(max(cut, found[-1] + 1), count - (len(shares) - rank))
+        found.append(cut)
+    return found
 
 
 def global_batches(count: int, batch_size: int) -> Iterator[range]:
@@ -25,13 +54,16 @@ def global_batches(count: int, batch_size: int) -> Iterator[range]:
         yield range(start, min(start + batch_size, count))
 
 
-def rank_slices(count: int, batch_size: int, rank: int, world_size: int) -> Iterator[tuple[range, int]]:
+def rank_slices(
+    count: int, batch_size: int, rank: int, world_size: int, shares: Callable[[], Sequence[int] | None] = even
+) -> Iterator[tuple[range, int]]:
     """Yield this rank's positions in each global batch, and that batch's size.
 
-    A slice is empty if a short last batch has fewer samples than there are ranks.
+    A slice is empty if a short last batch has fewer samples than there are ranks. The shares are asked for when a slice
+    is, so they can change from one batch to the next.
     """
     for batch in global_batches(count, batch_size):
-        mine = shard(len(batch), rank, world_size)
+        mine = shard(len(batch), rank, world_size, shares())
         yield range(batch.start + mine.start, batch.start + mine.stop), len(batch)
 
 

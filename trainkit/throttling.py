@@ -57,6 +57,28 @@ def quota_throttling(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> Call
     return (lambda: sum(_held_back(stat) or 0.0 for stat in counted)) if counted else None
 
 
+def quota_cores(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> float | None:
+    """Return how many processors a CPU quota leaves to this process's group: the least of its group and those above it.
+
+    None without a quota. Source: Documentation/admin-guide/cgroup-v2.rst, `cpu.max`; of version 1,
+    Documentation/scheduler/sched-bwc.rst, `cpu.cfs_quota_us`.
+    """
+    found = (_quota(group) for group in _own_groups(cgroups, own))
+    return min((cores for cores in found if cores is not None), default=None)
+
+
+def _quota(group: Path) -> float | None:
+    """Return the processors that the quota of a group leaves to it; None without one."""
+    with suppress(OSError, ValueError, ZeroDivisionError):
+        if (group / "cpu.max").is_file():
+            quota, period = (group / "cpu.max").read_text("ascii").split()
+        else:
+            quota, period = ((group / f"cpu.cfs_{name}_us").read_text("ascii") for name in ("quota", "period"))
+        cores = int(quota) / int(period)
+        return cores if cores > 0 else None
+    return None
+
+
 def _own_groups(cgroups: Path, own: Path) -> Iterator[Path]:
     """Yield where the groups of this process that have a processor's time to share can be, up to the root."""
     with suppress(OSError, ValueError):

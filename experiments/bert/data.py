@@ -3,6 +3,7 @@
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ from experiments.bert import sentences
 from experiments.bert.model import files, find, load_tokenizer
 from trainkit import distributed
 from trainkit import sharding as shards
+from trainkit.epochs import Shares
 from trainkit.errors import Refusal
 from trainkit.run import Run
 
@@ -101,13 +103,13 @@ def tokenise(folder: Path, read: sentences.Sentences, device: torch.device) -> S
 
 
 class Batches:
-    """A rank's batches, dealt out by `trainkit.sharding`."""
+    """A rank's batches, dealt out by `trainkit.sharding`, by the shares of the moment."""
 
-    def __init__(self, samples: Samples, seed: int, run: Run, batch_size: int) -> None:
+    def __init__(self, samples: Samples, seed: int, run: Run, batch_size: int, shares: Shares = shards.even) -> None:
         self.samples = samples
         self.seed = seed
         self.batch_size = batch_size
-        self.parts = list(shards.rank_slices(len(samples), batch_size, run.rank, run.world_size))
+        self.parts = partial(shards.rank_slices, len(samples), batch_size, run.rank, run.world_size, shares)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """Yield the batches of the epoch's own random order, each of sentences that are about as long."""
@@ -121,7 +123,7 @@ class Batches:
 
     def dealt(self, order: Tensor) -> Iterator[Batch]:
         """Yield the batches of an order [N]."""
-        for part, size in self.parts:
+        for part, size in self.parts():
             # An empty part takes one sample as its stand-in.
             index = order[part.start : max(part.stop, part.start + 1)]
             chosen = self.samples.chosen(index)

@@ -4,6 +4,7 @@ By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.bert.ddp --epo
 """
 
 from argparse import Namespace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +16,8 @@ from experiments.bert.data import Batch, Batches, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.training import Report, warm_up
 from trainkit import communication
-from trainkit.arguments import add_backend, add_communication
+from trainkit.arguments import add_backend, add_balance, add_communication
+from trainkit.balance import Balance
 from trainkit.communication.parts import parts
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
@@ -27,6 +29,7 @@ def main() -> None:
     parser = bert_parser(__doc__)
     add_backend(parser)
     add_communication(parser)
+    add_balance(parser)
     args = parser.parse_args()
     communication.settle(args)
     with running("bert.ddp", args) as run:
@@ -37,17 +40,18 @@ def train(run: Run, args: Namespace) -> None:
     """Train, and test after every epoch."""
     communication.check(args)
     batch_size = global_batch_size(args, run.world_size) * args.accumulate
+    balance = Balance(args, run, batch_size)
     run.join()
     with run.phase("data"):
         data = load(args, run)
         communication.check_batch(args, batch_size, len(data.train))
-        batches = Batches(data.train, args.seed, run, batch_size)
+        batches = Batches(data.train, args.seed, run, batch_size, balance.shares)
     with run.phase("setup"):
         model = build_model(data.folder, args, run)
         # BERT's only buffer counts positions: nothing in it to exchange at every step.
         exchange = communication.build(args, run, model, broadcast_buffers=False)
         optimizer = build_optimizer(args, model, run.world_size)
-    report = Report(run, data, args, batch_size)
+    report = Report(run, data, args, batch_size, shares=balance.shares)
 
     def step(batch: Batch) -> Tensor:
         optimizer.zero_grad()
@@ -66,17 +70,20 @@ def train(run: Run, args: Namespace) -> None:
         return torch.cat(found)
 
     with run.phase("warmup"):
-        warm_up(exchange.synchronised(step), batches, run, args, model, optimizer, report.work)
+        measure = partial(balance.measure, exchange, step)
+        warm_up(exchange.synchronised(step), batches, run, args, model, optimizer, report.work, measure=measure)
         exchange.restart()
     for epoch in range(1, args.epochs + 1):
         lr = optimizer.param_groups[0]["lr"]
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
             for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch), batch.tokens.numel())
+                balance.stepped(batch.samples)
             exchange.synchronise()
         report.evaluate(model, epoch)
     report.finish(model)
     exchange.report()
+    balance.finish()
 
 
 if __name__ == "__main__":

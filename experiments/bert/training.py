@@ -21,16 +21,26 @@ from trainkit.step_profile import report_step
 
 Step = Callable[[Batch], Tensor]
 """One update of the model; returns the loss of every sentence of the batch [n]."""
+Measure = Callable[[Callable[[], Batch]], None]
+"""What measures by further steps, on batches that it draws."""
 
 
 def warm_up(
-    step: Step, batches: Batches, run: Run, args: Namespace, model: nn.Module, optimizer: Optimizer, work: Work
+    step: Step,
+    batches: Batches,
+    run: Run,
+    args: Namespace,
+    model: nn.Module,
+    optimizer: Optimizer,
+    work: Work,
+    measure: Measure | None = None,
 ) -> None:
     """Take the first steps, which are slow, before the clock starts; then undo them.
 
     They have the longest sentences: what fits into memory now will fit later. In between, the ranks' parameters
     must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first step are
     counted, for each position in its batch. One process alone also reports what a step is made of.
+    `measure` comes last.
     """
     batch = None
     before = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
@@ -41,7 +51,9 @@ def warm_up(
                 step(batch)
         if batch is not None:
             report_step(run, model, step, batch)
-    run.require_equal_parameters(model)
+        run.require_equal_parameters(model)
+        if batch is not None and measure is not None:
+            measure(lambda: next(batches.longest_first()))
     model.load_state_dict(before)
     optimizer.load_state_dict(fresh)
     optimizer.zero_grad()
@@ -65,7 +77,7 @@ class Report(epochs.Report):
 
     def outputs(self, model: nn.Module) -> Iterator[tuple[Batch, Tensor]]:
         """Yield this rank's batches of the test set with the model's logits [n, 2]."""
-        for batch in Batches(self.data.test, self.args.seed, self.run, EVAL_BATCH).longest_first():
+        for batch in Batches(self.data.test, self.args.seed, self.run, EVAL_BATCH, self.shares).longest_first():
             with autocast(self.args, self.run):
                 logits = model(batch.tokens, attention_mask=batch.mask).logits
             yield batch, logits.float()

@@ -3,8 +3,10 @@
 import math
 import os
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import tee
 from pathlib import Path
 
 import torch
@@ -14,6 +16,7 @@ from torch.nn.functional import affine_grid, grid_sample, interpolate
 from trainkit import distributed
 from trainkit import sharding as shards
 from trainkit.archives import gunzip
+from trainkit.epochs import Shares
 from trainkit.errors import Refusal, reason
 from trainkit.files import read_file
 from trainkit.run import Run
@@ -129,13 +132,15 @@ def as_images(raw: Tensor) -> Tensor:
 
 
 class Batches:
-    """A rank's batches of an epoch, dealt out by `trainkit.sharding`."""
+    """A rank's batches of an epoch, dealt out by `trainkit.sharding`, by the shares of the moment."""
 
-    def __init__(self, samples: Samples, args: Namespace, run: Run, batch_size: int) -> None:
+    def __init__(
+        self, samples: Samples, args: Namespace, run: Run, batch_size: int, shares: Shares = shards.even
+    ) -> None:
         self.samples = samples
         self.args = args
         self.device = run.device
-        self.parts = list(shards.rank_slices(len(samples), batch_size, run.rank, run.world_size))
+        self.parts = partial(shards.rank_slices, len(samples), batch_size, run.rank, run.world_size, shares)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """Yield the batches of the epoch's own random order."""
@@ -163,16 +168,22 @@ class Batches:
         return -self.samples.mean / self.samples.std
 
     def _dealt(self, order: Tensor) -> Iterator[tuple[Batch, slice]]:
-        # An empty part takes one sample as its stand-in.
-        chosen = [slice(part.start, max(part.stop, part.start + 1)) for part, _ in self.parts]
         gather = by_sample if self.args.loader == "torchvision" else by_batch
-        loaded = gather(self.samples, order, chosen)
-        for (part, size), where, (images, labels) in zip(self.parts, chosen, loaded, strict=True):
+        # Each part is cut when its batch is asked for: shares may change in between.
+        ours, theirs = tee(self.parts())
+        loaded = gather(self.samples, order, (_with_stand_in(part) for part, _ in theirs))
+        for images, labels in loaded:
+            part, size = next(ours)
             here = images.to(self.device), labels.to(self.device)
-            yield Batch(*here, samples=len(part), global_samples=size), where
+            yield Batch(*here, samples=len(part), global_samples=size), _with_stand_in(part)
 
 
-def by_batch(samples: Samples, order: Tensor, chosen: list[slice]) -> Iterator[tuple[Tensor, Tensor]]:
+def _with_stand_in(part: range) -> slice:
+    """Return where the samples of a part are; an empty part takes one."""
+    return slice(part.start, max(part.stop, part.start + 1))
+
+
+def by_batch(samples: Samples, order: Tensor, chosen: Iterable[slice]) -> Iterator[tuple[Tensor, Tensor]]:
     """Gather and normalise a batch at a time, on the device that holds the samples."""
     order = order.to(samples.pixels.device)
     for where in chosen:
@@ -181,7 +192,7 @@ def by_batch(samples: Samples, order: Tensor, chosen: list[slice]) -> Iterator[t
         yield images.div_(255).sub_(samples.mean).div_(samples.std), samples.labels[index]
 
 
-def by_sample(samples: Samples, order: Tensor, chosen: list[slice]) -> Iterator[tuple[Tensor, Tensor]]:
+def by_sample(samples: Samples, order: Tensor, chosen: Iterable[slice]) -> Iterator[tuple[Tensor, Tensor]]:
     """Gather a sample at a time through PIL and torchvision, as the published experiments do."""
     from PIL import Image  # noqa: PLC0415 - only this loader needs them, and they load slowly
     from torchvision import transforms  # noqa: PLC0415
@@ -193,7 +204,7 @@ def by_sample(samples: Samples, order: Tensor, chosen: list[slice]) -> Iterator[
             picture = Image.fromarray(samples.pixels[index].numpy())
             return transform(picture), int(samples.labels[index])
 
-    indices = [order[where].tolist() for where in chosen]
+    indices = (order[where].tolist() for where in chosen)
     own = torch.Generator()  # or the loader would draw from the one that dropout draws from
     yield from torch.utils.data.DataLoader(Pictures(), batch_sampler=indices, generator=own)
 

@@ -4,6 +4,7 @@ By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.mnist.ddp --da
 """
 
 from argparse import Namespace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -21,7 +22,8 @@ from experiments.mnist.training import (
     warm_up,
 )
 from trainkit import communication
-from trainkit.arguments import add_backend, add_communication
+from trainkit.arguments import add_backend, add_balance, add_communication
+from trainkit.balance import Balance
 from trainkit.communication.parts import parts
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
@@ -33,6 +35,7 @@ def main() -> None:
     parser = mnist_parser(__doc__)
     add_backend(parser)
     add_communication(parser)
+    add_balance(parser)
     args = parser.parse_args()
     communication.settle(args)
     with running("mnist.ddp", args) as run:
@@ -43,16 +46,17 @@ def train(run: Run, args: Namespace) -> None:
     """Train, and test after every epoch."""
     communication.check(args)
     batch_size = global_batch_size(args, run.world_size) * args.accumulate
+    balance = Balance(args, run, batch_size)
     run.join()
     with run.phase("data"):
         data = load(args, run)
         communication.check_batch(args, batch_size, len(data.train))
-        batches = Batches(data.train, args, run, batch_size)
+        batches = Batches(data.train, args, run, batch_size, balance.shares)
     with run.phase("setup"):
         model = build_model(args, run)
         exchange = communication.build(args, run, model)
         optimizer = build_optimizer(args, model)
-    report = Report(run, data, args, batch_size)
+    report = Report(run, data, args, batch_size, shares=balance.shares)
 
     def step(batch: Batch) -> Tensor:
         optimizer.zero_grad()
@@ -69,17 +73,20 @@ def train(run: Run, args: Namespace) -> None:
         return torch.cat(found)
 
     with run.phase("warmup"):
-        warm_up(exchange.synchronised(step), batches, run, model, optimizer, report.work)
+        measure = partial(balance.measure, exchange, step)
+        warm_up(exchange.synchronised(step), batches, run, model, optimizer, report.work, measure=measure)
         exchange.restart()
     for epoch in range(1, args.epochs + 1):
         lr = set_learning_rate(optimizer, args, epoch, run.world_size)
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
             for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch))
+                balance.stepped(batch.samples)
             exchange.synchronise()
         report.evaluate(model, epoch)
     report.finish(model)
     exchange.report()
+    balance.finish()
     if args.communication == "ddp":
         report_ddp(run, model, next(batches.epoch(1)).images)
 

@@ -20,6 +20,8 @@ from trainkit.step_profile import report_step
 
 Step = Callable[[Batch], Tensor]
 """One update of the model; returns the loss of every sample of the batch [n]."""
+Measure = Callable[[Callable[[], Batch]], None]
+"""What measures by further steps, on batches that it draws."""
 
 
 def build_model(args: Namespace, run: Run) -> nn.Module:
@@ -60,13 +62,14 @@ def warm_up(
     optimizer: Optimizer,
     work: Work,
     counted: Callable[[Batch], object] | None = None,
+    measure: Measure | None = None,
 ) -> None:
     """Take the first steps, which are slow, before the clock starts; then undo them.
 
     Parameters, buffers, optimizer and random numbers are as before. In between, the ranks'
     parameters must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first
     step are counted or, where the counter does not see them, those of `counted`. One process alone also reports what a
-    step is made of.
+    step is made of. `measure` comes last.
     """
     batch = None
     before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
@@ -76,7 +79,9 @@ def warm_up(
                 (step if number or counted is None else counted)(batch)
         if batch is not None:
             report_step(run, model, step, batch)
-    run.require_equal_parameters(model)
+        run.require_equal_parameters(model)
+        if batch is not None and measure is not None:
+            measure(lambda: next(batches.epoch(0)))
     model.load_state_dict(before[0])
     optimizer.load_state_dict(before[1])
     optimizer.zero_grad()
@@ -94,5 +99,5 @@ class Report(epochs.Report):
     def outputs(self, model: nn.Module) -> Iterator[tuple[Batch, Tensor]]:
         """Yield this rank's batches of the test set with the model's log-probabilities [n, 10]."""
         distributed.share_buffers(model)
-        for batch in Batches(self.data.test, self.args, self.run, EVAL_BATCH).in_order():
+        for batch in Batches(self.data.test, self.args, self.run, EVAL_BATCH, self.shares).in_order():
             yield batch, model(batch.images)

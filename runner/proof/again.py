@@ -6,6 +6,8 @@ import math
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from runner.core.text import listed, one_line, shown
 from runner.core.values import number
 from runner.proof.level import Check
@@ -16,7 +18,7 @@ from runner.report.statistics import accuracies_agree, t_quantile
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.records.schema import Record
+    from runner.records.schema import Launch, Record
     from runner.report.run_summary import RunSummary
 
 CAUSES = {
@@ -45,6 +47,18 @@ def compare(before: Path, old: Record, after: Path, new: Record, earlier: list[R
     return [_bits(before, old, after, new), _accuracy(old, new), _time(summary_of(new), earlier)]
 
 
+def repeat_with(record: Record) -> dict[str, str]:
+    """Return the arguments by which a run that followed the clock is repeated, as it reported them at its end."""
+    told = record.facts.get("repeat_with")
+    chosen = told.items() if isinstance(told, dict) else ()
+    return {name: value for name, value in chosen if name in record.launch.args and isinstance(value, str)}
+
+
+def as_it_came_out(record: Record) -> Launch:
+    """Return a run's launch with what it chose by the clock given beforehand."""
+    return msgspec.structs.replace(record.launch, args={**record.launch.args, **repeat_with(record)})
+
+
 def explain(old: Record, new: Record) -> str:
     """Name what differs between two runs that may explain that their values do, for example the number of threads."""
     found = []
@@ -57,7 +71,13 @@ def explain(old: Record, new: Record) -> str:
         was, now = old.facts.get(name), new.facts.get(name)
         if was != now:
             found.append(f"inputs: {name} {shown(was, 16)} before, {shown(now, 16)} now")
-    changed = [name for name in {**old.launch.args, **new.launch.args} if _arg(old, name) != _arg(new, name)]
+    if "repeat_with" in old.facts and not repeat_with(old):
+        found.append("the run followed the clock, and has not reported the arguments that repeat it")
+    changed = [
+        name
+        for name in {**old.launch.args, **new.launch.args}
+        if name not in repeat_with(old) and _arg(old, name) != _arg(new, name)
+    ]
     if changed:
         found.append(f"inputs: args {listed(changed)}")
     return "; ".join(found) or "inputs, versions, threads and device are the same: the program itself does not repeat"

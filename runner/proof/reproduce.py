@@ -15,7 +15,7 @@ from runner.core.text import one_line
 from runner.definitions.again import require_values, run_of
 from runner.definitions.plan import Plan
 from runner.execution.run import carry_out, prepare
-from runner.proof.again import compare
+from runner.proof.again import as_it_came_out, compare, repeat_with
 from runner.proof.level import LEVELS, Verdict
 from runner.proof.sources import apply_changes, check_out, is_commit
 from runner.proof.whole import check_whole
@@ -98,7 +98,7 @@ def reproduce(
     require_values(record.launch)
     words = wish.words or _words(record, name)
     with _tree(path, record, code, wish.data) as root:
-        run = run_of(record.launch, root)
+        run = run_of(as_it_came_out(record), root)
         run = replace(run, repeat=1, repeats=1)
         target = targets.load(name, words)
         plan = Plan((run,), (run.cell,), ())
@@ -130,6 +130,9 @@ def _verdict(path: Path, old: Record, after: Path, new: Record, earlier: list[Ru
     if faults := check_whole(path)[1]:
         verdict.level, verdict.stopped = None, faults
     verdict.notes.append(f"run again as {one_line(after)}")
+    if chosen := repeat_with(old):
+        words = " ".join(f"{name}={value}" for name, value in chosen.items())
+        verdict.notes.append(one_line(f"the run followed the clock; run again with what it chose: {words}", 300))
     for level, check in enumerate(verdict.checks, 2):
         if check.same and not verdict.stopped:
             verdict.level = level

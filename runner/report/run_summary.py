@@ -73,6 +73,7 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     side: tuple[str, str, str] | None = None
     sources: dict[str, str] = {}
     slowed: list[str] = []
+    repeat_with: str = ""
 
     @property
     def cell(self) -> str:
@@ -132,6 +133,7 @@ def summary_of(record: Record) -> RunSummary:
         side=(_name(launch.side.comparison), _name(launch.side.name), _name(launch.side.label))
         if launch.side
         else None,
+        repeat_with=_repeat_with(record),
         sources={_name(name): _name(place) for name, place in record.sources.items()},
         torch=one_line(first.get("torch", ""), _LONGEST_NAME),
         same={
@@ -148,6 +150,15 @@ def summary_of(record: Record) -> RunSummary:
         by_hand=launch.by_hand,
         doubts=doubts.all(),  # last, because what stands above adds to them
     )
+
+
+def _repeat_with(record: Record) -> str:
+    """Say by which arguments a run is repeated that followed the clock; nothing for any other."""
+    if "repeat_with" not in record.facts:
+        return ""
+    told = record.facts["repeat_with"]
+    words = [f"--set {name}={value}" for name, value in told.items()] if isinstance(told, dict) else ["nothing known"]
+    return one_line(" ".join(words), _LONGEST_NAME)
 
 
 def _reason(record: Record) -> str | None:

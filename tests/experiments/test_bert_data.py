@@ -6,6 +6,7 @@ import math
 import shutil
 import statistics
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ def test_the_ranks_parts_are_the_global_batch_of_one_process(reviews: Path, worl
 
     def rows(rank: int, of: int) -> list[list[tuple[int, ...]]]:
         batches = data.Batches(whole, 7, run, 60)
-        batches.parts = list(shards.rank_slices(len(whole), 60, rank, of))
+        batches.parts = partial(shards.rank_slices, len(whole), 60, rank, of)
         return [
             [tuple(row[mask.bool()].tolist()) for row, mask in zip(batch.tokens, batch.mask, strict=True)]
             [: batch.samples]

@@ -5,6 +5,10 @@ Low-Communication Training of Language Models (2023), algorithm 1. What the opti
 Adam's moments) stays their own, as in both papers.
 """
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -57,6 +61,15 @@ class LocalSgd(Exchange):
         self._take(means[: len(self._parameters)])
         for buffer, mean in zip(self._buffers, means[len(self._parameters) :], strict=True):
             buffer.copy_(mean)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let the steps in a block be followed by no average."""
+        every, self._every = self._every, sys.maxsize
+        try:
+            yield
+        finally:
+            self._every = every
 
     def restart(self) -> None:
         """Forget all steps."""

@@ -1,7 +1,7 @@
 """What every exchange does for a program, and the bytes that it counts."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -100,6 +100,14 @@ class Exchange:
             return losses
 
         return one
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let the steps in a block exchange nothing; after it the ranks have different models, which `restart` forgets.
+
+        So each rank can take as many as it likes.
+        """
+        yield
 
     def report(self) -> None:
         """Report the mean bytes of a step (event `communication`, metric `communicated_bytes`), from rank 0."""

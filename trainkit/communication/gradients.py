@@ -1,7 +1,7 @@
 """Exchanges of gradients, by DistributedDataParallel: as they are, rounded, or approximated."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -36,12 +36,11 @@ class OverDdp(Exchange):
         options: of DistributedDataParallel.
     """
 
-    model: DistributedDataParallel
-
     def __init__(self, run: Run, model: nn.Module, *, broadcast_buffers: bool = True, **options: Any) -> None:
         super().__init__(run)
         devices = [run.device] if run.device.type == "cuda" else None
-        self.model = DistributedDataParallel(model, device_ids=devices, broadcast_buffers=broadcast_buffers, **options)
+        self._ddp = DistributedDataParallel(model, device_ids=devices, broadcast_buffers=broadcast_buffers, **options)
+        self.model = self._ddp
         self._buffers = sum(buffer.nbytes for buffer in model.buffers()) if broadcast_buffers else 0
 
     def stepped(self) -> None:
@@ -50,8 +49,17 @@ class OverDdp(Exchange):
         self.traffic.broadcast_bytes += self._buffers
         self.traffic.exchanges += bool(self._buffers)
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let the steps in a block go past DistributedDataParallel, whose hooks wait for its forward pass."""
+        self.model = self._ddp.module
+        try:
+            yield
+        finally:
+            self.model = self._ddp
+
     def _apart(self) -> AbstractContextManager[Any]:
-        return self.model.no_sync()
+        return self._ddp.no_sync()
 
 
 class PlainDdp(OverDdp):
@@ -66,7 +74,7 @@ class PlainDdp(OverDdp):
 
     def report(self) -> None:
         """Report the mean bytes of a step."""
-        known = self.model._get_ddp_logging_data()  # noqa: SLF001 - the only place that knows the buckets
+        known = self._ddp._get_ddp_logging_data()  # noqa: SLF001 - the only place that knows the buckets
         sizes = str(known.get("rebuilt_bucket_sizes") or known.get("bucket_sizes") or "")
         self.traffic.exchanges += self.traffic.steps * len(sizes.split(","))
         super().report()
@@ -85,7 +93,7 @@ class HalfPrecision(OverDdp):
             self.traffic.reduced(bucket.buffer().numel() * dtype.itemsize)
             return hook(group, bucket)
 
-        self.model.register_comm_hook(None, counted)
+        self._ddp.register_comm_hook(None, counted)
 
 
 class LowRank(OverDdp):
@@ -106,7 +114,7 @@ class LowRank(OverDdp):
         # Exchanges of this hook do not overlap with the backward pass, so few large buckets are best.
         largest = 1 + sum(one.nbytes for one in model.parameters()) // 2**20
         super().__init__(run, model, broadcast_buffers=broadcast_buffers, bucket_cap_mb=largest)
-        self.model.register_comm_hook(None, self._compressor.hook)
+        self._ddp.register_comm_hook(None, self._compressor.hook)
 
     def synchronise(self) -> None:
         """Give all ranks rank 0's parameters if their processors round unlike.
