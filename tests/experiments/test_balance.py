@@ -1,0 +1,168 @@
+"""Shares of a batch that follow the speed of each rank (`--balance`), in real runs on digits and on the tiny BERT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.experiments.conftest import SHORT_PEAK, Ended, start
+from tests.experiments.test_communication import BERT, SGD, chosen, same
+
+Launch = Callable[..., Any]
+SMALL = ("--epochs", "2", "--batch-size", "64", "--model", "mlp-128-64")
+SLOWED = """
+import os, sys, time
+seconds = [float(word) for word in sys.argv.pop().split(",")]
+import experiments.mnist.ddp as program
+whole = program.cross_entropy
+def slowed(logits, labels, **words):
+    time.sleep(seconds[int(os.environ["RANK"])] * len(labels))
+    return whole(logits, labels, **words)
+program.cross_entropy = slowed
+program.main()
+"""
+"""Each rank takes so many further seconds a sample: more than it computes, so their ratio is that of the speeds."""
+
+
+@pytest.fixture(scope="session")
+def slowed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
+    path = tmp_path_factory.mktemp("slowed") / "slowed.py"
+    path.write_text(SLOWED)
+
+    def run(seconds: str, *words: str) -> Ended:
+        count = len(seconds.split(","))
+        ended = start([str(path), "--dataset", "digits", *SHORT_PEAK, *SMALL, *words, seconds], count, {})
+        assert ended.code == 0, ended.stderr
+        return ended
+
+    return run
+
+
+def told(ended: Ended) -> list[tuple[int, list[float]]]:
+    """From which step on each rank had which part of all."""
+    found = []
+    for event in ended.all("balance"):
+        shares = [int(word) for word in event["value"].split(",")]
+        found.append((event["metadata"]["step"], [share / sum(shares) for share in shares]))
+    return found
+
+
+def trained_alike(one: Ended, other: Ended) -> None:
+    assert (one.code, other.code) == (0, 0), one.stderr + other.stderr
+    assert one.losses == other.losses
+    assert {event["value"] for event in one.all("parameters")} == {event["value"] for event in other.all("parameters")}
+
+
+@pytest.fixture(scope="session")
+def measured(slowed: Callable[..., Ended]) -> Ended:
+    """Two ranks, of which the second is a third as fast."""
+    return slowed("0.0015,0.0045", "--balance", "measured")
+
+
+def test_a_slow_rank_gets_the_smaller_share_from_the_first_step_on(measured: Ended) -> None:
+    first = [shares for step, shares in told(measured) if step == 1][-1]
+    assert first == pytest.approx([0.75, 0.25], rel=0.1)
+    assert told(measured)[-1][1] == pytest.approx([0.75, 0.25], rel=0.1)
+    for event in measured.all("epoch_stop"):
+        most = event["metadata"]
+        assert most["samples"] == pytest.approx(1438 * [0.75, 0.25][most["rank"]], rel=0.12)
+        assert most["straggler_seconds"] < 0.2 * most["train_seconds"]
+
+
+def test_a_slow_rank_is_found_in_the_training_if_there_was_no_warm_up(slowed: Callable[..., Ended]) -> None:
+    ended = slowed("0.0015,0.0045,0.0015", "--balance", "measured", "--warmup-steps", "0")
+    steps = [step for step, _ in told(ended)]
+    assert steps[0] == 1
+    assert 1 < steps[1] < 20
+    assert told(ended)[0][1] == pytest.approx([1 / 3] * 3)
+    assert told(ended)[-1][1] == pytest.approx([3 / 7, 1 / 7, 3 / 7], rel=0.15)
+    assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 1438
+
+
+def test_ranks_that_are_alike_keep_about_even_shares(slowed: Callable[..., Ended]) -> None:
+    ended = slowed("0.003,0.003", "--balance", "measured")
+    assert all(shares == pytest.approx([0.5, 0.5], rel=0.1) for _, shares in told(ended))
+
+
+def test_a_run_that_followed_the_clock_says_what_repeats_it_bit_for_bit(measured: Ended, launch: Launch) -> None:
+    [event] = measured.all("repeat_with")
+    again = launch("mnist.ddp", 2, *SMALL, "--balance", event["value"]["balance"])
+    trained_alike(measured, again)
+    assert not again.all("repeat_with")
+    assert told(again) == list(dict(told(measured)).items())
+
+
+def test_shares_change_at_their_step_and_one_seed_gives_one_result(launch: Launch) -> None:
+    words = ("mnist.ddp", 2, *SGD, "--balance")
+    changed, kept = launch(*words, "300,179/3:1,1/6:1,478"), launch(*words, "300,179")
+    trained_alike(changed, launch(*words, "300,179/3:1,1/6:1,478", "--warmup-steps", "0"))
+    assert changed.losses != kept.losses
+    assert [step for step, _ in told(changed)] == [1, 3, 6]
+    samples = [event["metadata"]["samples"] for event in changed.all("epoch_stop") if event["metadata"]["rank"] == 0]
+    assert samples == [300 + 300 + 239 + 0, 239 + 1 + 1 + 0]  # of 479 three times, and of 1
+
+
+def test_equal_shares_are_no_shares_bit_for_bit(launch: Launch) -> None:
+    trained_alike(launch("mnist.ddp", 3, *SGD), launch("mnist.ddp", 3, *SGD, "--balance", "5,5,5"))
+    assert not launch("mnist.ddp", 3, *SGD).all("balance")
+
+
+@pytest.mark.parametrize("words", [(), ("--accumulate", "2"), ("--communication", "local-sgd", "--sync-every", "1")])
+def test_with_unequal_shares_gradients_are_the_mean_over_all_samples(train: Launch, words: tuple[str, ...]) -> None:
+    alone = train("mnist.ddp", 1, *SGD, *words)
+    shared = train("mnist.ddp", 3, *SGD, *words, "--balance", "5,1,2")
+    same(alone, shared)
+    counts = [event["metadata"]["samples"] for event in shared.all("epoch_stop")]
+    assert counts[0] > 4 * counts[2] > 0  # two epochs of each rank
+
+
+@pytest.mark.parametrize("name", ["powersgd", "diloco"])
+def test_other_communications_are_measured_without_leaving_a_trace(launch: Launch, name: str) -> None:
+    words = ("--epochs", "1", "--batch-size", "101", "--model", "conv3-bn", *chosen(name))
+    ended = launch("mnist.ddp", 2, *words, "--balance", "measured")
+    [event] = ended.all("repeat_with")
+    trained_alike(ended, launch("mnist.ddp", 2, *words, "--balance", event["value"]["balance"]))
+    assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 1438
+
+
+def test_both_loaders_follow_shares_that_change(launch: Launch) -> None:
+    words = ("mnist.ddp", 2, *SGD, "--balance", "2,1/2:1,2", "--loader")
+    one, other = launch(*words, "resident"), launch(*words, "torchvision")
+    assert other.code == 0, other.stderr
+    counts = [[event["metadata"]["samples"] for event in ended.all("epoch_stop")] for ended in (one, other)]
+    assert counts[0] == counts[1]
+    assert float.fromhex(one.losses[-1]) == pytest.approx(float.fromhex(other.losses[-1]), rel=1e-3)
+
+
+def test_a_bert_learns_the_same_with_measured_shares(launch_bert: Launch) -> None:
+    even = launch_bert("bert.ddp", 2, *BERT)
+    ended = launch_bert("bert.ddp", 2, *BERT, "--balance", "measured")
+    assert ended.code == 0, ended.stderr
+    assert float.fromhex(ended.losses[0]) == pytest.approx(float.fromhex(even.losses[0]), rel=1e-3)
+    assert len(ended.all("repeat_with")) == 1
+
+
+def test_one_process_has_nothing_to_balance(launch: Launch) -> None:
+    ended = launch("mnist.ddp", 1, *SGD, "--balance", "measured")
+    trained_alike(ended, launch("mnist.ddp", 1, *SGD))
+    assert not ended.all("balance") + ended.all("repeat_with")
+
+
+def test_the_program_that_spawns_its_processes_takes_shares_too(plain: Launch) -> None:
+    assert "--balance" in plain("mnist.spawn", None, "--help").stdout.decode()
+
+
+@pytest.mark.parametrize("text", ["2,1,1", "2,0", "fast"])
+def test_wrong_shares_are_refused_before_the_processes_meet(launch: Launch, text: str) -> None:
+    ended = launch("mnist.ddp", 2, *SGD, "--balance", text)
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, ended.stderr
+    assert f"--balance {text}: " in lines[0]
+    assert not ended.all("init_start")
+
+
+def test_more_ranks_than_samples_are_refused_as_without_shares(launch: Launch) -> None:
+    ended = launch("mnist.ddp", 3, "--batch-size", "2", "--balance", "2,1,1")
+    assert "a global batch of 2 cannot be shared by 3 processes" in ended.stderr

@@ -1,0 +1,155 @@
+"""Shares of a batch: what is cut, which shares speeds lead to, and what `--balance` refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainkit import sharding
+from trainkit.balance import LEAST_GAIN, PARTS, in_ratio, parse, relative, step_seconds
+from trainkit.errors import Refusal
+from trainkit.throttling import quota_cores
+
+SHARES = st.lists(st.integers(1, 10**9), min_size=1, max_size=12)
+COSTS = st.lists(st.floats(1e-5, 1e3), min_size=1, max_size=12)
+
+
+def sizes(count: int, shares: list[int] | tuple[int, ...]) -> list[int]:
+    return [len(sharding.shard(count, rank, len(shares), shares)) for rank in range(len(shares))]
+
+
+@given(st.integers(0, 700), SHARES)
+def test_the_parts_are_the_batch_in_the_order_of_the_ranks(count: int, shares: list[int]) -> None:
+    parts = [sharding.shard(count, rank, len(shares), shares) for rank in range(len(shares))]
+    assert [position for part in parts for position in part] == list(range(count))
+    assert all(part.start <= count for part in parts)
+
+
+@given(st.integers(0, 700), SHARES)
+def test_every_rank_gets_its_share_and_at_least_one_sample_if_there_are_enough(count: int, shares: list[int]) -> None:
+    found = sizes(count, shares)
+    if count >= len(shares):
+        assert min(found) >= 1
+    if min(count * share / sum(shares) for share in shares) >= 1:
+        for size, share in zip(found, shares, strict=True):
+            assert abs(size - count * share / sum(shares)) < 1 + 1e-9
+
+
+@given(st.integers(0, 700), SHARES, st.data(), st.integers(1, 10**9))
+def test_a_larger_share_never_gives_fewer_samples(
+    count: int, shares: list[int], data: st.DataObject, more: int
+) -> None:
+    rank = data.draw(st.integers(0, len(shares) - 1))
+    larger = [share + more * (place == rank) for place, share in enumerate(shares)]
+    assert sizes(count, larger)[rank] >= sizes(count, shares)[rank]
+
+
+@given(st.integers(0, 700), st.integers(1, 12), st.integers(1, 10**9))
+def test_equal_shares_cut_as_no_shares_do(count: int, world: int, share: int) -> None:
+    for rank in range(world):
+        assert sharding.shard(count, rank, world, [share] * world) == sharding.shard(count, rank, world)
+
+
+@given(st.integers(1, 300), st.integers(1, 200), SHARES, SHARES)
+def test_shares_that_change_within_an_epoch_lose_no_sample(
+    count: int, size: int, before: list[int], after: list[int]
+) -> None:
+    world = min(len(before), len(after))
+    now = [before[:world]]
+    slices = [sharding.rank_slices(count, size, rank, world, lambda: now[0]) for rank in range(world)]
+    seen: list[int] = []
+    for step, of_ranks in enumerate(zip(*slices, strict=True)):
+        assert [len(part) for part, _ in of_ranks] == sizes(of_ranks[0][1], now[0])
+        seen += [position for part, _ in of_ranks for position in part]
+        now[0] = (after if step % 2 == 0 else before)[:world]
+    assert seen == list(range(count))
+
+
+@given(COSTS)
+def test_measured_shares_let_all_ranks_be_busy_equally_long(costs: list[float]) -> None:
+    shares = in_ratio(relative(costs))
+    busy = [share * cost for share, cost in zip(shares, relative(costs), strict=True) if share > 100]
+    assert max(busy) <= 1.02 * min(busy)
+    assert abs(sum(shares) - PARTS * len(costs)) <= len(costs)
+
+
+@given(COSTS, st.integers(1, 5_000), st.floats(1e-3, 1e3))
+def test_shares_depend_on_the_ratio_of_speeds_alone_and_shorten_the_step(
+    costs: list[float], batch: int, unit: float
+) -> None:
+    shares = in_ratio(relative(costs))
+    other = in_ratio(relative([cost * unit for cost in costs]))
+    assert all(abs(one - two) <= 1 for one, two in zip(shares, other, strict=True))
+    if batch >= 100 * PARTS * len(costs) / min(shares):  # no rounding to speak of
+        even = step_seconds(costs, batch, (1,) * len(costs))
+        assert step_seconds(costs, batch, shares) <= even * (1 + LEAST_GAIN)
+
+
+def test_a_rank_too_fast_for_the_clock_gets_what_the_others_leave() -> None:
+    shares = in_ratio(relative([0.0, 1.0]))
+    assert shares[0] > 1_900
+    assert shares[1] >= 1
+
+
+def test_shares_are_read_as_written() -> None:
+    assert parse("off", 3) == parse("measured", 3) == {}
+    assert parse("2,1", 2) == {1: (2, 1)}
+    assert parse("1.5,0.25", 2) == {1: (6, 1)}
+    assert parse("1333,667/97:1290,710/200:1,1", 2) == {1: (1333, 667), 97: (1290, 710), 200: (1, 1)}
+
+
+REFUSALS = {
+    "2,1,1": "3 shares for 2 processes",
+    "1": "1 share for 2 processes",
+    "2,0": "a share is above 0",
+    "2,-1": "-1 is no share",
+    "2,nan": "nan is no share",
+    "2,1e9": "1e9 is no share",
+    "2,": "nothing is no share",
+    "": "nothing is no share",
+    "2,²": "² is no share",
+    "fast": "fast is no share",
+    "3:2,1": "write off, measured, shares (2,1)",
+    "2,1/3,1": "write off, measured, shares (2,1)",
+    "2,1/x:3,1": "write off, measured, shares (2,1)",
+    "2,1/5:3,1/5:1,1": "step 5 does not come after step 5",
+    "2,1/1:3,1": "step 1 does not come after step 1",
+    "2,1/9:3,1,1": "3 shares for 2 processes",
+    "2," + 10**6 * "9": "is no share",
+    "2,\x1b[31m": "is no share",
+}
+
+
+@pytest.mark.parametrize("text", REFUSALS, ids=lambda text: text[:12])
+def test_what_are_no_shares_of_these_processes_is_refused_in_one_short_line(text: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        parse(text, 2)
+    assert REFUSALS[text] in refused.value.line
+    assert len(refused.value.line) < 250
+    assert "\x1b" not in refused.value.line
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "cores"),
+    [
+        ({"cpu.max": "50000 100000\n"}, "0::/a/b", 0.5),
+        ({"cpu.max": "max 100000\n"}, "0::/a/b", None),
+        ({"a/b/cpu.max": "200000 100000\n", "a/cpu.max": "150000 100000\n"}, "0::/a/b", 1.5),
+        ({"cpu/a/cpu.cfs_quota_us": "25000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, "1:cpu:/a", 0.25),
+        ({"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, "1:cpu:/a", None),
+        ({"cpu.max": "nonsense\n"}, "0::/", None),
+        ({}, "0::/a/b", None),
+    ],
+)
+def test_the_least_quota_of_the_groups_above_counts(
+    tmp_path: Path, files: dict[str, str], line: str, cores: float | None
+) -> None:
+    for name, content in files.items():
+        path = tmp_path / "groups" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    (tmp_path / "own").write_text(line + "\n")
+    assert quota_cores(tmp_path / "groups", tmp_path / "own") == cores
