@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.proof.again import compare
+from runner.proof.again import compare, explain
 from runner.records.folder import RunFolder
 from runner.report.run_summary import summary_of
 from tests.support.projects import OK, Project, make_project
@@ -105,6 +105,32 @@ def test_the_first_step_and_rank_that_differ_are_named_and_what_may_explain_it(
     assert f"'{(0.5).hex()}' before, '{(1.5).hex()}' now" in why
     assert why.endswith("inputs, versions, threads and device are the same: the program itself does not repeat")
     assert any(note.startswith("level 3 holds by itself") for note in verdict["notes"])
+
+
+def test_a_run_that_followed_the_clock_is_made_again_with_what_it_chose(project: Project, tmp_path: Path) -> None:
+    program = OK.replace("import os\n", "import os\n    import time\n", 1)
+    program = program.replace('"--verbose", action="store_true"', '"--pace", default="measured"')
+    chosen = 'pace = str(time.time()) if args.pace == "measured" else args.pace\n        '
+    program = program.replace("rank = int(", chosen + "rank = int(", 1)
+    program = program.replace("(0.5).hex()", "float(pace).hex()")
+    repeat = 'log.point("repeat_with", {"pace": pace, "unknown": "1", "seed": 7})\n        '
+    program = program.replace('log.point("tracked_stats"', repeat + 'log.point("tracked_stats"')
+    project.program("toys.paced", program)
+    project.define(program="toys.paced", matrix={"layout": ["1x1"], "pace": ["measured"]})
+    committed(project)
+    assert project.runner("run", "tiny").code == 0
+    pace = project.record(project.runs()[0])["facts"]["repeat_with"]["pace"]
+    assert f"followed the clock; --set pace={pace}" in project.runner("summarize").stdout
+    verdict = verdict_of(project, project.runs()[0], "--results", tmp_path / "again")
+    assert verdict["level"] >= 2, verdict
+    assert f"the run followed the clock; run again with what it chose: pace={pace}" in verdict["notes"]
+
+
+def test_a_run_that_followed_the_clock_and_does_not_say_how_is_named_as_such(make: Make, tmp_path: Path) -> None:
+    one, other = (make.run(tmp_path, stdout={0: make.lines(0, 1.0)}).read() for _ in range(2))
+    assert "followed the clock" not in explain(one, other)
+    one.facts["repeat_with"] = None
+    assert explain(one, other) == "the run followed the clock, and has not reported the arguments that repeat it"
 
 
 @pytest.mark.parametrize(
