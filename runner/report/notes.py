@@ -49,8 +49,8 @@ def _of_row(row: Row) -> list[str]:
         last = slowed[-1]
         of_runs = f" in {len(slowed)} of {len(row.runs)} runs" if len(row.runs) > 1 else ""
         found.append(f"{name}: slowed{of_runs} by {'; '.join(last.slowed)} (runner explain {last.path})")
-    if last := next((run for run in reversed(row.runs) if run.repeat_with), None):
-        found.append(f"{name}: followed the clock; {last.repeat_with} repeats {last.path} bit for bit")
+    if paced := [run for run in row.runs if run.repeat_with]:
+        found.append(f"{name}: followed the clock; {paced[-1].repeat_with} repeats {paced[-1].path} bit for bit")
     if by_hand := sum(run.by_hand for run in row.runs):
         found.append(f"{name}: started by hand, so no runner supervised it: {by_hand} of {len(row.runs)} runs")
     if row.first.device == "cpu" and 0 < row.first.cores < row.first.processes:
