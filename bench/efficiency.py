@@ -1,4 +1,4 @@
-"""How close two processes of MNIST's DDP, one thread each, come to twice one: what their exchange costs, and neighbours.
+"""How close two processes of MNIST's DDP, one thread each, come to twice one; and what takes the rest.
 
 By hand:  python -m bench efficiency, or PYTHONPATH=. python -m bench.efficiency [--data-dir data] [--rounds 40]
 
@@ -7,8 +7,8 @@ as a DDP of one process, while the other sleeps; both at once, each for itself; 
 copied into its buckets or lying in them. So the times of a round are neighbours. The goal is an efficiency of 0.9; it
 cannot be above that of two processes that exchange nothing.
 
-Other work on the machine takes one of the cores now and then, and then both processes wait. So beside the median of all
-rounds stands the best quarter of each turn's times, and the processor seconds of a process, which waiting costs none of.
+Other work on the machine takes one of the cores now and then, and then both processes wait. So beside the median of
+all rounds stand the best quarter of each turn's times, and the processor time of a process, which has no waiting in it.
 """
 
 import json
@@ -110,7 +110,8 @@ def milliseconds(steps: Callable[[], None], *, idle: bool) -> tuple[float, float
 
 def report(times: dict[str, list[tuple[float, float]]]) -> None:
     """Print each turn's times, and its efficiency: one process alone over two at once."""
-    print(f"{'a step of ' + str(BATCH) + ' each':30} {'median':>9} {'best quarter':>13} {'processor':>10}   efficiency by each")
+    title = f"a step of {BATCH} each"
+    print(f"{title:30} {'median':>9} {'best quarter':>13} {'processor':>10}   efficiency by each")
     alone = figures(times[ALONE])
     for name, taken in times.items():
         own = figures(taken)

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 BLOCK = 2**15
-"""Numbers of a block: five tensors of it, in fp32, are 640 KB, and fit the second-level cache of a core."""
+"""Numbers of a block for each thread: five tensors of it, in fp32, are 640 KB: the second-level cache of a core."""
 EPSILON = 1e-8
 _SMALLEST = torch.finfo(torch.float32).tiny
 """Its root is far below what rounding leaves of `EPSILON`, to which it is added: so it stands for zero."""
@@ -34,7 +34,7 @@ class BlockwiseAdam(Optimizer):
 
     def __init__(self, params: Iterable[Tensor], lr: float, decoupled_decay: float = 0.0) -> None:
         super().__init__(params, {"lr": lr, "betas": (0.9, 0.999), "decoupled_decay": decoupled_decay})
-        self._scratch = torch.empty(BLOCK)
+        self._scratch = torch.empty(BLOCK * torch.get_num_threads())
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -60,7 +60,8 @@ class BlockwiseAdam(Optimizer):
         rate = lr / (1 - beta1**step)
         correction = math.sqrt(1 - beta2**step)
         tensors = [parameter.detach(), gradient, state["exp_avg"], state["exp_avg_sq"]]
-        for values, slope, mean, square in zip(*map(blocks, alike(tensors)), strict=True):
+        in_blocks = [tensor.view(-1).split(len(self._scratch)) for tensor in alike(tensors)]
+        for values, slope, mean, square in zip(*in_blocks, strict=True):
             if group["decoupled_decay"]:
                 values.mul_(1 - lr * group["decoupled_decay"])
             mean.lerp_(slope, 1 - beta1)
@@ -79,8 +80,3 @@ def alike(tensors: list[Tensor]) -> list[Tensor]:
     order = sorted(range(first.dim()), key=lambda dim: (first.stride(dim), first.shape[dim]), reverse=True)
     found = [tensor.permute(order) for tensor in tensors]
     return [found[0], found[1].contiguous(), *found[2:]]
-
-
-def blocks(tensor: Tensor) -> tuple[Tensor, ...]:
-    """Return views of a contiguous tensor, each of at most `BLOCK` numbers."""
-    return tensor.view(-1).split(BLOCK)

@@ -53,7 +53,8 @@ class FirstTokenAttention(nn.Module):
         heads = own.num_attention_heads
 
         def by_head(values: Tensor) -> Tensor:
-            return values.unflatten(-1, (heads, -1)).transpose(1, 2)
+            apart: Tensor = values.unflatten(-1, (heads, -1))
+            return apart.transpose(1, 2)
 
         found = scaled_dot_product_attention(
             by_head(own.query(first)),

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification, DistilBertConfig, DistilBertForSequenceClassification
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+)
 
 from experiments.bert.less_work import keep_first_token, keep_words
 from trainkit.errors import Refusal
@@ -47,7 +52,7 @@ def gradients(model: Any, tokens: torch.Tensor, mask: torch.Tensor) -> tuple[tor
 
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_the_first_token_alone_has_the_outputs_and_gradients_of_all(attention: str, padded: bool) -> None:
+def test_the_first_token_alone_has_the_outputs_and_gradients_of_all(attention: str, *, padded: bool) -> None:
     whole, shorter = made(attention), made(attention)
     keep_first_token(shorter)
     assert list(shorter.state_dict()) == list(whole.state_dict())
