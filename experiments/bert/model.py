@@ -17,7 +17,7 @@ from experiments.bert.arguments import PREPARED
 from experiments.bert.less_work import keep_first_token, keep_words
 from experiments.bert.model_files import MODEL_FILES, PICKLED, missing_part
 from trainkit import sharding as shards
-from trainkit.blockwise_adam import BlockwiseAdam
+from trainkit.blockwise_adam import BlockwiseAdam, pays
 from trainkit.errors import Refusal, one_line, reason
 from trainkit.prepare import LIST, read_prepared, sha256_of
 from trainkit.run import Run
@@ -106,7 +106,7 @@ def build_optimizer(args: Namespace, model: nn.Module, workers: int, *, plain: b
     """
     rate = args.lr * (workers if args.lr_rule == "linear" else 1)
     fused = not plain and next(model.parameters()).is_cuda
-    if not plain and next(model.parameters()).device.type == "cpu":
+    if not plain and pays(model):
         return BlockwiseAdam(model.parameters(), rate, args.weight_decay if args.optimizer == "adamw" else 0.0)
     if args.optimizer == "adam":
         return Adam(model.parameters(), lr=rate, fused=fused)

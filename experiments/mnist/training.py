@@ -14,7 +14,7 @@ from experiments.mnist.data import EVAL_BATCH, Batch, Batches, Data
 from experiments.mnist.model import MODELS
 from trainkit import distributed, epochs
 from trainkit import sharding as shards
-from trainkit.blockwise_adam import BlockwiseAdam
+from trainkit.blockwise_adam import BlockwiseAdam, pays
 from trainkit.flops import Work
 from trainkit.run import Run
 from trainkit.step_profile import report_step
@@ -39,8 +39,7 @@ def build_model(args: Namespace, run: Run) -> nn.Module:
 def build_optimizer(args: Namespace, model: nn.Module) -> Optimizer:
     """Return the optimizer that `args` names."""
     if args.optimizer == "adam":
-        on_cpu = next(model.parameters()).device.type == "cpu"
-        return BlockwiseAdam(model.parameters(), args.lr) if on_cpu else Adam(model.parameters(), lr=args.lr)
+        return (BlockwiseAdam if pays(model) else Adam)(model.parameters(), lr=args.lr)
     return SGD(model.parameters(), lr=args.lr, momentum=args.momentum)
 
 
