@@ -85,9 +85,9 @@ class Communication:
         """Return what one exchange consists of, in the order in which it begins."""
         if self.at_once:
             return [Exchange(step.gradient_bytes, 1.0, 1.0)]
-        if self.kind == "powersgd":  # all in one bucket; the second thin matrix needs the first
-            return [Exchange(step.gradient_bytes * self._low_rank(step), 1.0, 2.0)]
         buckets = step.buckets or (Bucket(step.gradient_bytes, 1.0),)
+        if self.kind == "powersgd":  # nothing is hidden; in each bucket the second thin matrix needs the first
+            return [Exchange(step.gradient_bytes * self._low_rank(step), 1.0, 2.0 * len(buckets))]
         half = self.kind in _HALVES and step.element_bytes > _HALF_BYTES
         share = _HALF_BYTES / step.element_bytes if half else 1.0
         return [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from runner.core.layout import Layout
 from runner.report.claims import not_shown, refusal
 from runner.report.rows import Block, CellRuns, Row, cell_runs
 from runner.report.statistics import Estimate, holm, welch
+from runner.report.target_axes import at_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,11 +157,7 @@ def _nodes(layout: str) -> int:
 
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
-    cell = {**run.axes, "layout": run.layout, **changes}
-    with suppress(ValueError):  # the layout of a baseline is whatever a record says
-        if "link" in cell and _nodes(str(cell["layout"])) == 1:
-            del cell["link"]  # one node has none
-    return key_of(cell)
+    return key_of(at_layout({**run.axes, "layout": run.layout, **changes}))
 
 
 def key_of(value: object) -> bytes:

@@ -14,6 +14,7 @@ from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
 from runner.report.disturbance import disturbances
 from runner.report.explain.text import note_of
+from runner.report.target_axes import target_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -103,7 +104,7 @@ def summary_of(record: Record) -> RunSummary:
         status=record.status,
         reason=_reason(record),
         layout=str(layout),
-        axes=axes | _link(launch, layout),
+        axes=axes | target_axes(launch, layout),
         program=_name(launch.program),
         args=_compared(args, launch),
         scaling=_name(launch.scaling),
@@ -161,12 +162,6 @@ def _reason(record: Record) -> str | None:
 
     hint = hints().get(name)
     return one_line(f"{record.reason}; hint: {_name(name)}{f' ({hint.means})' if hint else ''}")
-
-
-def _link(launch: Launch, layout: Layout) -> dict[str, str]:
-    """Return the link between the nodes if it was slowed down; it is an axis of the runs to which it matters."""
-    link = launch.options.get("link") if layout.nodes > 1 else None
-    return {"link": one_line(link, _LONGEST_NAME)} if link else {}
 
 
 def _mapping(values: dict[str, Any], name: str, doubts: Doubts) -> dict[str, Any]:

@@ -19,14 +19,16 @@ SMALL = ("--set", "round_trips=20", "--set", "messages=2", "--set", "message_byt
 
 @pytest.mark.parametrize(("link", "most"), [("100mbit", 12.5e6), ("1gbit", 125e6)])
 def test_no_more_goes_through_a_link_than_was_asked_for(project: Project, link: str, most: float) -> None:
-    done, record = run_once(project, *CELL, *SMALL, "--with", f"link={link}")
+    done, record = run_once(project, *CELL, *SMALL, "--with", f"link={link}", "--with", "cpus=2,1")
     assert done.code == 0, done.snapshot
     bytes_per_second = record["metrics"]["bytes_per_second"]
     assert most / 4 < bytes_per_second < 1.1 * most  # the bucket is full at first
     assert record["launch"]["options"]["link"] == link
     assert left_of(project.runs("network")[-1]) == []
     rows = [line.split("|") for line in project.runner("summarize").stdout.splitlines() if f"| {link} |" in line]
-    assert [row[1].strip() for row in rows] == ["2x1"]
+    assert [(row[1].strip(), "2+1" in row[4]) for row in rows] == [("2x1", True)], rows
+    text = (project.runs("network")[-1] / "request" / "compose.yaml").read_text()
+    assert [line.strip() for line in text.splitlines() if "cpus:" in line] == ["cpus: 2.0", "cpus: 1.0"]
 
 
 def test_a_rate_that_is_none_is_refused_before_anything_is_started(project: Project) -> None:

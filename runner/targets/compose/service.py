@@ -43,6 +43,7 @@ def service(
     build: dict[str, Any] | None = None,
     shm: str = "${KIT_SHM:-1gb}",
     memory: str = "${KIT_MEMORY:-0}",
+    cpus: float = 0,
 ) -> dict[str, Any]:
     """Describe one node.
 
@@ -57,6 +58,7 @@ def service(
         build: how the image is made if it is missing.
         shm: the size of /dev/shm, over which NCCL and data loaders pass data; Docker's default of 64 MB is too small.
         memory: the most memory that it may use; 0 is no limit.
+        cpus: the most cores that it may use, on average over 0.1 s; 0 is no limit.
     """
     network = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0"} if nodes > 1 else {}
     described: dict[str, Any] = {
@@ -70,6 +72,7 @@ def service(
         "volumes": [_bind(source, place) for place, source in binds.items()],
         "shm_size": shm,
         "mem_limit": memory,
+        **({"cpus": cpus} if cpus else {}),
         "ulimits": {"stack": 67108864},
     }
     if not described["environment"]:

@@ -13,6 +13,7 @@ from runner.targets.children import end_orphans
 from runner.targets.compose import engine
 from runner.targets.compose import image as images
 from runner.targets.compose.containers import belongs_elsewhere, project_of, remove_all, stop_all
+from runner.targets.compose.cores import cpus_of, parse_cpus
 from runner.targets.compose.handle import ComposeHandle
 from runner.targets.compose.link import Link
 from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, service
@@ -57,6 +58,10 @@ class Options:
         default="",
         metadata={"help": "slow link: what each container sends at most, for example 100mbit or 1gbit"},
     )
+    cpus: str = field(
+        default="",
+        metadata={"help": "cores of each container, for example 1; or of one after the other, for example 1,0.5"},
+    )
 
 
 @dataclass(frozen=True)
@@ -86,8 +91,9 @@ class Compose(Target[ComposeSpec]):
     Options: ClassVar[type] = Options
 
     def __init__(self, options: Any = None) -> None:
-        """Read the rate of the link; RequestError for what is none."""
+        """Read the rate of the link and the numbers of cores; RequestError for what is none."""
         super().__init__(options)
+        self._cpus = parse_cpus(self.options.cpus)
         self._link = Link.parse(self.options.link) if self.options.link else None
 
     def spec(self, run: Run) -> ComposeSpec:
@@ -117,9 +123,15 @@ class Compose(Target[ComposeSpec]):
                 nodes=layout.nodes,
                 shm=self.options.shm_size,
                 memory=self.options.memory,
+                cpus=cpus,
             )
-            for number, (node, gpus) in enumerate(
-                zip(nodes, device_ids(layout, run.cell.devices_per_process), strict=True)
+            for number, (node, gpus, cpus) in enumerate(
+                zip(
+                    nodes,
+                    device_ids(layout, run.cell.devices_per_process),
+                    cpus_of(self._cpus, layout.nodes),
+                    strict=True,
+                )
             )
         }
         options = asdict(self.options)

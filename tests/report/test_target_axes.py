@@ -1,4 +1,4 @@
-"""Runs over a link that was slowed down: the link is a column, and one process is the baseline of them all."""
+"""Options that decide how long a run takes are columns, and the row that they are compared with has what fits it."""
 
 from __future__ import annotations
 
@@ -29,4 +29,24 @@ def test_each_link_has_a_row_and_all_have_the_one_process_row_as_baseline(make: 
         ("2x1", ""): ("3", "1.66"),
         ("2x1", "1gbit"): ("3", "1.25"),
         ("2x1", "100mbit"): ("3", "0.83"),
+    }
+
+
+def test_nodes_with_unlike_cores_are_compared_with_the_first_of_them_alone(make: Make, project: Project) -> None:
+    runs = [("1x1", "1,0.5", 10.0), ("1x1", "0.5", 20.0), ("2x1", "1,0.5", 8.0), ("2x1", "1", 5.0), ("1x1", "", 9.0)]
+    for repeat in (1, 2, 3):
+        for layout, cpus, seconds in runs:
+            stdout = {rank: make.lines(rank, seconds + repeat / 100) for rank in range(int(layout[0]))}
+            options = {"options": {"cpus": cpus}} if cpus else {}
+            make.run(project.results, stdout=stdout, layout=layout, target="compose", repeat=repeat, **options)
+    table = [line for line in project.runner("summarize").stdout.splitlines() if line.startswith("|")]
+    cells = [[word.strip() for word in line.strip("|").split("|")] for line in table]
+    assert cells[0][:3] == ["layout", "cpus", "n"]
+    found = {(row[0], row[1]): row[4].partition(" ")[0] for row in cells[2:]}
+    assert found == {
+        ("1x1", "1"): "1.00",
+        ("1x1", "0.5"): "1.00",
+        ("1x1", ""): "1.00",
+        ("2x1", "1+0.5"): "1.25",
+        ("2x1", "1"): "2.00",
     }
