@@ -1,6 +1,6 @@
 """Samples a second of MNIST training with --loader resident against --loader torchvision.
 
-By hand:  python bench/loader.py [--data-dir data] [--pairs 5] [--steps 30]
+By hand:  python -m bench loader, or PYTHONPATH=. python -m bench.loader [--data-dir data] [--pairs 5] [--steps 30]
 
 Both in one process, in turns, each pair of times being neighbours: the model conv2-fc500 with Adam,
 batch 512, on the CPU with one thread. The goal is a ratio of at least 2.

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class Data:
     files: dict[str, str]
     """What was read."""
     split_sha256: str
+    words: Tensor | None = None
+    """The words [n] that the tokens are numbered by, as the model's vocabulary has them; None: all of them."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,11 @@ def load(args: Namespace, run: Run) -> Data:
     if not len(train):
         message = f"{len(read.texts)} sentences cannot be parted into training and test"
         raise Refusal(message)
-    samples = tokenise(folder, read, run.device)
-    return Data(samples.chosen(train), samples.chosen(test), folder, read.source, parts, split_sha256)
+    samples, words = tokenise(folder, read, run.device), None
+    if getattr(args, "vocabulary", "all") == "used":
+        words, tokens = samples.tokens.unique(return_inverse=True)
+        samples = replace(samples, tokens=tokens)
+    return Data(samples.chosen(train), samples.chosen(test), folder, read.source, parts, split_sha256, words)
 
 
 def tokenise(folder: Path, read: sentences.Sentences, device: torch.device) -> Samples:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 
-from experiments.bert.arguments import bert_parser
+from experiments.bert.arguments import add_less_work, bert_parser
 from experiments.bert.data import Batch, Batches, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.training import Report, warm_up
@@ -27,6 +27,7 @@ from trainkit.run import Run, running
 def main() -> None:
     """Read the arguments, then train."""
     parser = bert_parser(__doc__)
+    add_less_work(parser)
     add_backend(parser)
     add_communication(parser)
     add_balance(parser)
@@ -47,7 +48,7 @@ def train(run: Run, args: Namespace) -> None:
         communication.check_batch(args, batch_size, len(data.train))
         batches = Batches(data.train, args.seed, run, batch_size, balance.shares)
     with run.phase("setup"):
-        model = build_model(data.folder, args, run)
+        model = build_model(data.folder, args, run, data.words)
         # BERT's only buffer counts positions: nothing in it to exchange at every step.
         exchange = communication.build(args, run, model, broadcast_buffers=False)
         optimizer = build_optimizer(args, model, run.world_size)

@@ -10,12 +10,14 @@ from typing import Any
 import torch
 import transformers
 from huggingface_hub import snapshot_download
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 
 from experiments.bert.arguments import PREPARED
+from experiments.bert.less_work import keep_first_token, keep_words
 from experiments.bert.model_files import MODEL_FILES, PICKLED, missing_part
 from trainkit import sharding as shards
+from trainkit.blockwise_adam import BlockwiseAdam, pays
 from trainkit.errors import Refusal, one_line, reason
 from trainkit.prepare import LIST, read_prepared, sha256_of
 from trainkit.run import Run
@@ -61,16 +63,26 @@ def load_tokenizer(folder: Path) -> tuple[Any, int, int]:
         return tokenizer, most, config.vocab_size
 
 
-def build_model(folder: Path, args: Namespace, run: Run) -> nn.Module:
+def build_model(folder: Path, args: Namespace, run: Run, words: Tensor | None = None) -> nn.Module:
     """Return the model with a new classifier of two labels on the device, the same on every rank.
 
     From then on each rank draws its own random numbers, so that their dropout differs.
+
+    Args:
+        folder: of the model.
+        args: those of a program.
+        run: says which device, and which rank.
+        words: which of the model's words are left in it, `experiments.bert.data.Data.words`; None: all.
     """
     torch.manual_seed(args.seed)
     with refusing(folder):
         model = transformers.AutoModelForSequenceClassification.from_pretrained(
             folder, num_labels=2, use_safetensors=True
         )
+    if words is not None:
+        keep_words(model, words)
+    if getattr(args, "last_layer", "all") == "first-token":
+        keep_first_token(model)
     model = model.float().to(run.device).train()
     torch.manual_seed(shards.generator(args.seed, "rank", run.rank).initial_seed())
     return model  # type: ignore[no-any-return]
@@ -86,10 +98,16 @@ def refusing(folder: Path) -> Iterator[None]:
         raise Refusal(message) from error
 
 
-def build_optimizer(args: Namespace, model: nn.Module, workers: int) -> Optimizer:
-    """Return the optimizer that `args` names, with the learning rate by its rule."""
+def build_optimizer(args: Namespace, model: nn.Module, workers: int, *, plain: bool = False) -> Optimizer:
+    """Return the optimizer that `args` names, with the learning rate by its rule.
+
+    It is the fastest that there is for the device (torch 2.3 has fused ones on GPUs only); or, if it is to be `plain`,
+    that which scripts get from torch. On a CPU both give the same parameters.
+    """
     rate = args.lr * (workers if args.lr_rule == "linear" else 1)
-    fused = next(model.parameters()).is_cuda  # one kernel for all parameters; torch 2.3 has it on GPUs only
+    fused = not plain and next(model.parameters()).is_cuda
+    if not plain and pays(model):
+        return BlockwiseAdam(model.parameters(), rate, args.weight_decay if args.optimizer == "adamw" else 0.0)
     if args.optimizer == "adam":
         return Adam(model.parameters(), lr=rate, fused=fused)
     return AdamW(model.parameters(), lr=rate, weight_decay=args.weight_decay, fused=fused)

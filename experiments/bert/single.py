@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 
-from experiments.bert.arguments import bert_parser
+from experiments.bert.arguments import add_less_work, bert_parser
 from experiments.bert.data import Batch, Batches, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.training import Report, warm_up
@@ -20,7 +20,9 @@ from trainkit.run import Run, running
 @record
 def main() -> None:
     """Read the arguments, then train."""
-    args = bert_parser(__doc__).parse_args()
+    parser = bert_parser(__doc__)
+    add_less_work(parser)
+    args = parser.parse_args()
     with running("bert.single", args) as run:
         train(run, args)
 
@@ -32,7 +34,7 @@ def train(run: Run, args: Namespace) -> None:
         data = load(args, run)
         batches = Batches(data.train, args.seed, run, batch_size)
     with run.phase("setup"):
-        model = build_model(data.folder, args, run)
+        model = build_model(data.folder, args, run, data.words)
         optimizer = build_optimizer(args, model, run.world_size)
     report = Report(run, data, args, batch_size)
 

@@ -60,7 +60,7 @@ def train(run: Run, args: Namespace) -> None:
         model = build_model(folder, args, run)
         devices = [run.device] if run.device.type == "cuda" else None
         ddp = DistributedDataParallel(model, device_ids=devices)
-        optimizer = build_optimizer(args, model, run.world_size)
+        optimizer = build_optimizer(args, model, run.world_size, plain=True)
     if run.first:
         run.log.point("seed", args.seed)
         run.log.point("global_batch_size", batch_size)

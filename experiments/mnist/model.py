@@ -18,8 +18,8 @@ def conv2_fc500() -> nn.Module:
         nn.MaxPool2d(2),
         nn.ReLU(),
         nn.Conv2d(10, 20, kernel_size=3),
+        nn.Flatten(),  # before the ReLU, whose backward pass then reads one memory format and not two
         nn.ReLU(),
-        nn.Flatten(),
         nn.Linear(20 * 10 * 10, 500),
         nn.ReLU(),
         nn.Linear(500, 10),

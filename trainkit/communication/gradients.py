@@ -39,7 +39,10 @@ class OverDdp(Exchange):
     def __init__(self, run: Run, model: nn.Module, *, broadcast_buffers: bool = True, **options: Any) -> None:
         super().__init__(run)
         devices = [run.device] if run.device.type == "cuda" else None
-        self._ddp = DistributedDataParallel(model, device_ids=devices, broadcast_buffers=broadcast_buffers, **options)
+        # Gradients lie in the buckets that are exchanged: none is copied there and back.
+        self._ddp = DistributedDataParallel(
+            model, device_ids=devices, broadcast_buffers=broadcast_buffers, gradient_as_bucket_view=True, **options
+        )
         self.model = self._ddp
         self._buffers = sum(buffer.nbytes for buffer in model.buffers()) if broadcast_buffers else 0
 

@@ -1,0 +1,111 @@
+"""What is left out of BERT's step changes neither losses nor gradients."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+)
+
+from experiments.bert.less_work import keep_first_token, keep_words
+from trainkit.errors import Refusal
+
+Launch = Callable[..., Any]
+SHORT = ("--epochs", "1", "--batch-size", "60", "--lr", "1e-3")
+BOTH = ("--last-layer", "first-token", "--vocabulary", "used")
+SIZES: dict[str, Any] = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+
+
+def made(attention: str = "sdpa") -> BertForSequenceClassification:
+    torch.manual_seed(0)
+    return BertForSequenceClassification(BertConfig(**SIZES, attn_implementation=attention)).train()
+
+
+def batch(*, padded: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Six sentences of up to nine tokens, their words below 50 and even, and what is no padding."""
+    torch.manual_seed(1)
+    tokens = 2 * torch.randint(1, 25, (6, 9))
+    lengths = torch.tensor([9, 3, 5, 9, 1, 8]) if padded else torch.full((6,), 9)
+    mask = (torch.arange(9) < lengths[:, None]).long()
+    return tokens * mask, mask
+
+
+def gradients(model: Any, tokens: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    logits = model(tokens, attention_mask=mask).logits
+    torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1, 1, 0, 1, 0])).backward()
+    return logits.detach(), {name: one.grad for name, one in model.named_parameters()}
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_the_first_token_alone_has_the_outputs_and_gradients_of_all(attention: str, *, padded: bool) -> None:
+    whole, shorter = made(attention), made(attention)
+    keep_first_token(shorter)
+    assert list(shorter.state_dict()) == list(whole.state_dict())
+    (expected, theirs), (got, ours) = (gradients(model, *batch(padded=padded)) for model in (whole, shorter))
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
+    assert list(ours) == list(theirs)
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(ours[name], gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_words_that_are_used_have_the_outputs_and_gradients_of_all_words() -> None:
+    whole, fewer = made(), made()
+    tokens, mask = batch(padded=True)
+    words, places = tokens.unique(return_inverse=True)
+    keep_words(fewer, words)
+    (expected, theirs), (got, ours) = gradients(whole, tokens, mask), gradients(fewer, places, mask)
+    assert torch.equal(got, expected)
+    name = "bert.embeddings.word_embeddings.weight"
+    assert torch.equal(ours[name], theirs[name][words])
+    left = torch.ones(50, dtype=torch.bool)
+    left[words] = False
+    assert not theirs[name][left].any()
+
+
+def test_a_model_that_is_no_bert_is_refused() -> None:
+    config = DistilBertConfig(vocab_size=20, dim=8, n_layers=1, n_heads=2, hidden_dim=8)
+    with pytest.raises(Refusal, match=r"--last-layer first-token: .* the model is a Distil.*: leave it out"):
+        keep_first_token(DistilBertForSequenceClassification(config))
+
+
+def test_a_program_has_the_same_losses_with_less_work(launch_bert: Launch) -> None:
+    plain, words, both = (launch_bert("bert.single", None, *SHORT, *more) for more in ((), BOTH[2:], BOTH))
+    assert plain.code == words.code == both.code == 0, words.stderr + both.stderr
+    assert words.losses == plain.losses
+    for expected, got in zip(plain.losses, both.losses, strict=True):
+        assert float.fromhex(got) == pytest.approx(float.fromhex(expected), rel=1e-6)
+    moved = [ended.first("step_profile")["value"]["gradient_bytes"] for ended in (plain, words)]
+    assert moved[1] <= moved[0]
+    assert both.first("step_flops")["value"] < plain.first("step_flops")["value"]
+
+
+def test_one_seed_makes_two_runs_with_less_work_alike_to_the_last_bit(launch_bert: Launch, reviews: Path) -> None:
+    words = (*SHORT, *BOTH, "--scaling", "weak", "--precision", "bf16", "--model", str(reviews / "dropout"))
+    one, two = launch_bert("bert.ddp", 2, *words), launch_bert("bert.ddp", 2, *words, "--warmup-steps", "0")
+    assert one.code == two.code == 0, one.stderr + two.stderr
+    assert one.losses == two.losses
+    assert len(one.losses) == 2
+    assert {event["value"] for event in one.all("parameters")} == {event["value"] for event in two.all("parameters")}
+
+
+@pytest.mark.parametrize(("option", "value"), [("--last-layer", "two"), ("--vocabulary", "none")])
+def test_a_value_that_there_is_not_is_one_line(launch_bert: Launch, option: str, value: str) -> None:
+    ended = launch_bert("bert.single", None, option, value)
+    assert ended.code != 0
+    assert len(ended.stderr.splitlines()) == 1
+    assert ended.stderr.startswith(f"error: {option}: invalid choice: '{value}'")

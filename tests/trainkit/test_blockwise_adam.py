@@ -1,0 +1,69 @@
+"""Adam by blocks is torch's Adam, to the last bit."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from trainkit.blockwise_adam import BLOCK, BlockwiseAdam
+
+
+def parameters() -> list[nn.Parameter]:
+    """A matrix of several blocks, an embedding that is hardly read, a convolution channels last, a vector, a number."""
+    torch.manual_seed(3)
+    last = torch.randn(20, 3, 3, 3).contiguous(memory_format=torch.channels_last)
+    values = [torch.randn(BLOCK // 100, 250), torch.randn(600, 64), last, torch.randn(7), torch.tensor(2.0)]
+    return [nn.Parameter(value) for value in values]
+
+
+def gradients(step: int) -> list[Tensor]:
+    """The embedding's are zero but for some rows; the convolution's lie in another order than its values."""
+    torch.manual_seed(step)
+    found = [torch.randn(one.shape) * 10.0 ** -(step % 9) for one in parameters()]
+    read = torch.zeros(600, 1)
+    read[torch.randint(40, (5,))] = 1
+    return [found[0], found[1] * read, *found[2:]]
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+def test_parameters_and_state_are_torch_s_to_the_last_bit(decay: float) -> None:
+    ours, theirs = parameters(), parameters()
+    optimizer = BlockwiseAdam(ours, lr=1e-2, decoupled_decay=decay)
+    known = torch.optim.AdamW(theirs, lr=1e-2, weight_decay=decay, foreach=False)
+    for step in range(25):
+        for own, other, gradient in zip(ours, theirs, gradients(step), strict=True):
+            own.grad, other.grad = gradient.clone(), gradient.clone()
+        optimizer.step()
+        known.step()
+    for own, other in zip(ours, theirs, strict=True):
+        assert torch.equal(own, other)
+        for name in ("exp_avg", "exp_avg_sq"):
+            assert torch.equal(optimizer.state[own][name], known.state[other][name])
+
+
+def test_a_state_that_is_put_back_leads_to_the_same_parameters() -> None:
+    ours = parameters()
+    optimizer = BlockwiseAdam(ours, lr=1e-2)
+    for own, gradient in zip(ours, gradients(0), strict=True):
+        own.grad = gradient
+    optimizer.step()
+    before, state = [one.detach().clone() for one in ours], copy.deepcopy(optimizer.state_dict())
+    optimizer.step()
+    expected = [one.detach().clone() for one in ours]
+    with torch.no_grad():
+        for own, value in zip(ours, before, strict=True):
+            own.copy_(value)
+    optimizer.load_state_dict(state)
+    optimizer.step()
+    assert all(torch.equal(own, value) for own, value in zip(ours, expected, strict=True))
+
+
+def test_a_parameter_without_a_gradient_stays_as_it_is() -> None:
+    ours, before = parameters(), parameters()
+    ours[0].grad = torch.ones_like(ours[0])
+    BlockwiseAdam(ours, lr=1e-2, decoupled_decay=0.1).step()
+    assert not torch.equal(ours[0], before[0])
+    assert all(torch.equal(own, value) for own, value in zip(ours[1:], before[1:], strict=True))
