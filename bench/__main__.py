@@ -13,6 +13,7 @@ from bench import (
     loader,
     marks,
     mlflow_search,
+    nodes,
     overhead,
     parsing,
     slurm,
@@ -36,6 +37,7 @@ PARTS = {
     "compose": compose,
     "ssh": ssh,
     "slurm": slurm,
+    "nodes": nodes,
 }
 
 
