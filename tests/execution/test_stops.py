@@ -24,6 +24,7 @@ from tests.support.launches import (
     until,
     words_are_printed,
 )
+from tests.support.processes import end
 from tests.support.projects import patient
 
 if TYPE_CHECKING:
@@ -84,11 +85,10 @@ def test_ranks_end_if_the_runner_and_its_agents_are_killed_together(project: Pro
     process = project.start("run", "tiny")
     until(words_are_printed(project, "waits", 2))
     (run,) = project.runs()
-    agents = [one for one in processes_of(run.name) if "torch.distributed.run" in one.cmdline()]
+    agents = [one.process for one in processes_of(run.name) if one.is_agent]
     assert len(agents) == 1
     process.kill()
-    for agent in agents:
-        agent.kill()
+    end(*agents)
     process.communicate()
     until(lambda: nothing_is_left_of(run), 60)
 
