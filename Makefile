@@ -12,7 +12,7 @@ FAST = $(addprefix tests/,core definitions records report targets test_rooms.py 
 export TORCH_CPU ?=
 export RESULTS ?= results
 
-.PHONY: wheel run test check test-real test-again test-cluster test-hosts test-slurm test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: wheel run test check test-real test-cluster test-hosts test-slurm test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
 
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	$(BIN)/runner run quickstart --results "$$RESULTS"
@@ -27,11 +27,8 @@ check: lint ## what takes less than a minute, for the way of working: style, typ
 NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
 REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
 test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, a browser, MLflow, packages or real data; none may be left out
-	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"; beside=$$?; \
-	  KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5 && exit $$beside  # 5: none
-
-test-again: $(VENV)/.develop ## the tests that failed the last time, one after the other
-	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -v -n 1 --dist loadgroup --last-failed --last-failed-no-failures none
+	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
+	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
 
 test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names; KIT_LOAD brings images to it
 	KIT_REQUIRE=cluster $(BIN)/python -m pytest -n 4 --dist loadgroup -m "cluster and not alone"

@@ -17,20 +17,18 @@ from runner.core.yaml_writer import to_yaml
 from runner.definitions import experiment as definition
 from runner.definitions import program
 from runner.definitions.plan import Cell, Run
-from runner.execution.launch import describe_launch, describe_surroundings, utc_now
+from runner.execution.launch import describe_by_hand, utc_now
 from runner.execution.masking import Masked
 from runner.execution.observer import Guarded
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
-from runner.records import provenance
 from runner.records.folder import RunFolder, begin, require_writable
-from runner.records.schema import FINISHED, Record
+from runner.records.schema import Record
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.kubernetes.job import RUN
 from runner.targets.kubernetes.kinds import JOBS
 from runner.targets.kubernetes.lifecycle import JobWatcher
 from runner.targets.kubernetes.pod_watch import selector
 from runner.targets.kubernetes.target import KubernetesSpec
-from runner.targets.torchrun import node_specs
 from trainkit import files
 
 if TYPE_CHECKING:
@@ -72,7 +70,7 @@ def attach(
         masked = Masked(run)
         launch = _launch(job, masked.run, target)
         folder = RunFolder(results / launch.experiment / launch.id)
-        if (before := _before(folder)) and (before.status == "completed" or not _has_pods(cluster, job)):
+        if (before := folder.finished()) and (before.status == "completed" or not _has_pods(cluster, job)):
             observer.note(f"{folder.path}: collected already: {before.status}")
             records.append(before)
             continue
@@ -153,15 +151,10 @@ def _run(job: dict[str, Any], root: Path, path: Path) -> Run:
 
 def _launch(job: dict[str, Any], run: Run, target: Target[Any]) -> Launch:
     """Describe the launch; its id is made of the job's own, so that it is collected once."""
-    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
-    nodes = node_specs(run.cell, "node0", run.device)
-    launch = describe_launch(run, target.name, nodes, describe_surroundings(code), target.options)
     metadata = job["metadata"]
     created = _moment(metadata["creationTimestamp"])
-    launch.id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{metadata['uid'][:8]}"
-    launch.started = created.isoformat(timespec="milliseconds")
-    launch.by_hand = True
-    return launch
+    run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{metadata['uid'][:8]}"
+    return describe_by_hand(run, target.name, run_id, created, target.options)
 
 
 def _created(job: dict[str, Any]) -> dict[str, Any]:
@@ -169,14 +162,6 @@ def _created(job: dict[str, Any]) -> dict[str, Any]:
     request = {key: value for key, value in job.items() if key != "status"}
     request["metadata"] = {key: value for key, value in job["metadata"].items() if key != "managedFields"}
     return request
-
-
-def _before(folder: RunFolder) -> Record | None:
-    try:
-        record = folder.read()
-    except (OSError, ValueError):
-        return None
-    return record if record.status in FINISHED else None
 
 
 def _has_pods(cluster: Cluster, job: dict[str, Any]) -> bool:

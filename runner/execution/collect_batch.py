@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
@@ -12,17 +13,15 @@ from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions import program
 from runner.definitions.plan import Cell, Run
-from runner.execution.launch import describe_launch, describe_surroundings
-from runner.records import provenance
+from runner.execution.launch import describe_by_hand
 from runner.records.finalize import finalize_ended
 from runner.records.folder import RunFolder
-from runner.records.schema import FINISHED, Launch, NodeExit, Record
+from runner.records.schema import NodeExit, Record
 from runner.targets.slurm import commands
 from runner.targets.slurm.ends import NodeFile, ends, read_log
 from runner.targets.slurm.script import cell_of
 from runner.targets.slurm.target import Slurm, SlurmSpec
 from runner.targets.slurm.watch import JobState
-from runner.targets.torchrun import node_specs
 from trainkit import files
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LARGEST = 1_000_000
-_ID = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z-slurm-([0-9a-f]{8,12})")
+_ID = re.compile(r"(\d{8}T\d{6}Z)-slurm-([0-9a-f]{8,12})", re.ASCII)
 
 
 def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path, Record]]:
@@ -52,17 +51,18 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
     experiment = definition.load(definition.find(name, root), root)
     found, running = 0, []
     for place in sorted((results / experiment.name).glob("*-slurm-*")):
-        folder, known = RunFolder(place), _ID.fullmatch(place.name)
-        if not known or not _is_of(folder, told):
+        folder, named = RunFolder(place), _named(place.name)
+        if not named or not _is_of(folder, told):
             continue
+        job, started = named
         found += 1
-        if (record := _before(folder)) is None:
+        if (record := folder.finished()) is None:
             run = _run(told, experiment, path)
-            exits = _exits(folder, run, job := JobState(str(int(known[7], 16))))
+            exits = _exits(folder, run, JobState(job))
             if exits is None:
-                running.append(job.job)
+                running.append(job)
                 continue
-            launch = _launch(run, known)
+            launch = describe_by_hand(run, Slurm.name, place.name, started)
             folder.write_request(launch, _text(place / "request" / SlurmSpec.file, place), "", SlurmSpec.file)
             record = finalize_ended(folder, exits)
         yield place, record
@@ -98,14 +98,6 @@ def _is_of(folder: RunFolder, told: object) -> bool:
         return False
 
 
-def _before(folder: RunFolder) -> Record | None:
-    try:
-        record = folder.read()
-    except (OSError, ValueError):
-        return None
-    return record if record.status in FINISHED else None
-
-
 def _run(told: Any, experiment: definition.Experiment, path: Path) -> Run:
     try:
         layout, device, named = Layout.parse(told["layout"]), str(told["device"]), str(told["program"])
@@ -135,13 +127,11 @@ class _Ended:
     watch: JobState
 
 
-def _launch(run: Run, known: re.Match[str]) -> Launch:
-    """Describe the launch; its id and its time are those that the job gave to its folder."""
-    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
-    nodes = node_specs(run.cell, "node0", run.device)
-    launch = describe_launch(run, Slurm.name, nodes, describe_surroundings(code))
-    year, month, day, hour, minute, second, _ = known.groups()
-    launch.id = known[0]
-    launch.started = f"{year}-{month}-{day}T{hour}:{minute}:{second}.000+00:00"
-    launch.by_hand = True
-    return launch
+def _named(name: str) -> tuple[str, datetime] | None:
+    """Return the number of the job that gave a folder its name, and when; None for the name of any other folder."""
+    if not (known := _ID.fullmatch(name)):
+        return None
+    try:
+        return str(int(known[2], 16)), datetime.strptime(f"{known[1]}+0000", "%Y%m%dT%H%M%SZ%z")
+    except ValueError:  # there is no such time
+        return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from runner.records import provenance
 from runner.records.folder import new_id
 from runner.records.schema import SCHEMA, Launch, Side
+from runner.targets.torchrun import node_specs
 
 if TYPE_CHECKING:
     from runner.definitions.plan import Run
@@ -64,3 +65,14 @@ def describe_launch(
 def utc_now() -> str:
     """Return the time of day as a record has it."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def describe_by_hand(run: Run, target: str, run_id: str, started: datetime, options: Any = None) -> Launch:
+    """Describe a run that somebody started without the runner, which is described by what is here now."""
+    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
+    nodes = node_specs(run.cell, "node0", run.device)
+    launch = describe_launch(run, target, nodes, describe_surroundings(code), options)
+    launch.id = run_id
+    launch.started = started.isoformat(timespec="milliseconds")
+    launch.by_hand = True
+    return launch

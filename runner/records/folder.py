@@ -165,6 +165,14 @@ class RunFolder:
         """Read `run.json`; ValueError says what is wrong with it."""
         return read_record(self._read(self.path / "run.json"))
 
+    def finished(self) -> Record | None:
+        """Return the record of a run that has ended; None if there is none, or none that can be read."""
+        try:
+            record = self.read()
+        except (OSError, ValueError):
+            return None
+        return record if record.status in FINISHED else None
+
     def launch(self) -> Launch:
         """Read what was known before the launch; ValueError says what is wrong with it."""
         return read_launch(self._read(self.path / "request" / "launch.json"))
@@ -179,10 +187,9 @@ class RunFolder:
 
     def finish(self, record: Record) -> None:
         """Write the final state; a run that has one already is left alone."""
-        with suppress(OSError, ValueError):  # a record that is broken or gone has no final state
-            if self.read().status in FINISHED:
-                msg = f"{self.path}: the run has ended; its record is not written again"
-                raise RequestError(msg)
+        if self.finished():
+            msg = f"{self.path}: the run has ended; its record is not written again"
+            raise RequestError(msg)
         self.replace(record)
         self.seal()
 

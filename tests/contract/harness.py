@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.support.processes import Seen
     from tests.support.projects import Ended
 
 SINCE = r"waiting for the rendezvous since (?P<seconds>\d+) s: "
@@ -107,11 +108,11 @@ class Harness:
 
     def hold_node_1(self, run: Path) -> None:
         """Stop node 1 of a run that has just been started, unless it cannot start anyway."""
-        until(lambda: [one.send_signal(signal.SIGSTOP) for one in self._agents_of_node_1(run)])
+        until(lambda: [one.process.send_signal(signal.SIGSTOP) for one in self._agents_of_node_1(run)])
 
     @staticmethod
-    def _agents_of_node_1(run: Path) -> list[Any]:
-        return [one for one in processes_of(run.name) if one.environ().get("PET_NODE_RANK") == "1"]
+    def _agents_of_node_1(run: Path) -> list[Seen]:
+        return [one for one in processes_of(run.name) if one.environ.get("PET_NODE_RANK") == "1"]
 
     def left(self, run: Path) -> list[Any]:
         """What is left of a run."""
@@ -157,8 +158,8 @@ class Hosts(Harness):
             yield words
 
     @staticmethod
-    def _agents_of_node_1(run: Path) -> list[Any]:
-        return [one for one in ssh_hosts.processes_of(run.name) if one.environ().get("PET_NODE_RANK") == "1"]
+    def _agents_of_node_1(run: Path) -> list[Seen]:
+        return [one for one in ssh_hosts.processes_of(run.name) if one.environ.get("PET_NODE_RANK") == "1"]
 
     def left(self, run: Path) -> list[Any]:
         return [*ssh_hosts.processes_of(run.name), *ssh_hosts.folders_of(run.name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from tests.support.kills import (
     written,
 )
 from tests.support.launches import processes_of, until
+from tests.support.processes import end
 from tests.support.projects import patient
 
 if TYPE_CHECKING:
@@ -139,7 +141,7 @@ def test_what_a_runner_and_its_watchdog_leave_is_ended_by_recover(
     seen = witness(harness, run, tmp_path)
     at_random(RUN_SECONDS)
     watchdog_of(run).kill()
-    left = processes_of(run.name)
+    left = [one.process for one in processes_of(run.name)]
     for one in left if harness.words[1] == "local" else []:
         one.suspend()  # an agent would end its ranks, and everything would end by itself
     kill_runner(harness.project, run)
@@ -148,7 +150,7 @@ def test_what_a_runner_and_its_watchdog_leave_is_ended_by_recover(
     time.sleep(0.5)
     assert harness.left(run) != []
     for one in left:
-        if one.is_running():
+        with contextlib.suppress(psutil.NoSuchProcess):
             one.resume()
     record = finished(harness, run)
     assert record["status"] == "incomplete"
@@ -180,7 +182,7 @@ def test_a_runner_that_is_killed_while_it_writes_the_record(harness: Harness, fa
     until(lambda: len(written(run)) == 2)
     until(lambda: not processes_of(run.name) or process.poll() is not None, every=0.005)
     at_random(0.03)
-    runner.kill()
+    end(runner)
     process.communicate()
     summary = harness.project.runner("summarize")
     assert summary.code == 0, summary.stderr

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from tests.init.test_scripts import TRAINS, write
+from tests.support.processes import lives
 from tests.support.projects import OK, patient
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def test_a_long_run_is_ended_with_all_that_it_started_and_what_it_printed_is_rea
     assert "ended: by runner init after 3 s, before it was done" in said
     assert "the script states no time of its training" in said
     for pid in map(int, (folder.root / "pids.txt").read_text().split()):
-        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        assert not lives(pid)
     assert kept(tmp_path) == []
 
 
@@ -136,7 +136,7 @@ def test_ctrl_c_ends_the_run_and_writes_nothing(folder: Project, tmp_path: Path)
     assert process.returncode == 130, said
     assert said.endswith("interrupted\n")
     for pid in map(int, pids.read_text().split()):
-        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        assert not lives(pid)
     assert folder.written() == {"train.py", "pids.txt"}
     assert kept(tmp_path) == []
 

@@ -74,7 +74,7 @@ def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
     until(has_printed(run, 2), 60)
     with ssh_hosts.dropped("h3", *SSH):
         began = time.monotonic()
-        until(lambda: not [one for one in ssh_hosts.processes_of(run.name) if node_of(one) == "1"], 35)
+        until(lambda: ssh_hosts.processes_of(run.name, node="1") == [], 35)
         seconds = time.monotonic() - began
         assert seconds < 31
         code, stderr = ended(process, 150)
@@ -84,10 +84,6 @@ def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
     assert "host h3" in record["reason"]
     assert ssh_hosts.processes_of(run.name) == []
     fault()
-
-
-def node_of(process: Any) -> str:
-    return str(process.environ().get("KIT_RUN_ID", "")).rpartition("/")[2]
 
 
 def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_the_run(
@@ -133,9 +129,8 @@ def test_a_supervisor_that_is_killed_ends_its_run_and_is_named(
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
     until(has_printed(run, 2), 60)
-    agents = [one for one in ssh_hosts.processes_of(run.name) if "PET_NODE_RANK" in one.environ()]
-    first = next(one for one in agents if node_of(one) == "1" and "RANK" not in one.environ())
-    supervisor = first.parent()
+    agent = next(one.process for one in ssh_hosts.processes_of(run.name, node="1") if one.is_agent)
+    supervisor = agent.parent()
     assert supervisor is not None
     supervisor.kill()
     code, stderr = ended(process, 90)

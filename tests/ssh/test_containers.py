@@ -16,6 +16,7 @@ from tests.ssh.test_document import IN_CONTAINERS, SMALL
 from tests.support import host_images, ssh_hosts
 from tests.support.launches import ended, run_once, until
 from tests.support.odd import Odd
+from tests.support.processes import end
 from tests.support.same_records import curve, differences
 
 if TYPE_CHECKING:
@@ -118,12 +119,11 @@ def test_no_container_is_left_however_a_run_ends(
 
     process, orphaned = start(*words)
     until(has_printed(orphaned), 60)
-    clients = [one for one in ssh_hosts.processes_of(orphaned.name) if one.cmdline()[:2] == ["podman", "run"]]
-    first = next(one for one in clients if one.environ()["KIT_RUN_ID"].endswith("/1"))
-    supervisor = first.parent()
+    there = ssh_hosts.processes_of(orphaned.name, node="1")
+    client = next(one.process for one in there if one.words[:2] == ["podman", "run"])
+    supervisor = client.parent()
     assert supervisor is not None
-    supervisor.kill()
-    first.kill()  # what would tell the container to end
+    end(supervisor, client)  # the client would end the container
     code, stderr = ended(process, 90)
     assert code == 1, stderr
     assert "host h1: its supervisor was killed" in on_hosts.record(orphaned)["reason"]

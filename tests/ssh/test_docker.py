@@ -15,6 +15,7 @@ import pytest
 from runner.targets.compose.base_images import read_lock
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, starting, until
+from tests.support.processes import end
 from tests.support.projects import ROOT
 
 if TYPE_CHECKING:
@@ -71,11 +72,11 @@ def test_nothing_is_left_in_the_engine_also_if_its_client_and_the_supervisor_wer
 
         process, run = start("odd-slow", "--layout", "1x2", "--set", "seconds=200")
         until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
-        client = next(one for one in ssh_hosts.processes_of(run.name) if one.cmdline()[:2] == ["docker", "run"])
+        there = ssh_hosts.processes_of(run.name)
+        client = next(one.process for one in there if one.words[:2] == ["docker", "run"])
         supervisor = client.parent()
         assert supervisor is not None
-        supervisor.kill()
-        client.kill()
+        end(supervisor, client)
         code, stderr = ended(process, 90)
         assert code == 1, stderr
         assert "host h0: its supervisor was killed" in on_hosts.record(run)["reason"]

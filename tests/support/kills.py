@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import re
@@ -17,6 +16,7 @@ import psutil
 from tests.support.cluster import pods
 from tests.support.containers import containers_of
 from tests.support.launches import processes_of, until
+from tests.support.processes import end
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,15 +176,9 @@ def kill(harness: Harness, run: Path, who: str) -> None:
 
 
 def _killed_here(run: Path, who: str) -> bool:
-    found = []
-    for process in processes_of(run.name):
-        with contextlib.suppress(psutil.Error):
-            is_agent = "torch.distributed.run" in process.cmdline() and "RANK" not in process.environ()
-            if is_agent if who == AGENT_1 else process.environ().get("RANK") == "1":
-                found.append(process)
-    for process in found:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
+    there = processes_of(run.name)
+    found = [one for one in there if (one.is_agent if who == AGENT_1 else one.environ.get("RANK") == "1")]
+    end(*(one.process for one in found))
     return bool(found)
 
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
+from tests.support.processes import Seen, seen
 from tests.support.projects import patient
 
 if TYPE_CHECKING:
@@ -66,16 +66,9 @@ def indented(text: str) -> str:
     return text.strip().replace("\n", "\n    ")
 
 
-def processes_of(run: str) -> list[psutil.Process]:
+def processes_of(run: str) -> list[Seen]:
     """Every process that carries the run's id in its environment."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("KIT_RUN_ID") == run and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+    return seen(lambda environ: environ.get("KIT_RUN_ID") == run)
 
 
 def nothing_is_left_of(run: Path) -> bool:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from tests.support.processes import Seen, seen
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -53,19 +55,14 @@ def own(name: str) -> Path:
     return state(name) / "own"
 
 
-def processes_of(run: str) -> list[psutil.Process]:
-    """Every process of a run on any host: torchrun, its workers, and what they have started."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if (
-                process.environ().get("KIT_RUN_ID", "").startswith(f"{run}/")
-                and process.status() != psutil.STATUS_ZOMBIE
-            ):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+def processes_of(run: str, node: str = "") -> list[Seen]:
+    """Every process of a run on any host, or of one node: torchrun, its workers, and what they have started."""
+
+    def wanted(environ: dict[str, str]) -> bool:
+        of, _, at = environ.get("KIT_RUN_ID", "").rpartition("/")
+        return of == run and node in ("", at)
+
+    return seen(wanted)
 
 
 def folders_of(run: str) -> list[Path]:

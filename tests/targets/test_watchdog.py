@@ -14,6 +14,7 @@ import pytest
 from runner.targets import watchdog
 from runner.targets.children import end_marked, end_orphans, marks
 from tests.support.launches import BEGINNING, WAIT, one_run, processes_of, until, words_are_printed
+from tests.support.processes import end, lives
 from tests.support.projects import Project
 
 pytestmark = pytest.mark.real_processes
@@ -59,12 +60,11 @@ def test_ranks_end_with_a_runner_and_an_agent_that_are_killed(project: Project, 
     process = start_runner(project, run)
     until(words_are_printed(project, "waits", 2))
     started = processes_of(run.name)
-    agents = [one for one in started if "torch.distributed.run" in one.cmdline()]
+    agents = [one.process for one in started if one.is_agent]
     assert len(agents) == 2
     assert len(started) >= 4
     process.kill()
-    for agent in agents if killed == "runner and agents" else []:
-        agent.kill()
+    end(*(agents if killed == "runner and agents" else []))
     process.wait()
     until(lambda: processes_of(run.name) == [], 30)
 
@@ -112,7 +112,7 @@ def test_a_run_s_processes_are_orphans_only_once_their_runner_is_dead() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
     orphan = psutil.Process(int(done.stdout))
     end_orphans("run-b", 2)
-    until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, 5)
+    until(lambda: not lives(orphan), 5)
     assert own.poll() is None
     own.kill()
     own.wait()

@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.processes import children_of, end, lives
+
 ROOT = Path(__file__).parents[2]
 SLEEPER = """
 import sys, time
@@ -46,19 +48,13 @@ def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_pa
         ranks: list[psutil.Process] = []
         try:
             wait(lambda: len(list(tmp_path.glob("ready-*"))) == 2, "the ranks never began")
-            ranks = [one for one in psutil.Process(agent.pid).children() if "sleeper.py" in " ".join(one.cmdline())]
+            ranks = children_of(agent.pid, "sleeper.py")
             assert len(ranks) == 2
             agent.kill()
-            wait(lambda: not any(alive(one) for one in ranks), "the ranks train on without their agent", 10)
+            wait(lambda: not any(lives(one) for one in ranks), "the ranks train on without their agent", 10)
         finally:
             agent.kill()
-            for one in ranks:
-                if alive(one):
-                    one.kill()
-
-
-def alive(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+            end(*ranks)
 
 
 @pytest.mark.real_processes
@@ -70,15 +66,13 @@ def test_processes_of_spawn_end_with_the_one_that_started_them(tmp_path: Path) -
         children: list[psutil.Process] = []
         try:
             wait(lambda: lines.read_bytes().count(b'"key": "epoch_start"') >= 2, "the training never began")
-            children = [one for one in psutil.Process(parent.pid).children() if "spawn_main" in " ".join(one.cmdline())]
+            children = children_of(parent.pid, "spawn_main")
             assert len(children) == 2
             parent.send_signal(signal.SIGKILL)
-            wait(lambda: not any(alive(one) for one in children), "the children train on without their parent", 10)
+            wait(lambda: not any(lives(one) for one in children), "the children train on without their parent", 10)
         finally:
             parent.kill()
-            for one in children:
-                if alive(one):
-                    one.kill()
+            end(*children)
 
 
 ASK = """
