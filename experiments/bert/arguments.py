@@ -38,19 +38,3 @@ def bert_parser(description: str | None) -> Parser:
     add_seed(parser)
     add_peak(parser)
     return parser
-
-
-def add_less_work(parser: Parser) -> None:
-    """For a program that may leave out what does not change the losses; see `experiments.bert.less_work`."""
-    parser.add_argument(
-        "--last-layer",
-        choices=["all", "first-token"],
-        default="all",
-        help="first-token: the last layer computes the first token alone, the only one that the classifier reads",
-    )
-    parser.add_argument(
-        "--vocabulary",
-        choices=["all", "used"],
-        default="all",
-        help="used: words that no sentence has are left out of the model, and so of gradients and optimizer",
-    )

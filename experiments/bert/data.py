@@ -13,6 +13,7 @@ from experiments.bert import sentences
 from experiments.bert.model import files, find, load_tokenizer
 from trainkit import distributed
 from trainkit import sharding as shards
+from trainkit.arguments import Parser
 from trainkit.epochs import Shares
 from trainkit.errors import Refusal
 from trainkit.run import Run
@@ -151,3 +152,23 @@ def by_length(order: Tensor, lengths: Tensor, batch_size: int, draws: torch.Gene
     rows = torch.randperm(len(batches), generator=draws)
     places = torch.randperm(batch_size, generator=draws)
     return torch.cat([batches[rows][:, places].flatten(), rest])
+
+
+def add_less_work(parser: Parser) -> None:
+    """For a program that may leave out what does not change the losses; see `experiments.bert.less_work`.
+
+    It is here, not with the arguments of all BERT programs: an option that a program's modules declare is one of its
+    own for `runner`, and `split_per_rank` has none of these.
+    """
+    parser.add_argument(
+        "--last-layer",
+        choices=["all", "first-token"],
+        default="all",
+        help="first-token: the last layer computes the first token alone, the only one that the classifier reads",
+    )
+    parser.add_argument(
+        "--vocabulary",
+        choices=["all", "used"],
+        default="all",
+        help="used: words that no sentence has are left out of the model, and so of gradients and optimizer",
+    )

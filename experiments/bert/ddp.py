@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 
-from experiments.bert.arguments import add_less_work, bert_parser
-from experiments.bert.data import Batch, Batches, load
+from experiments.bert.arguments import bert_parser
+from experiments.bert.data import Batch, Batches, add_less_work, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.training import Report, warm_up
 from trainkit import communication
