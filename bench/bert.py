@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from experiments.bert import data, split_per_rank
-from experiments.bert.arguments import bert_parser
+from experiments.bert.arguments import DATA, bert_parser
 from experiments.bert.data import Batches, add_less_work, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.sentences import read, split

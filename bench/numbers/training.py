@@ -47,10 +47,10 @@ class Autocast(nn.Module):
 class OtherOrder(Batches):
     """The same batches' sizes and samples, in an order drawn from the next seed."""
 
-    def __init__(self, samples: Any, args: Namespace, run: Run, batch_size: int) -> None:
+    def __init__(self, samples: Any, args: Namespace, run: Run, *rest: Any) -> None:
         args = copy(args)
         args.seed += 1
-        super().__init__(samples, args, run, batch_size)
+        super().__init__(samples, args, run, *rest)
 
 
 class Kept(Report):
