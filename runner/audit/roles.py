@@ -45,6 +45,7 @@ _RULES: tuple[tuple[Role, str], ...] = (
             r"|f1|map\b|\biou\b|temperature|learning rate|\blr\b|seed|版本|version|\bdate\b|size \("
             r"|file size|模型大小|gpu[- ]hours?|node[- ]hours?|core[- ]hours?|卡时|serial|timeout|timestamp"
             r"|std|stdev|deviation|误差|variance|\bci\b|interval|wer\b|cer\b"
+            r"|^\W*(?:links?|networks?|interconnect|网络)\W*$"
         ),
     ),
     (Role.EFFICIENCY, r"efficien|effizienz|效率|\beff\b|\beff\.|scaling\s*\(?%"),

@@ -187,6 +187,11 @@ def test_times_of_different_things_are_not_compared() -> None:
     assert graded(table("Method | Latency | Speedup", *rows)) == [(1.0, "consistent"), (1.57, "consistent")]
 
 
+def test_the_speed_of_the_link_between_nodes_is_no_throughput_of_a_training() -> None:
+    rows = ("1x1 | | 145.1 | 1.00", "2x1 | 1 Gbit/s | 152.2 | 0.95", "2x1 | 100 Mbit/s | 659.4 | 0.22")
+    assert wrong(table("layout | link | train seconds | speed-up", *rows)) == []
+
+
 def test_small_counts_and_words_like_differs_accuse_nobody() -> None:
     heads = "changed | first step that differs | by | largest difference | at step | right | levels"
     rows = ["same | none | 0 | 0 | none | 346 | 2, 3", "threads | 2 | 1.0e-08 | 2.4e-06 | 94 | 346 | 3"]
