@@ -2,8 +2,9 @@
 
 The first process of every node samples, in a thread of its own: psutil for the machine (all of it, also inside a
 container), NVML through nvidia-ml-py for the GPUs. If one of the two is not installed, its fields are missing. What
-others took of the machine is `cpu_percent` less `own_cpu_percent`, which is that of the run's processes on this node;
-both are shares of all cores of the machine, and a virtual machine's stolen time counts as that of others.
+others took of the machine is `cpu_percent` less `own_cpu_percent`, which is that of the run's processes on this node,
+and less `interrupts_percent`, in which the kernel serves devices for no process, for example the packets of a link.
+All are shares of all cores of the machine, and a virtual machine's stolen time counts as that of others.
 """
 
 import os
@@ -73,7 +74,7 @@ def machine_sampler() -> Sample | None:
         return None
     state: dict[str, Any] = {"time": time.monotonic(), "moved": _moved(psutil)}
     throttled = cpu_throttling()
-    psutil.cpu_percent()  # counts from here
+    psutil.cpu_times_percent()  # counts from here
 
     def sample() -> dict[str, float]:
         now, moved = time.monotonic(), _moved(psutil)
@@ -81,10 +82,18 @@ def machine_sampler() -> Sample | None:
         rates = {f"{name}_bytes_per_second": round((moved[name] - state["moved"][name]) / seconds) for name in moved}
         state.update(time=now, moved=moved)
         memory = psutil.virtual_memory()
-        used = {"cpu_percent": psutil.cpu_percent(), "memory_bytes": memory.total - memory.available}
+        used = {**_processors(psutil), "memory_bytes": memory.total - memory.available}
         return {**used, **rates, **({"cpu_throttled_percent": throttled(seconds)} if throttled else {})}
 
     return sample
+
+
+def _processors(psutil: Any) -> dict[str, float]:
+    """Return how much of the time since the last call the processors worked, and served interrupts, in percent."""
+    times = psutil.cpu_times_percent()._asdict()
+    served = times.get("irq", 0.0) + times.get("softirq", 0.0)
+    idle = times["idle"] + times.get("iowait", 0.0)
+    return {"cpu_percent": round(max(0.0, 100 - idle), 1), "interrupts_percent": round(served, 1)}
 
 
 def own_sampler(own: OwnProcesses) -> Sample | None:

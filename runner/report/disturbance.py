@@ -68,7 +68,8 @@ def _others(nodes: list[_Node]) -> list[str]:
     if not cores or not used or None in ours:
         return []
     total = sum(used) / len(used)
-    others = cores * (total - sum(value for value in ours if value is not None)) / 100
+    interrupts = sum(node.mean("interrupts_percent") or 0.0 for node in nodes) / len(nodes)
+    others = cores * (total - interrupts - sum(value for value in ours if value is not None)) / 100
     if others <= max(QUIET_CORES, cores * MOST_PERCENT / 100) or cores * (1 - total / 100) >= IDLE_CORES:
         return []
     return [f"other processes took {others:.2f} of {cores} cores"]

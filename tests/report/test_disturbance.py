@@ -39,6 +39,13 @@ CASES: dict[str, tuple[dict[str, Any], int, list[str]]] = {
         {"cpu_percent": 89.0, "own_cpu_percent": 44.5}, 2, ["other processes took 0.89 of 2 cores"],
     ),
     "what the system takes of two cores": ({"cpu_percent": 96.0, "own_cpu_percent": 89.0}, 2, []),
+    "the kernel, which shapes a link": (
+        {"cpu_percent": 98.0, "own_cpu_percent": 80.0, "interrupts_percent": 15.0}, 2, [],
+    ),
+    "others beside it": (
+        {"cpu_percent": 98.0, "own_cpu_percent": 60.0, "interrupts_percent": 15.0}, 2,
+        ["other processes took 0.46 of 2 cores"],
+    ),
     "as much of sixteen": (
         {"cpu_percent": 96.0, "own_cpu_percent": 89.0}, 16, ["other processes took 1.12 of 16 cores"],
     ),
@@ -80,7 +87,13 @@ def test_a_run_that_did_not_report_its_own_share_is_taken_to_be_quiet() -> None:
 ODD = st.none() | st.booleans() | st.text(max_size=3) | st.floats() | st.integers() | st.lists(st.none(), max_size=1)
 
 
-@given(st.dictionaries(st.sampled_from(["cpu_percent", "own_cpu_percent", "swapped_bytes_per_second"]), ODD), ODD, ODD)
+@given(
+    st.dictionaries(
+        st.sampled_from(["cpu_percent", "own_cpu_percent", "interrupts_percent", "swapped_bytes_per_second"]), ODD
+    ),
+    ODD,
+    ODD,
+)
 def test_whatever_stands_in_a_record_does_no_harm(mean: dict[str, Any], cores: Any, node: Any) -> None:
     made = record(mean, cores=cores)
     made.load += [{"node": node, "mean": mean}, {"node": node, "mean": cores}, {}]

@@ -48,6 +48,7 @@ def test_a_busy_second_is_seen_as_busy_and_a_block_ends_with_a_look(log: EventLo
     whole = psutil.virtual_memory().total
     for look in (first, last):
         assert 90 / (psutil.cpu_count() or 1) < look["cpu_percent"] <= 100
+        assert 0 <= look["interrupts_percent"] < look["cpu_percent"]
         assert 0 < look["memory_bytes"] < whole
         assert min(look[f"{way}_bytes_per_second"] for way in ("sent", "received", "loopback")) >= 0
     assert (first["seq"], last["seq"]) == (0, len(others) + 1)
