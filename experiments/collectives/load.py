@@ -1,14 +1,18 @@
 """What a training meets on this network besides single messages: sums over all ranks, and neighbours that compute.
 
-An exchange of gradients is an all_reduce, timed here for each size, with the CPU time that it takes: where each core
-has a process, that time is taken from the training. Processes of one machine share caches, memory and clock rate: how
+An exchange of gradients is an all_reduce, timed here for each size, with the CPU time that it takes: that of the
+process, and its share of the kernel's time for the network. Where each core has a process, that time is taken from the
+training. Processes of one machine share caches, memory and clock rate: how
 much slower each becomes when all of them compute is measured by a matrix product, which stays in the cache, and by an
 addition of large vectors, which does not. A training lies between the two.
 """
 
+import hashlib
+import os
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -16,6 +20,7 @@ from torch import Tensor
 
 from trainkit import distributed
 from trainkit.distributed import SENT, device_of_messages
+from trainkit.process_facts import machine
 from trainkit.run import Run
 from trainkit.throttling import quota_throttling
 
@@ -43,8 +48,9 @@ def sizes(most: int) -> list[int]:
 def measure_all_reduce(run: Run, most: int) -> dict[str, float]:
     """Time all_reduce for each size and report it; return the figures of the slowest rank."""
     stats: dict[str, float] = {}
+    share = 1 / ranks_of_this_machine(run)
     for size in sizes(most):
-        seconds, busy, calls = time_all_reduce(run, torch.float32, size)
+        seconds, busy, calls = time_all_reduce(run, torch.float32, size, share)
         row = {"seconds": seconds, "processor_seconds": busy}
         stats |= {f"all_reduce_{size}_{name}": value for name, value in row.items()}
         if run.first:
@@ -52,32 +58,59 @@ def measure_all_reduce(run: Run, most: int) -> dict[str, float]:
         if seconds > LONGEST_CALL:
             break
     try:  # the same bytes as numbers of half the size: there are twice as many to add up
-        seconds, busy, _ = time_all_reduce(run, torch.float16, size)
+        seconds, busy, _ = time_all_reduce(run, torch.float16, size, share)
     except RuntimeError:  # a backend that cannot
         return stats
     return stats | {f"half_all_reduce_{size}_seconds": seconds, f"half_all_reduce_{size}_processor_seconds": busy}
 
 
-def time_all_reduce(run: Run, dtype: torch.dtype, size: int) -> tuple[float, float, int]:
-    """Return the seconds and the CPU seconds of a call on the slowest rank, and how many were made."""
+def ranks_of_this_machine(run: Run) -> int:
+    """Return how many ranks are on this machine, also in other containers."""
+    own = int(hashlib.sha256((machine() or f"node {run.place.node_rank}").encode()).hexdigest()[:15], 16)
+    mine = torch.tensor([own], device=device_of_messages())
+    all_of_them = [torch.zeros_like(mine) for _ in range(run.world_size)]
+    SENT.extend([mine, *all_of_them])
+    dist.all_gather(all_of_them, mine)
+    return sum(int(one) == own for one in all_of_them)
+
+
+def time_all_reduce(run: Run, dtype: torch.dtype, size: int, share: float) -> tuple[float, float, int]:
+    """Return the seconds and the CPU seconds of a call on the slowest rank, and how many were made.
+
+    Args:
+        run: all ranks of it take part.
+        dtype: of the numbers that are added up.
+        size: in bytes.
+        share: of this rank in what its machine does for the network.
+    """
     values = torch.zeros(size // dtype.itemsize, dtype=dtype, device=device_of_messages())
     SENT.append(values)
     dist.all_reduce(values)
-    [one] = distributed.largest([_seconds(run, lambda: dist.all_reduce(values), 1)[0]])
+    [one] = distributed.largest([_seconds(run, lambda: dist.all_reduce(values), 1, share)[0]])
     calls = max(2, min(MOST_CALLS, int(SECONDS / max(one, 1e-9))))
-    seconds, busy = _seconds(run, lambda: dist.all_reduce(values), calls)
+    seconds, busy = _seconds(run, lambda: dist.all_reduce(values), calls, share)
     slowest = distributed.largest([seconds, busy])
     return slowest[0], slowest[1], calls
 
 
-def _seconds(run: Run, call: Callable[[], object], calls: int) -> tuple[float, float]:
+def _seconds(run: Run, call: Callable[[], object], calls: int, share: float) -> tuple[float, float]:
     """Return the seconds and the CPU seconds of a call, from a moment at which all ranks were idle."""
     run.synchronise()
-    began, busy = time.perf_counter(), time.process_time()
+    began, busy, served = time.perf_counter(), time.process_time(), interrupt_seconds()
     for _ in range(calls):
         call()
     run.wait_for_devices()
-    return (time.perf_counter() - began) / calls, (time.process_time() - busy) / calls
+    seconds = time.perf_counter() - began
+    return seconds / calls, (time.process_time() - busy + share * (interrupt_seconds() - served)) / calls
+
+
+def interrupt_seconds() -> float:
+    """Return the CPU time in which the machine's kernel has served devices so far (proc(5), `irq`, `softirq`), or 0."""
+    try:
+        ticks = Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[6:8]
+    except OSError:
+        return 0.0
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def measure_neighbours(run: Run, node_of: dict[int, int]) -> dict[str, float]:

@@ -58,7 +58,7 @@ def _predicted(results: Path, form: str, experiment: str | None, measures: dict[
     """Make tables of what was predicted beside what was measured; only where a network was measured too."""
     from runner.prediction import MEASURE
 
-    if not any(MEASURE in one for one in measures.values()):
+    if experiment is None and not any(MEASURE in one for one in measures.values()):
         return []
     from runner.prediction.beside import tables
     from runner.report.formats import TABLES, write_table

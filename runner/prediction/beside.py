@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.prediction import MEASURE
 from runner.prediction.answer import answer, measured_cells
 from runner.prediction.links import Assumed
-from runner.prediction.reading import Reader, Wanted
+from runner.prediction.reading import Reader, Wanted, place_of
 from runner.prediction.words import limit, missed, otherwise
 from runner.report.cells import estimate
 from runner.report.reading import read_results
@@ -28,18 +28,23 @@ _MOST_RUNS = 20_000
 def tables(results: Path, experiment: str | None = None) -> list[Table]:
     """Return a table for each cell of one process that has measured and predicted speed-ups; often there is none."""
     runs = read_results(results).runs
-    if len(runs) > _MOST_RUNS:
-        return []
     reader = Reader(results, runs)
-    places = sorted({(run.experiment, run.target) for run in runs if run.measure != MEASURE and run.processes > 1})
+    if len(runs) > _MOST_RUNS or not reader.knows_networks:
+        return []
+    places = {
+        (run.experiment, run.target, tuple(place_of(run).items()))
+        for run in runs
+        if run.measure != MEASURE and run.processes > 1
+    }
     found = []
-    for name, target in places:
+    for name, target, place in sorted(places):
         if experiment in (None, name):
-            found += [_table(start) for start in reader.starts(name, Wanted(target=target))]
+            wanted = Wanted(target=target, place=dict(place))
+            found += [_table(start, dict(place)) for start in reader.starts(name, wanted)]
     return [one for one in found if one is not None]
 
 
-def _table(start: Start) -> Table | None:
+def _table(start: Start, place: dict[str, str]) -> Table | None:
     cells = measured_cells(start)
     if start.base is None or not cells or not start.measured:
         return None
@@ -53,7 +58,8 @@ def _table(start: Start) -> Table | None:
     head, rows = HEAD, [_cells(line) for line in known]
     if all(line.expected.communication is None or str(line.expected.communication) == "ddp" for line in known):
         head, rows = [HEAD[0], *HEAD[2:]], [[row[0], *row[2:]] for row in rows]
-    title = f"{start.name}, target {start.base.first.target}: predicted beside measured"
+    where = ", ".join([f"target {start.base.first.target}", *(f"{axis} {value}" for axis, value in place.items())])
+    title = f"{start.name}, {where}: predicted beside measured"
     return Table(title, head, rows, [_ABOUT], notes=[*missed(known), *otherwise(known)])
 
 

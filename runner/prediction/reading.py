@@ -14,6 +14,7 @@ from runner.prediction.communication import PLAIN, Communication
 from runner.prediction.place import Measured, measured_of
 from runner.records.folder import RunFolder
 from runner.report.compare import key_of
+from runner.report.target_axes import TARGET_AXES, at_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,11 +32,15 @@ MOST_RUNS = 12
 
 
 class Wanted(NamedTuple):
-    """Which runs are looked for: their axes, their target and its options; what is empty is left open."""
+    """Which runs are looked for: their axes, their target and its options; what is empty is left open.
+
+    `place` is what the target made of its nodes and of what lies between them, as `place_of` says; None leaves it open.
+    """
 
     axes: Mapping[str, set[str]] = {}
     target: str = ""
     options: Mapping[str, str] = {}
+    place: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,15 +98,22 @@ class Reader:
         pairs = self._read(plain, lambda record: _has(record, wanted.options)) or self._read(plain, lambda _: True)
         found = base_of(pairs, assumed_bytes) if pairs else "its one-process runs cannot be read again"
         first = plain[-1]
+        network = self._network(first, wanted)
+        place = place_of(network[-1][0]) if network and wanted.place is None else wanted.place
         others = tuple(
-            run for run in fitting if _block(run) == _block(first) and _axes(run) == _axes(first) and run.processes > 1
+            run
+            for run in fitting
+            if _block(run) == _block(first)
+            and _axes(run) == _axes(first)
+            and run.processes > 1
+            and (place is None or place_of(run) == place_at(place, run))
         )
         name = " ".join([first.experiment, *(f"{axis}={value}" for axis, value in _axes(first).items())])
         base, why = (found, "") if isinstance(found, Base) else (None, found)
-        return Start(name, base, why, self._measured(first, wanted), tuple(own), others)
+        return Start(name, base, why, measured_of(network) if network else [], tuple(own), others)
 
-    def _measured(self, base: RunSummary, wanted: Wanted) -> list[Measured]:
-        """Return the network runs: on the same target if there are any, with the options of the newest one."""
+    def _network(self, base: RunSummary, wanted: Wanted) -> list[tuple[RunSummary, Record]]:
+        """Read the network runs: on the same target if there are any, with the options of the newest one."""
         alike = [
             run
             for run in self._runs
@@ -109,7 +121,8 @@ class Reader:
             and run.device == base.device
             and Layout.parse(run.layout).world_size > 1
             and wanted.target in ("", run.target)
-            and all(base.axes.get(axis, value) == value for axis, value in run.axes.items())
+            and all(base.axes.get(axis, value) == value for axis, value in _axes(run).items())
+            and (wanted.place is None or place_of(run) == place_at(wanted.place, run))
         ]
         for chosen in ([run for run in alike if run.target == base.target], alike):
             by_layout: dict[str, list[RunSummary]] = defaultdict(list)
@@ -121,7 +134,7 @@ class Reader:
                 for pair in self._with_one_setting(own, lambda record: _has(record, wanted.options))
             ]
             if pairs:
-                return measured_of(pairs)
+                return pairs
         return []
 
     def _with_one_setting(
@@ -169,8 +182,21 @@ def _block(run: RunSummary) -> tuple[object, ...]:
     return (run.target, run.hardware, run.scaling, run.measure, key_of(args), program, run.side or ())
 
 
+def place_of(run: RunSummary) -> dict[str, str]:
+    """Return the axes that a run has from its target: the link between its nodes, and the cores of each."""
+    return {axis: str(run.axes[axis]) for axis in TARGET_AXES if axis in run.axes}
+
+
+def place_at(place: Mapping[str, str], run: RunSummary) -> dict[str, str]:
+    """Return what is left of a place at the layout of a run: one node has no link."""
+    left = at_layout({**place, "layout": run.layout})
+    return {axis: value for axis, value in left.items() if axis != "layout"}
+
+
 def _axes(run: RunSummary) -> dict[str, Any]:
-    return {axis: value for axis, value in run.axes.items() if axis not in CHOICES}
+    """Return a run's axes, of those that its target gave it what is left with one process."""
+    axes = at_layout({**run.axes, "layout": "1x1"})
+    return {axis: value for axis, value in axes.items() if axis not in (*CHOICES, "layout")}
 
 
 def _fits(run: RunSummary, wanted: Wanted) -> bool:

@@ -11,6 +11,7 @@ from runner.core.text import one_line
 if TYPE_CHECKING:
     from runner.records.schema import Launch
 
+TARGET_AXES = ("link", "cpus")
 _LONGEST = 60
 _MOST = 1_000
 

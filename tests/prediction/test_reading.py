@@ -194,6 +194,22 @@ def test_runs_with_other_options_of_the_target_are_kept_apart(results: Path) -> 
     assert value(told(results, "2x1", wanted=Wanted(options={"link": "1gbit"}))) > 1.4
 
 
+def test_each_link_and_each_limit_of_cores_is_predicted_from_the_network_measured_with_it(results: Path) -> None:
+    train(results, options={"cpus": "1"})
+    for link, speed in (("1gbit", FAST), ("100mbit", SLOW)):
+        options = {"link": link, "cpus": "1,1"}
+        measure_network(results, "2x1", speed, options=options)
+        train(results, "2x1", 0.06 if link == "1gbit" else 1.0, options=options)
+    slow, fast = tables(results)
+    assert [slow.title.split(": ")[0], fast.title.split(": ")[0]] == [
+        "tiny, target local, link 100mbit, cpus 1",
+        "tiny, target local, link 1gbit, cpus 1",
+    ]
+    assert [line[1:3] for line in (*slow.lines, *fast.lines)] == [["1", "0.10"], ["1", "1.67"]]
+    assert float(slow.lines[0][3].split()[0]) < 0.2 < 1.4 < float(fast.lines[0][3].split()[0])
+    assert tables(results, "tiny") == [slow, fast]
+
+
 @pytest.mark.parametrize(
     "profile",
     [
