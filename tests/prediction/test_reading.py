@@ -202,11 +202,13 @@ def test_each_link_and_each_limit_of_cores_is_predicted_from_the_network_measure
         train(results, "2x1", 0.06 if link == "1gbit" else 1.0, options=options)
     slow, fast = tables(results)
     assert [slow.title.split(": ")[0], fast.title.split(": ")[0]] == [
-        "tiny, target local, link 100mbit, cpus 1",
-        "tiny, target local, link 1gbit, cpus 1",
+        "tiny cpus=1, target local, link 100mbit",
+        "tiny cpus=1, target local, link 1gbit",
     ]
-    assert [line[1:3] for line in (*slow.lines, *fast.lines)] == [["1", "0.10"], ["1", "1.67"]]
-    assert float(slow.lines[0][3].split()[0]) < 0.2 < 1.4 < float(fast.lines[0][3].split()[0])
+    assert [line[1:3] for line in (*slow.lines, *fast.lines)] == [["1", "0.100"], ["1", "1.67"]]
+    predicted = [float(one.lines[0][3].split()[0]) for one in (slow, fast)]
+    assert predicted[0] < 0.2
+    assert predicted[1] > 1.4
     assert tables(results, "tiny") == [slow, fast]
 
 
