@@ -79,7 +79,7 @@ def add_communication(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sync-every",
         type=at_least(1),
-        help="of local-sgd and diloco: steps between two averages, 16 if not given; the end of an epoch averages too",
+        help="of local-sgd and diloco: steps between two averages, 32 if not given; the end of an epoch averages too",
     )
     parser.add_argument("--outer-lr", type=float, help="of diloco: learning rate of the outer SGD, 0.7 if not given")
     parser.add_argument(

@@ -152,7 +152,7 @@ def test_what_compresses_gradients_is_not_counted_as_work_of_the_model(launch: L
 
 def test_options_that_were_not_given_are_reported_with_their_defaults(launch: Launch) -> None:
     told = launch("mnist.ddp", 2, *SGD, "--communication", "diloco").first("run_start")["metadata"]["args"]
-    assert (told["sync_every"], told["outer_lr"], told["outer_momentum"]) == (16, 0.7, 0.9)
+    assert (told["sync_every"], told["outer_lr"], told["outer_momentum"]) == (32, 0.7, 0.9)
     assert told["powersgd_rank"] is None
 
 

@@ -70,7 +70,7 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
         ("fp61", "--communication fp61: unknown; did you mean 'fp16'?"),
         ("fp16=3", "--communication fp16=3: fp16 takes no number"),
         ("powersgd=0", "write its rank as a whole number from 1"),
-        ("local-sgd=many", "write its steps as a whole number from 1, for example local-sgd=16"),
+        ("local-sgd=many", "write its steps as a whole number from 1, for example local-sgd=32"),
         ("ddp+fp16", "--communication ddp+fp16: unknown"),
     ],
 )

@@ -7,8 +7,8 @@ from trainkit.errors import Refusal
 
 DEFAULTS: dict[str, dict[str, float]] = {
     "powersgd": {"powersgd_rank": 4},
-    "local-sgd": {"sync_every": 16},
-    "diloco": {"sync_every": 16, "outer_lr": 0.7, "outer_momentum": 0.9},
+    "local-sgd": {"sync_every": 32},
+    "diloco": {"sync_every": 32, "outer_lr": 0.7, "outer_momentum": 0.9},
 }
 """By communication; the outer optimizer's are those of Douillard et al. 2023, section 3."""
 _OWN = sorted({option for options in DEFAULTS.values() for option in options})
