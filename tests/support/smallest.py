@@ -53,7 +53,12 @@ OTHERS = {
 """Experiments that need no data."""
 BERT = {
     "bert": Smallest("2x2", ("layout=1x2",), ("epochs=1", "peak_milliseconds=20")),
-    "bert-slow-link": Smallest("2x1", ("layout=2x1", "communication=powersgd"), ("epochs=1", "peak_milliseconds=20")),
+    "bert-slow-link": Smallest(
+        "2x1",
+        ("layout=2x1", "communication=powersgd"),
+        ("epochs=1", "peak_milliseconds=20"),
+        ("communication=powersgd",),
+    ),
     "bert-leak": Smallest("1x2", ("layout=1x2", "program=bert.split_per_rank"), ("epochs=1",)),
 }
 """Experiments that need the sentences and the model of tests/experiments/tiny_bert.py."""
