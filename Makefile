@@ -39,7 +39,8 @@ test-hosts: $(VENV)/.develop ## the tests on the hosts that KIT_HOSTS names
 	KIT_REQUIRE=hosts $(BIN)/python -m pytest -m "hosts and alone"
 
 test-slurm: $(VENV)/.develop ## the tests on the Slurm cluster that SLURM_CONF names
-	KIT_REQUIRE=slurm $(BIN)/python -m pytest -n 4 --dist loadgroup -m slurm
+	KIT_REQUIRE=slurm $(BIN)/python -m pytest -n 4 --dist loadgroup -m "slurm and not alone"
+	KIT_REQUIRE=slurm $(BIN)/python -m pytest -m "slurm and alone"
 
 test-trainer: $(VENV)/.develop ## the tests of TrainJobs, on a cluster with Kubeflow Trainer; .ci/run does without them
 	KIT_REQUIRE="cluster trainer" $(BIN)/python -m pytest -n 4 --dist loadgroup -m trainer

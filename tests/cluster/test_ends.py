@@ -73,7 +73,7 @@ def test_an_image_s_name_that_is_none_is_not_waited_for(run: Run) -> None:
 
 
 def test_more_gpus_than_there_are_is_pending_and_says_why(project: Project, run: Run) -> None:
-    define(project, "exits", name="odd-greedy", timeout_seconds=15)
+    define(project, "exits", name="odd-greedy", timeout_seconds=round(patient(15)))
     done, record = run("odd-greedy", "--layout", "2x9", device="cuda")
     assert done.code == 1
     assert record["status"] == "timed_out"

@@ -57,6 +57,7 @@ def test_a_cluster_gives_the_losses_of_this_machine_bit_for_bit(
     assert record["launch"]["argv"] == here["launch"]["argv"]
 
 
+@pytest.mark.parametrize("processes", [3])
 @pytest.mark.parametrize("job", ["pytorchjob", pytest.param("trainjob", marks=pytest.mark.trainer), "indexed"])
 def test_a_text_that_kubernetes_would_expand_reaches_the_program_as_it_is(project: Project, run: Run, job: str) -> None:
     strange = "$(OMP_NUM_THREADS) $$(HOME) $x ${y} ${local_rank} $(PET_NNODES"

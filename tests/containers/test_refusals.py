@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.containers import docker, name_of_its_own
+from tests.support.projects import patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ def bare_engine(tmp_path: Path) -> Iterator[str]:
                 env={**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
             )
         try:
-            end = time.monotonic() + 60
+            end = time.monotonic() + patient(60)
             while subprocess.run(["docker", "-H", socket, "info"], capture_output=True, check=False).returncode:
                 assert time.monotonic() < end, (tmp_path / "log").read_text()
                 assert engine.poll() is None, (tmp_path / "log").read_text()
@@ -57,7 +58,7 @@ def bare_engine(tmp_path: Path) -> Iterator[str]:
             yield socket
         finally:
             engine.terminate()
-            engine.wait(60)
+            engine.wait(patient(60))
 
 
 def test_gpus_on_an_engine_without_a_driver_are_refused(project: Project, bare_engine: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from runner.targets.compose.service import image_of
 from tests.support import ssh_hosts
 from tests.support.cluster import claim_with, kubectl, pods, things
-from tests.support.containers import containers_of, docker, left_of
+from tests.support.containers import docker, left_of, running_of
 from tests.support.jobs import jobs_of, limits_memory
 from tests.support.launches import processes_of, run_once, starting, until
 from tests.support.odd import define
@@ -135,9 +135,7 @@ class Containers(Harness):
         time.sleep(0.4)  # now the containers are made
 
     def hold_node_1(self, run: Path) -> None:
-        project = f"kit-{run.name.lower()}"
-        names = until(lambda: len(found := containers_of(project)) == 2 and found)
-        docker("pause", names[1])
+        docker("pause", running_of(f"kit-{run.name.lower()}", 2)[1])
 
     def left(self, run: Path) -> list[str]:
         return left_of(run)

@@ -18,9 +18,13 @@ IN_CI = tuple(name for name in TARGETS if name != "trainjob")
 """Those whose faults docs/faults.md counts."""
 
 
-def on(*names: str) -> pytest.MarkDecorator:
-    """Run a test on these targets."""
-    return pytest.mark.parametrize("harness", [TARGETS[name] for name in names], indirect=True)
+def on(*names: str, alone: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    """Run a test on these targets, on some of them while no other test runs."""
+    cases = [
+        pytest.param(*TARGETS[name].values, marks=[*TARGETS[name].marks, *[pytest.mark.alone] * (name in alone)])
+        for name in names
+    ]
+    return pytest.mark.parametrize("harness", cases, indirect=True)
 
 
 def of(layouts: dict[str, tuple[str, ...]]) -> pytest.MarkDecorator:

@@ -61,7 +61,7 @@ def test_an_interrupted_run_is_collected(harness: Harness, layout: str, number: 
     assert [rank["events_seen"] > 1 for rank in record["ranks"]] == [True] * 3
     assert all(one["stopped"] for one in record["outcome"]["exits"])
     assert harness.have_begun(run, 3)()
-    assert harness.left(run) == []
+    harness.require_nothing_left(run)
 
 
 @on(*TARGETS)
@@ -72,7 +72,7 @@ def test_ctrl_c_before_anything_is_printed_is_recorded_too(harness: Harness) -> 
     code, stderr = ended(process, 90)
     assert code == 130, stderr
     assert harness.project.record(run)["status"] == "interrupted"
-    assert harness.left(run) == []
+    harness.require_nothing_left(run)
 
 
 @on(*TARGETS)
@@ -118,7 +118,7 @@ def test_a_program_that_never_stops_printing_is_ended_with_the_time(harness: Har
 @pytest.mark.fault("a node never joins the rendezvous", series=3)
 @on(*IN_CI)
 def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness, fault: Fault) -> None:
-    name = harness.define("slow")
+    name = harness.define("slow", 4)  # the nodes are looked at after 6 s, which takes some more
     harness.forbid_node_1()
     process, run = harness.start(name, "--layout", "2x1", *LONG)
     harness.hold_node_1(run)

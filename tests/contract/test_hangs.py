@@ -14,7 +14,7 @@ import pytest
 
 from tests.contract.harness import SINCE
 from tests.contract.targets import on
-from tests.support.containers import containers_of, docker
+from tests.support.containers import docker, running_of
 from tests.support.launches import ended, until
 from tests.support.odd import define
 from tests.support.projects import patient
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.contract.harness import Harness
     from tests.support.faults import Fault
 
-PATIENCE = 6
+PATIENCE = round(patient(6))
 IN_ALL_REDUCE = r"rank 0 \(node 0\) waits in all_reduce at odd/hangs\.py:\d+ in main"
 
 
@@ -34,7 +34,7 @@ def hung(harness: Harness, how: str) -> tuple[str, dict[str, Any]]:
     name = define(harness.project, "hangs", name="odd-hangs-not-for-long", patience_seconds=PATIENCE)
     began = time.monotonic()
     done, record = harness.run(name, "--layout", "2x1", "--set", f"how={how}")
-    assert time.monotonic() - began < patient(harness.start_seconds + PATIENCE + 45)
+    assert time.monotonic() - began < patient(harness.start_seconds + 45) + PATIENCE
     assert (done.code, record["status"]) == (1, "failed")
     assert f"no progress (patience_seconds: {PATIENCE}); nothing was heard for " in record["reason"]
     assert record["outcome"]["stuck"]["quiet_seconds"] < PATIENCE + 15
@@ -86,7 +86,11 @@ def test_a_rank_that_somebody_stopped_is_named(harness: Harness, fault: Fault) -
 STOP = """
 import os, signal
 for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-    if pid not in (1, os.getpid()) and "torchrun" in open(f"/proc/{pid}/cmdline").read():
+    try:
+        words = open(f"/proc/{pid}/cmdline").read()
+    except OSError:  # it has ended meanwhile
+        continue
+    if pid not in (1, os.getpid()) and "torchrun" in words:
         os.kill(pid, signal.SIGSTOP)
         print(pid)
 """
@@ -137,7 +141,7 @@ def test_a_fault_between_the_nodes_is_explained_while_the_rendezvous_waits(
         pytest.skip("a firewall in a container's network needs root and nsenter")
     process, run = harness.start("odd-hangs", "--layout", "2x1")
     project = f"kit-{run.name.lower()}"
-    injure(until(lambda: len(found := containers_of(project)) == 2 and found), project)
+    injure(running_of(project, 2), project)
     shown = b""
     assert process.stderr is not None
     began = time.monotonic()

@@ -38,20 +38,22 @@ if TYPE_CHECKING:
     from tests.support.records import Make
 
 pytestmark = pytest.mark.real_processes
+TIMEOUT = round(patient(20))
+"""A run that is to overrun its time: torchrun and its ranks have to start within it, also beside other tests."""
 
 
 @pytest.mark.parametrize("polite", [True, False], ids=["ends when asked", "ignores SIGTERM"])
 def test_a_run_that_overruns_its_time_is_ended(project: Project, polite: bool) -> None:  # noqa: FBT001
     ignore = "" if polite else "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     child = "import subprocess\nsubprocess.Popen(['sleep', '119'])\n"  # a data loader's worker, say
-    one_run(project, BEGINNING + ignore + child + WAIT, "1x2", timeout_seconds=12)
+    one_run(project, BEGINNING + ignore + child + WAIT, "1x2", timeout_seconds=TIMEOUT)
     began = time.monotonic()
     done = project.runner("run", "tiny")
     assert done.code == 1
     assert time.monotonic() - began < patient(60)
     record = project.record()
     assert record["status"] == "timed_out"
-    assert record["reason"].startswith("not done after timeout_seconds: 12")  # and where the ranks were
+    assert record["reason"].startswith(f"not done after timeout_seconds: {TIMEOUT}")  # and where the ranks were
     assert record["events"]["seen"] == 4
     assert "time is up" in done.stderr
     assert nothing_is_left_of(project.runs()[0])

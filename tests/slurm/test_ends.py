@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.jobs import jobs_of, slurm
-from tests.support.launches import ended, until
+from tests.support.launches import ended, processes_of, until
+from tests.support.processes import is_stopped
+from tests.support.projects import patient
 from tests.targets.test_slurm import text_of
 
 if TYPE_CHECKING:
@@ -117,11 +119,12 @@ def test_a_job_that_somebody_requeues_is_ended_and_resume_makes_the_second_attem
     fault(told_seconds=seconds)
 
 
+@pytest.mark.alone  # its bound is a promise
 def test_ctrl_c_leaves_an_empty_queue_within_ten_seconds_also_if_a_process_does_not_listen(harness: Jobs) -> None:
     process, run = harness.start("odd-hangs", "--layout", "2x1", "--set", "how=is stopped")
     job = job_of(run)
     until(lambda: state_of(job) == "RUNNING", 60)
-    time.sleep(8)
+    until(lambda: any(is_stopped(one.process) for one in processes_of(run.name)), 60)
     began = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     until(lambda: jobs_of(run.name) == [], 20, every=0.3)
@@ -133,9 +136,8 @@ def test_ctrl_c_leaves_an_empty_queue_within_ten_seconds_also_if_a_process_does_
 
 @pytest.mark.xdist_group("slurm nodes that fail")
 def test_a_job_that_waits_says_why_and_its_time_in_the_queue_is_no_time_of_the_run(harness: Jobs) -> None:
-    other = slurm(
-        "sbatch", "--parsable", "--partition=lone", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 30"
-    ).strip()
+    own = ("--partition=lone", "--nodes=2", "--exclusive", "--output=/dev/null", f"--wrap=sleep {patient(30):.0f}")
+    other = slurm("sbatch", "--parsable", *own).strip()
     until(lambda: state_of(other) == "RUNNING", 30)
     name = harness.define("slow", 5)
     done, record = harness.run(name, "--layout", "2x1", "--set", "seconds=1", "--with", "partition=lone")

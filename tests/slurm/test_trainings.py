@@ -13,7 +13,7 @@ import pytest
 
 from tests.experiments import tiny_bert
 from tests.support.jobs import slurm
-from tests.support.launches import run_once
+from tests.support.launches import run_once, until
 from tests.support.projects import RUNNER, patient
 from tests.support.same_records import curve, differences
 from tests.support.smallest import BERT
@@ -104,7 +104,7 @@ def test_a_committed_script_is_submitted_by_hand_and_collected_afterwards(harnes
     submit, collect = commands("## By hand")
     submitted = typed(harness, submit)
     assert submitted.returncode == 0, submitted.stderr
-    assert not slurm("squeue", "--noheader", "--name=kit-toy-multinode").strip()
+    until(lambda: not slurm("squeue", "--noheader", "--name=kit-toy-multinode").strip(), 10)
     collected = typed(harness, collect)
     assert collected.returncode == 0, collected.stderr
     (line,) = collected.stdout.splitlines()  # and nothing of the runs of the same cell that a runner has made

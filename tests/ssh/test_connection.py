@@ -66,6 +66,7 @@ def test_a_connection_that_comes_back_loses_no_line(
     fault(lost=record["events"]["expected"] - record["events"]["seen"])
 
 
+@pytest.mark.alone  # its bound is a promise
 @pytest.mark.fault("a connection drops for good", target="ssh", series=3)
 def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
     on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any

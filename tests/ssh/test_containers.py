@@ -106,7 +106,7 @@ def test_no_container_is_left_however_a_run_ends(
     runner.kill()
     killed = time.monotonic()
 
-    interrupted, stopped = start("odd-slow", "--layout", "2x1", "--set", "seconds=6", *IN_IMAGE)
+    interrupted, stopped = start("odd-slow", "--layout", "2x1", "--set", "seconds=200", *IN_IMAGE)
     until(has_printed(stopped), 60)
     interrupted.send_signal(signal.SIGINT)
     code, stderr = ended(interrupted, 60)

@@ -13,6 +13,7 @@ import pytest
 from tests.experiments import tiny_bert
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, until
+from tests.support.projects import patient
 from tests.support.same_records import curve, differences
 
 if TYPE_CHECKING:
@@ -72,12 +73,16 @@ def test_bert_trains_an_epoch_on_two_hosts_with_data_that_are_brought(
     assert differences(there, here) == []
 
 
+ONCE = "brought once"
+"""A folder of the hosts that no test beside this one brings anything to."""
+
+
 def brought_by(run: Callable[[], Any]) -> list[dict[str, int]]:
-    """What lies in the cache of each host after a run, with the time of its last change."""
+    """What lies in a folder of each host after a run, with the time of its last change."""
     done, _ = run()
     assert done.code == 0, done.snapshot
     return [
-        {str(path): path.stat().st_ctime_ns for path in (ssh_hosts.state(name) / "cache").glob("*/*/[dmt]*/*.??*")}
+        {str(path): path.stat().st_ctime_ns for path in (ssh_hosts.own(name) / ONCE).glob("*/*/[dmt]*/*.??*")}
         for name in ssh_hosts.NAMES
     ]
 
@@ -91,10 +96,13 @@ def test_programs_and_data_are_brought_once(on_hosts: Project, run: Callable[...
         for path in digits.glob("*.gz"):
             shutil.copy(path, family)
     try:
-        first, again = (brought_by(lambda: run("mnist-cpu", "--layout", "2x1", *SMALL[:-2])) for _ in range(2))
+        words = ("mnist-cpu", "--layout", "2x1", *SMALL[:-2], "--with", f"folder={ssh_hosts.OWN}/{ONCE}")
+        first, again = (brought_by(lambda: run(*words)) for _ in range(2))
         assert all(any("/data/" in path for path in one) and any("/programs/" in path for path in one) for one in first)
         assert first == again
     finally:
+        for name in ssh_hosts.NAMES:
+            shutil.rmtree(ssh_hosts.own(name) / ONCE, ignore_errors=True)
         if not had:
             shutil.rmtree(family)
 
@@ -130,7 +138,7 @@ def test_artifacts_of_all_hosts_are_kept_also_those_of_one_name(on_hosts: Projec
 def test_a_run_that_was_interrupted_is_resumed_as_one_record_with_two_attempts(
     on_hosts: Project, start: Callable[..., Any]
 ) -> None:
-    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=6")
+    process, run = start("odd-slow", "--layout", "2x1", "--set", f"seconds={patient(6):g}")
     until(lambda: any((run / "raw").rglob("stdout.log")), 60)
     process.terminate()
     assert ended(process, 60)[0] == 130

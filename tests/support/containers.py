@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.support.launches import until
 from tests.support.odd import add_odd_programs
 from tests.support.projects import ROOT, WEIRD, Project, patient
 
@@ -106,9 +107,16 @@ def name_of_its_own(what: str) -> str:
 
 
 def containers_of(compose_project: str) -> list[str]:
-    """The names of the containers of a project of Compose."""
+    """The names of the containers of a project of Compose, also of those that are made and not started."""
     words = ["ps", "--all", "--format", "{{.Names}}", "--filter", f"label={LABEL}={compose_project}"]
     return sorted(docker(*words).split())
+
+
+def running_of(compose_project: str, count: int) -> list[str]:
+    """The names of a project's containers, once so many of them run."""
+    words = ["ps", "--format", "{{.Names}}", "--filter", f"label={LABEL}={compose_project}"]
+    found = until(lambda: len(names := docker(*words, "--filter", "status=running").split()) == count and names)
+    return sorted(found)
 
 
 def networks_of(compose_project: str) -> list[str]:

@@ -49,6 +49,8 @@ PRELOADED = (
     "runner.targets.watchdog",
     "runner.report.summarize",
 )
+READ_SECONDS = 30 * float(os.environ.get("KIT_PATIENCE", "1"))
+"""So long a client may be silent within its request, for which all others wait: one that is stopped never goes on."""
 COMMANDS = {"python": "", "runner": "runner", "torchrun": "torchrun"}
 
 
@@ -171,13 +173,19 @@ class _Server:
 
 def _read(client: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """Read a request: its length with three open files, then JSON; None if the client was killed on the way."""
-    begun, ancillary, _, _ = client.recvmsg(8, socket.CMSG_SPACE(12))
     files = array.array("i")
-    for _, _, data in ancillary:
-        files.frombytes(data[:12])
-    length, text = int.from_bytes(begun, "little"), b""
-    while len(text) < length and (more := client.recv(length - len(text))):
-        text += more
+    client.settimeout(READ_SECONDS)
+    try:
+        begun, ancillary, _, _ = client.recvmsg(8, socket.CMSG_SPACE(12))
+        for _, _, data in ancillary:
+            files.frombytes(data[:12])
+        length, text = int.from_bytes(begun, "little"), b""
+        while len(text) < length and (more := client.recv(length - len(text))):
+            text += more
+    except TimeoutError:
+        os.write(2, f"fork_server: a client said nothing for {READ_SECONDS:g} s, and gets no process\n".encode())
+        return None, list(files)
+    client.settimeout(None)
     return (json.loads(text) if text and len(text) == length else None), list(files)
 
 

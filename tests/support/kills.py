@@ -19,6 +19,7 @@ from tests.support.launches import processes_of, until
 from tests.support.processes import end
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.contract.harness import Harness
@@ -158,21 +159,34 @@ def _watches(process: psutil.Process, run: Path) -> bool:
     return any(word.endswith(f"/{run.name}") for word in words) and "runner.targets.watchdog" in words
 
 
-def kill(harness: Harness, run: Path, who: str) -> None:
-    """Kill rank 1 or the agent of the last node with SIGKILL, as soon as it is there.
+def kill(harness: Harness, run: Path, who: str) -> float:
+    """Kill rank 1 or the agent of the last node with SIGKILL, as soon as it is there; return a moment just before it.
 
-    The agent of a pod is process 1 there, which nobody inside can kill.
+    A command that kills inside a container may end after the runner has told the person. The agent of a pod is process
+    1 there, which nobody inside can kill.
     """
     if "compose" in harness.words:
         project = f"kit-{run.name.lower()}"
         name = until(lambda: (containers_of(project) or [None])[-1])
-        until(lambda: _killed_inside(["docker", "exec", "--user", "0", name, "python3"], who))
+        words, seconds = ["docker", "exec", "--user", "0", name, "python3"], 40
     elif "kubernetes" in harness.words:
         namespace = getattr(harness, "namespace", "")
         name = until(lambda: [str(pod["metadata"]["name"]) for pod in pods(namespace)][-1:])[0]
-        until(lambda: _killed_inside(["kubectl", "exec", "-n", namespace, name, "--", "python3"], who), 60)
+        words, seconds = ["kubectl", "exec", "-n", namespace, name, "--", "python3"], 60
     else:
-        until(lambda: _killed_here(run, who))
+        return _moment(lambda: _killed_here(run, who), 40)
+    return _moment(lambda: _killed_inside(words, who), seconds)
+
+
+def _moment(killed: Callable[[], bool], seconds: float) -> float:
+    """Try it until it has killed; return when that try began."""
+
+    def tried() -> float | None:
+        began = time.monotonic()
+        return began if killed() else None
+
+    moment: float = until(tried, seconds)
+    return moment
 
 
 def _killed_here(run: Path, who: str) -> bool:

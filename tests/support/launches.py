@@ -128,10 +128,18 @@ def starting(project: Project, *last: str) -> Iterator[Callable[..., tuple[subpr
         before = set(project.results.glob("*/*/run.json"))
         process = project.start("run", experiment, *words, *last, "--repeat", "1", "--device", "cpu", env=env)
         processes.append(process)
-        new: set[Path] = until(lambda: set(project.results.glob("*/*/run.json")) - before or process.poll(), 60)
-        if not isinstance(new, set):
+
+        def new() -> set[Path]:
+            return set(project.results.glob("*/*/run.json")) - before
+
+        try:
+            until(lambda: new() or process.poll() is not None, 60)
+        except pytest.fail.Exception as error:
+            process.kill()
+            pytest.fail(f"the run has no record: {error}; the command said: {process.communicate()[1]}")
+        if not (records := new()):
             pytest.fail(f"the command ended before its run began: {process.communicate()[1]}")
-        return process, new.pop().parent
+        return process, records.pop().parent
 
     yield start
     for process in processes:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.support.projects import patient
+
 if TYPE_CHECKING:
     from tests.support.projects import Project
 
@@ -175,7 +177,7 @@ ODD = {
     "says": Odd("Print without an end.", SAYS, {**SECONDS, "pause": "type=float, default=0.005"}),
     "hangs": Odd("Rank 1 keeps the others waiting.", HANGS, {"how": "type=str, default='sleeps'"}, JOINED),
     "counts": Odd("Print numbered lines, and count them.", COUNTS, {**SECONDS, "pause": "type=float, default=0.01"}),
-    "leaves": Odd("Rank 0 leaves the others alone.", LEAVES, SECONDS, timeout_seconds=45),
+    "leaves": Odd("Rank 0 leaves the others alone.", LEAVES, SECONDS, timeout_seconds=round(patient(45))),
     "echoes": Odd("Print a text.", ECHOES, {"text": "type=str, default=''"}),
     "writes": Odd("Write files to the folder of artifacts.", WRITES, {}),
 }

@@ -55,6 +55,14 @@ def lives(one: psutil.Process | int) -> bool:
         return False
 
 
+def is_stopped(process: psutil.Process) -> bool:
+    """Whether a process is held by a signal."""
+    try:
+        return bool(process.status() == psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def end(*processes: psutil.Process) -> None:
     """Kill processes, of which some may be gone with those killed before them."""
     for process in processes:
