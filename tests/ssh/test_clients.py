@@ -17,7 +17,8 @@ import pytest
 
 from runner.targets.ssh.openssh import OpenSsh
 from tests.support import ssh_hosts
-from tests.support.launches import run_once
+from tests.support.launches import ended, run_once, starting, until
+from tests.support.processes import lives
 from tests.support.projects import patient
 
 if TYPE_CHECKING:
@@ -60,6 +61,22 @@ def test_a_shared_connection_whose_process_hangs_is_made_again(refused: Callable
         assert master_of("h1", config) != master
     finally:
         os.kill(master, signal.SIGCONT)
+
+
+def test_a_run_that_gives_up_the_shared_connection_takes_it_from_no_other(on_hosts: Project, fresh: list[str]) -> None:
+    config = fresh[-1].partition("=")[2]
+    with starting(on_hosts, "--on", "ssh", *fresh) as start:
+        process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=8")
+        until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
+        before = master_of("h1", config)
+        OpenSsh(config).forget("h1")
+        done, _ = run_once(on_hosts, *QUICK, "--on", "ssh", *fresh)
+        assert done.code == 0, done.snapshot
+        assert master_of("h1", config) != before
+        code, stderr = ended(process, 60)
+    assert (code, on_hosts.record(run)["status"]) == (0, "completed"), stderr
+    assert "the connection was lost" not in stderr
+    until(lambda: not lives(before), 30)
 
 
 CONFIGURATION = """

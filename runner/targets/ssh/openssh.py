@@ -127,10 +127,13 @@ class OpenSsh:
         return any(self._sockets(host))
 
     def forget(self, host: str) -> None:
-        """Give up the shared connection to a host: it no longer answers, and its own process may not either."""
+        """Share a connection to a host no more: it no longer answers, and its own process may not either.
+
+        Other runs of this user may go over it, for whom it works: it ends with the last of them.
+        """
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
-                [*self._client(host), "-O", "exit", "--", host],
+                [*self._client(host), "-O", "stop", "--", host],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
