@@ -56,12 +56,13 @@ def add_communication(parser: ArgumentParser) -> None:
     """For a program that may exchange less than DistributedDataParallel does; see `trainkit.communication`."""
     parser.add_argument(
         "--communication",
-        choices=["ddp", "bf16", "fp16", "powersgd", "local-sgd", "diloco"],
+        choices=["ddp", "shared-memory", "bf16", "fp16", "powersgd", "local-sgd", "diloco"],
         default="ddp",
-        help="what the processes exchange. ddp: the gradients, at every step, as they are; bf16, fp16: rounded to 16"
-        " bits before they are added up; powersgd: approximations of a low rank, what they lack is added at the next"
-        " step; local-sgd: no gradients, every process takes steps of its own and the models are averaged now and then;"
-        " diloco: as local-sgd, and what the average has moved is the gradient of an outer SGD with momentum",
+        help="what the processes exchange. ddp: the gradients, at every step, as they are; shared-memory: the same,"
+        " through the memory of the one machine that all of them run on; bf16, fp16: gradients rounded to 16 bits before"
+        " they are added up; powersgd: approximations of a low rank, what they lack is added at the next step; local-sgd:"
+        " no gradients, every process takes steps of its own and the models are averaged now and then; diloco: as"
+        " local-sgd, and what the average has moved is the gradient of an outer SGD with momentum",
     )
     parser.add_argument(
         "--accumulate",
@@ -73,7 +74,7 @@ def add_communication(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--powersgd-rank",
         type=at_least(1),
-        help="of powersgd: rank of the approximations, 4 if not given; a gradient that it would not make smaller is"
+        help="of powersgd: rank of the approximations, 2 if not given; a gradient that it would not make smaller is"
         " exchanged as it is",
     )
     parser.add_argument(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runner.prediction.step import Step
 
 PLAIN = "ddp"
-NUMBERS = {"powersgd": ("its rank", 4), "local-sgd": ("its steps", 32), "diloco": ("its steps", 32)}
+NUMBERS = {"powersgd": ("its rank", 2), "local-sgd": ("its steps", 32), "diloco": ("its steps", 32)}
 """What the number behind `=` is, and what it is if none is given."""
 KINDS = (PLAIN, "fp16", "bf16", *NUMBERS)
 ACCUMULATE = "accumulate"

@@ -49,6 +49,25 @@ def test_gradients_of_16_bits_train_nearly_the_same_model_at_half_the_bytes(trai
     assert told["reduced_bytes"] * 2 == ddp.first("communication")["metadata"]["reduced_bytes"]
 
 
+def test_two_processes_that_share_memory_train_as_ddp_does_to_the_last_bit(train: Launch) -> None:
+    ddp, shared = train("mnist.ddp", 2, *SGD), train("mnist.ddp", 2, *SGD, "--communication", "shared-memory")
+    same(ddp, shared, rtol=0, atol=0)
+    assert ddp.losses == shared.losses
+    told = [one.first("communication")["metadata"]["reduced_bytes"] for one in (ddp, shared)]
+    assert told[0] == told[1] > 0
+
+
+@pytest.mark.parametrize("world", [1, 3, 5])
+def test_any_number_of_processes_can_share_memory(train: Launch, world: int) -> None:
+    words = (*SGD, "--backend", "gloo")
+    ddp, shared = (
+        train("mnist.ddp", world, *words),
+        train("mnist.ddp", world, *words, "--communication", "shared-memory"),
+    )
+    same(ddp, shared)
+    assert len({event["value"] for event in shared.all("parameters")}) == 1
+
+
 def test_powersgd_is_exact_where_its_rank_suffices(train: Launch) -> None:
     ddp = train("mnist.ddp", 2, *LOW_RANK)
     exact = train("mnist.ddp", 2, *LOW_RANK, "--communication", "powersgd", "--powersgd-rank", "8")
@@ -90,7 +109,7 @@ def test_batches_that_are_added_up_are_one_large_batch(train: Launch, world: int
 
 @pytest.mark.parametrize(
     "choice",
-    [*map(chosen, CHOICES), ("--accumulate", "3", *chosen("diloco"))],
+    [*map(chosen, CHOICES), ("--accumulate", "3", *chosen("diloco")), ("--communication", "shared-memory")],
     ids=" ".join,
 )
 def test_one_seed_makes_two_runs_alike_and_every_sample_counts_once(launch: Launch, choice: tuple[str, ...]) -> None:

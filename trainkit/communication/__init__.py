@@ -25,7 +25,7 @@ from torch import nn
 
 from trainkit.communication.averages import DiLoCo, LocalSgd
 from trainkit.communication.exchange import Exchange
-from trainkit.communication.gradients import HalfPrecision, LowRank, PlainDdp
+from trainkit.communication.gradients import HalfPrecision, LowRank, OneMachine, PlainDdp
 from trainkit.communication.options import check, check_batch, settle
 from trainkit.run import Run
 
@@ -47,6 +47,8 @@ def build(args: Namespace, run: Run, model: nn.Module, *, broadcast_buffers: boo
     name = args.communication
     if name in ("fp16", "bf16"):
         return HalfPrecision(run, model, name, broadcast_buffers=broadcast_buffers)
+    if name == "shared-memory":
+        return OneMachine(run, model, broadcast_buffers=broadcast_buffers)
     if name == "powersgd":
         return LowRank(run, model, args.powersgd_rank, args.seed, broadcast_buffers=broadcast_buffers)
     if name == "local-sgd":

@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainkit.communication.exchange import Exchange, require_type
 from trainkit.communication.power_sgd import PowerSgd
+from trainkit.communication.shared_memory import SharedMemory
 from trainkit.distributed import agree, fingerprint, largest
 from trainkit.errors import Refusal
 from trainkit.run import Run
@@ -99,6 +100,29 @@ class HalfPrecision(OverDdp):
         self._ddp.register_comm_hook(None, counted)
 
 
+class OneMachine(OverDdp):
+    """Gradients that are averaged through the memory of one machine."""
+
+    name = "shared-memory"
+
+    def __init__(self, run: Run, model: nn.Module, *, broadcast_buffers: bool = True) -> None:
+        if run.device.type != "cpu":
+            message = "--communication shared-memory is for CPUs, and on GPUs NCCL does it by itself: choose ddp"
+            raise Refusal(message)
+        self._memory = SharedMemory(run, _bytes(model))
+        super().__init__(run, model, broadcast_buffers=broadcast_buffers, bucket_cap_mb=_one_bucket(model))
+        self._ddp.register_comm_hook(None, self._average)
+
+    def _average(self, _: None, bucket: dist.GradBucket) -> Future[Tensor]:  # type: ignore[name-defined]
+        values = bucket.buffer()
+        self.traffic.reduced(values.nbytes)
+        with self._run.time_use.within(EXCHANGE):
+            self._memory.average(values)
+        done: Future[Tensor] = Future()
+        done.set_result(values)
+        return done
+
+
 class LowRank(OverDdp):
     """Gradients that are approximated by matrices of a low rank: PowerSGD."""
 
@@ -114,9 +138,7 @@ class LowRank(OverDdp):
                 else "--communication powersgd: this model has no matrix whose gradient becomes smaller by it"
             )
             raise Refusal(message)
-        # Exchanges of this hook do not overlap with the backward pass, so few large buckets are best.
-        largest = 1 + sum(one.nbytes for one in model.parameters()) // 2**20
-        super().__init__(run, model, broadcast_buffers=broadcast_buffers, bucket_cap_mb=largest)
+        super().__init__(run, model, broadcast_buffers=broadcast_buffers, bucket_cap_mb=_one_bucket(model))
         self._ddp.register_comm_hook(None, self._compressor.hook)
 
     def synchronise(self) -> None:
@@ -154,3 +176,12 @@ class LowRank(OverDdp):
         values.div_(self._run.world_size)
         with self._run.time_use.within(EXCHANGE):
             dist.all_reduce(values)
+
+
+def _bytes(model: nn.Module) -> int:
+    return sum(one.nbytes for one in model.parameters())
+
+
+def _one_bucket(model: nn.Module) -> int:
+    """Return DDP's `bucket_cap_mb` for a hook that exchanges before it returns: nothing overlaps with backward then."""
+    return 1 + _bytes(model) // 2**20

@@ -6,7 +6,7 @@ from argparse import Namespace
 from trainkit.errors import Refusal
 
 DEFAULTS: dict[str, dict[str, float]] = {
-    "powersgd": {"powersgd_rank": 4},
+    "powersgd": {"powersgd_rank": 2},
     "local-sgd": {"sync_every": 32},
     "diloco": {"sync_every": 32, "outer_lr": 0.7, "outer_momentum": 0.9},
 }

@@ -82,9 +82,8 @@ class PowerSgd:
                 memories.append(self._memory(parameter, matrices[-1]))
             else:
                 whole.append(gradient)
-        for memory, matrix in zip(memories, matrices, strict=True):
-            memory.error.add_(matrix)
-        left = [memory.error @ memory.factor for memory in memories]
+        # Each matrix is used twice while it is in the cache.
+        left = [memory.error.add_(matrix) @ memory.factor for memory, matrix in zip(memories, matrices, strict=True)]
         averaged = self._averaged([*whole, *left])
         for gradient, mean in zip(whole, averaged, strict=False):
             gradient.copy_(mean)
