@@ -59,10 +59,10 @@ def add_communication(parser: ArgumentParser) -> None:
         choices=["ddp", "shared-memory", "bf16", "fp16", "powersgd", "local-sgd", "diloco"],
         default="ddp",
         help="what the processes exchange. ddp: the gradients, at every step, as they are; shared-memory: the same,"
-        " through the memory of the one machine that all of them run on; bf16, fp16: gradients rounded to 16 bits before"
-        " they are added up; powersgd: approximations of a low rank, what they lack is added at the next step; local-sgd:"
-        " no gradients, every process takes steps of its own and the models are averaged now and then; diloco: as"
-        " local-sgd, and what the average has moved is the gradient of an outer SGD with momentum",
+        " through the memory of the machine on which all of them run; bf16, fp16: gradients rounded to 16 bits before"
+        " they are added up; powersgd: approximations of a low rank, what they lack is added at the next step;"
+        " local-sgd: no gradients, every process takes steps of its own and the models are averaged now and then;"
+        " diloco: as local-sgd, and what the average has moved is the gradient of an outer SGD with momentum",
     )
     parser.add_argument(
         "--accumulate",

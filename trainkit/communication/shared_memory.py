@@ -10,6 +10,7 @@ import os
 import secrets
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -97,8 +98,8 @@ def _shared(size: int, *, first: bool) -> mmap.mmap:
 
 def _opened(owner: int, number: int, token: int, size: int) -> mmap.mmap:
     """Map what a process has open; OSError if this machine has no such process, or another one of that number."""
-    path = f"/proc/{owner}/fd/{number}"
-    if _name(token) not in os.readlink(path):
+    path = Path(f"/proc/{owner}/fd/{number}")
+    if _name(token) not in str(path.readlink()):
         raise FileNotFoundError(path)
     descriptor = os.open(path, os.O_RDWR)
     try:
