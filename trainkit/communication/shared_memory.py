@@ -75,18 +75,19 @@ class SharedMemory:
 
 def _shared(size: int, *, first: bool) -> mmap.mmap:
     """Return memory that all ranks see. It has no name, so that of a process that is killed nothing stays behind."""
-    owner, number, token = os.getpid(), -1, secrets.randbits(48)
+    made, token = -1, secrets.randbits(48)
     if first and hasattr(os, "memfd_create"):
-        number = os.memfd_create(_name(token))
-        os.ftruncate(number, size)
-    told = torch.tensor([owner, number, token])
+        made = os.memfd_create(_name(token))
+        os.ftruncate(made, size)
+    told = torch.tensor([os.getpid(), made, token])
     dist.broadcast(told, src=0)
+    owner, number, token = told.tolist()
     memory = None
     with suppress(OSError):
-        memory = _opened(*told.tolist(), size)
+        memory = _opened(owner, number, token, size)
     [seen] = total(memory is not None)  # all ranks have opened it now, or failed
-    if first and number >= 0:
-        os.close(number)
+    if made >= 0:
+        os.close(made)
     if memory is None or seen < dist.get_world_size():
         message = (
             "--communication shared-memory: these processes do not see each other's memory: it is for those of one"
