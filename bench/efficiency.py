@@ -4,8 +4,8 @@ By hand:  python -m bench efficiency, or PYTHONPATH=. python -m bench.efficiency
 
 Two processes live through the whole measurement, and take turns of a few steps of 512 samples each: one of them alone,
 as a DDP of one process, while the other sleeps; both at once, each for itself; both with what DDP exchanges, gradients
-copied into its buckets or lying in them. So the times of a round are neighbours. The goal is an efficiency of 0.9; it
-cannot be above that of two processes that exchange nothing.
+copied into its buckets, lying in them, or going through memory that both see. So the times of a round are neighbours.
+The goal is an efficiency of 0.9; it cannot be above that of two processes that exchange nothing.
 
 Other work on the machine takes one of the cores now and then, and then both processes wait. So beside the median of
 all rounds stand the best quarter of each turn's times, and the processor time of a process, which has no waiting in it.
@@ -19,11 +19,13 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
@@ -31,12 +33,14 @@ from bench.loader import load
 from experiments.mnist.arguments import DATA, mnist_parser
 from experiments.mnist.data import Batches
 from experiments.mnist.training import build_model, build_optimizer
+from trainkit.communication.gradients import OneMachine
 from trainkit.run import Run, make_repeatable
 
 BATCH, STEPS, GOAL = 512, 4, 0.9
 ALONE, BESIDE = "one alone", "two, nothing exchanged"
 EXCHANGING = {"two, gradients copied": False, "two, gradients in the buckets": True}
-"""The last is what the programs do."""
+"""The last is what the programs do, and then what they do with `--communication shared-memory`."""
+SHARED = "two, through shared memory"
 
 
 def main(words: Sequence[str] = ()) -> None:
@@ -80,9 +84,9 @@ def prepared(args: Namespace, run: Run) -> dict[str, Callable[[], None]]:
     own = [dist.new_group([rank]) for rank in range(run.world_size)][run.rank]
     batches = list(islice(Batches(load(args, run), args, run, BATCH * run.world_size).epoch(1), STEPS))
 
-    def trained(**options: object) -> Callable[[], None]:
+    def trained(wrapped: Callable[[nn.Module], nn.Module]) -> Callable[[], None]:
         bare = build_model(args, run)
-        model, optimizer = DistributedDataParallel(bare, **options), build_optimizer(args, bare)  # type: ignore[arg-type]
+        model, optimizer = wrapped(bare), build_optimizer(args, bare)
 
         def steps() -> None:
             for batch in batches:
@@ -92,8 +96,11 @@ def prepared(args: Namespace, run: Run) -> dict[str, Callable[[], None]]:
 
         return steps
 
-    turns = {name: trained(process_group=own, gradient_as_bucket_view=True) for name in (ALONE, BESIDE)}
-    return {**turns, **{name: trained(gradient_as_bucket_view=view) for name, view in EXCHANGING.items()}}
+    apart = partial(DistributedDataParallel, process_group=own, gradient_as_bucket_view=True)
+    turns = {name: trained(apart) for name in (ALONE, BESIDE)}
+    for name, view in EXCHANGING.items():
+        turns[name] = trained(partial(DistributedDataParallel, gradient_as_bucket_view=view))
+    return {**turns, SHARED: trained(lambda bare: OneMachine(run, bare).model)}
 
 
 def milliseconds(steps: Callable[[], None], *, idle: bool) -> tuple[float, float]:

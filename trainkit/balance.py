@@ -37,7 +37,7 @@ PARTS = 1_000
 LEAST_GAIN = 0.02
 """By so much of a step's time at least other shares have to shorten it; less is noise."""
 NEWER = 0.3
-"""The weight of a new measurement beside all that were before it."""
+"""The least weight of a new measurement beside all that were before it: the first ones count alike."""
 SETTLE_SECONDS, WARM_SECONDS, WARM_ROUNDS = 0.3, 1.0, 3
 STRETCH_SECONDS, SHORTEST_STRETCH, LONGEST_STRETCH = 5.0, 8, 1_000
 """About how long the ranks are watched between two decisions, and the least and most steps."""
@@ -69,7 +69,7 @@ class Balance:
         self._quota = quota_cores()
         self._steps = self._samples = 0
         self._since = (0, 0, 0.0, 0.0)  # steps, samples, busy and CPU seconds when the stretch began
-        self._decide_at = SHORTEST_STRETCH
+        self._decide_at, self._decisions = SHORTEST_STRETCH, 0
         self._schedule = ""
         self._shares: Shares | None = None
         if self._given:
@@ -129,7 +129,9 @@ class Balance:
         with self._run.exchanging():
             found = self._gathered(seconds / max(now[1] - samples, 1), seconds / (now[0] - steps))
         slowest = max(found[self._run.world_size :])
-        self._learn(found[: self._run.world_size], NEWER)
+        # The first of them takes the place of what the warm-up has measured: its steps have exchanged nothing.
+        self._decisions += 1
+        self._learn(found[: self._run.world_size], max(NEWER, 1 / self._decisions))
         stretch = ceil(STRETCH_SECONDS / max(slowest, STRETCH_SECONDS / LONGEST_STRETCH))
         self._decide_at = self._steps + max(stretch, SHORTEST_STRETCH)
         self._propose()

@@ -13,10 +13,10 @@ from runner.prediction.step import Bucket
 if TYPE_CHECKING:
     from runner.prediction.step import Step
 
-PLAIN = "ddp"
+PLAIN, SHARED = "ddp", "shared-memory"
 NUMBERS = {"powersgd": ("its rank", 2), "local-sgd": ("its steps", 32), "diloco": ("its steps", 32)}
 """What the number behind `=` is, and what it is if none is given."""
-KINDS = (PLAIN, "fp16", "bf16", *NUMBERS)
+KINDS = (PLAIN, SHARED, "fp16", "bf16", *NUMBERS)
 ACCUMULATE = "accumulate"
 _HALVES = ("fp16", "bf16")
 _HALF_BYTES = 2
@@ -24,6 +24,10 @@ _MOST_DIGITS = 6
 _LOW_RANK_PASSES, _PASSES_A_RANK = 16.0, 1.0
 """How often gradients go through the memory to become two thin matrices and gradients again, with what is left over
 kept for the next step; and what each column of the thin matrices adds."""
+_SHARED_PASSES = 5.0
+"""The same for memory that all processes of a machine see: one writes its own gradients there, and adds up all."""
+_SIGNAL = 4.0
+"""Bytes by which processes say that they have written theirs."""
 
 
 class Exchange(NamedTuple):
@@ -86,6 +90,8 @@ class Communication:
         if self.at_once:
             return [Exchange(step.gradient_bytes, 1.0, 1.0)]
         buckets = step.buckets or (Bucket(step.gradient_bytes, 1.0),)
+        if self.kind == SHARED:
+            return [Exchange(_SIGNAL, 1.0, 2.0)]
         if self.kind == "powersgd":  # nothing is hidden; in each bucket the second thin matrix needs the first
             return [Exchange(step.gradient_bytes * self._low_rank(step), 1.0, 2.0 * len(buckets))]
         half = self.kind in _HALVES and step.element_bytes > _HALF_BYTES
@@ -103,12 +109,14 @@ class Communication:
             ranks: how many there are.
             steps: of an epoch, as for `every`.
         """
-        sums = sum(one.size for one in self.exchanges(step)) / self.every(steps)
+        handed = step.gradient_bytes if self.kind == SHARED else sum(one.size for one in self.exchanges(step))
+        sums = handed / self.every(steps)
         return (ranks - 1) * (2 * sums + (0.0 if self.at_once else step.broadcast_bytes))
 
-    def low_rank_bytes(self, step: Step) -> float:
-        """Return the bytes that go through a rank's memory to make the gradients smaller, in one exchange."""
-        passes = _LOW_RANK_PASSES + _PASSES_A_RANK * self.number if self.kind == "powersgd" else 0.0
+    def memory_bytes(self, step: Step) -> float:
+        """Return the bytes that go through a rank's memory in one exchange, beside those of a sum."""
+        low_rank = _LOW_RANK_PASSES + _PASSES_A_RANK * self.number
+        passes = {"powersgd": low_rank, SHARED: _SHARED_PASSES}.get(self.kind, 0.0)
         return passes * step.gradient_bytes
 
     def cast_bytes(self, step: Step) -> float:

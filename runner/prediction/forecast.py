@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.prediction.communication import SHARED
 from runner.prediction.interval import estimate
 from runner.prediction.model import Cell, Place
 
@@ -28,7 +29,7 @@ LIMITS = {
     "processor": "processors, by the exchange",
     "latency": "network latency",
     "bandwidth": "network bandwidth",
-    "compression": "compressing",
+    "compression": "compressing or copying",
 }
 _LITTLE = 0.05
 """Part of a step; who loses less is limited by computing."""
@@ -69,6 +70,8 @@ def expect(base: Base, setting: Setting, layout: Layout, communication: Communic
     """Predict one layout with one communication."""
     ranks = layout.world_size
     strong = base.first.scaling != "weak"
+    if communication.kind == SHARED and layout.nodes > 1:
+        return Expected(layout, communication, None, lacks=("it is for processes of one machine",))
     if ranks > 1 and setting.network is None:
         return Expected(layout, communication, None, lacks=("the network",))
     if strong and 0 < base.step.samples < ranks:

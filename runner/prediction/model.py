@@ -121,7 +121,7 @@ class Parts:
 
     `fixed` does not shrink with the batch, `neighbours` is lost to processes on the same machine, `node` to the slowest
     node, `waiting` to the slowest rank, `processor`, `latency` and `bandwidth` to the exchange, and `compression` to
-    making it smaller.
+    making it smaller, or to copies of it.
     """
 
     ideal: float
@@ -152,7 +152,7 @@ class Cell:
         self.ranks = place.layout.world_size
         self._place = place
         self._every = communication.every(step.steps / (1 if place.strong else self.ranks))
-        self._low_rank_bytes, self._cast_bytes = communication.low_rank_bytes(step), communication.cast_bytes(step)
+        self._memory_bytes, self._cast_bytes = communication.memory_bytes(step), communication.cast_bytes(step)
         self._sums: list[Sum] = []
         self._before = Sum(0.0, 0.0, 0.0, 0.0, False)
         network = place.network
@@ -199,8 +199,8 @@ class Cell:
         )
 
     def _compression(self, values: Values) -> float:
-        """Return the seconds in which a rank makes its gradients smaller, and large again."""
-        return self._low_rank_bytes / values.memory + self._cast_bytes / values.cast
+        """Return the seconds in which a rank makes its gradients smaller, and large again, or copies them."""
+        return self._memory_bytes / values.memory + self._cast_bytes / values.cast
 
     def _computed(self, values: Values) -> tuple[float, float, float]:
         """Return a step without any loss, with what does not shrink, and as long as its slowest rank takes."""

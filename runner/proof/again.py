@@ -54,6 +54,11 @@ def repeat_with(record: Record) -> dict[str, str]:
     return {name: value for name, value in chosen if name in record.launch.args and isinstance(value, str)}
 
 
+def chosen_by_the_clock(record: Record) -> str:
+    """Name what a run chose by the clock, as arguments; nothing if it chose nothing."""
+    return one_line(" ".join(f"{name}={value}" for name, value in repeat_with(record).items()), 200)
+
+
 def as_it_came_out(record: Record) -> Launch:
     """Return a run's launch with what it chose by the clock given beforehand."""
     return msgspec.structs.replace(record.launch, args={**record.launch.args, **repeat_with(record)})

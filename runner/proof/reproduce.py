@@ -15,7 +15,7 @@ from runner.core.text import one_line
 from runner.definitions.again import require_values, run_of
 from runner.definitions.plan import Plan
 from runner.execution.run import carry_out, prepare
-from runner.proof.again import as_it_came_out, compare, repeat_with
+from runner.proof.again import as_it_came_out, chosen_by_the_clock, compare
 from runner.proof.level import LEVELS, Verdict
 from runner.proof.sources import apply_changes, check_out, is_commit
 from runner.proof.whole import check_whole
@@ -130,9 +130,8 @@ def _verdict(path: Path, old: Record, after: Path, new: Record, earlier: list[Ru
     if faults := check_whole(path)[1]:
         verdict.level, verdict.stopped = None, faults
     verdict.notes.append(f"run again as {one_line(after)}")
-    if chosen := repeat_with(old):
-        words = " ".join(f"{name}={value}" for name, value in chosen.items())
-        verdict.notes.append(one_line(f"the run followed the clock; run again with what it chose: {words}", 300))
+    if chosen := chosen_by_the_clock(old):
+        verdict.notes.append(f"the run followed the clock; run again with what it chose: {chosen}")
     for level, check in enumerate(verdict.checks, 2):
         if check.same and not verdict.stopped:
             verdict.level = level

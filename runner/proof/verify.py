@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.core.text import one_line
+from runner.proof.again import chosen_by_the_clock
 from runner.proof.inputs import Inputs
 from runner.proof.level import Verdict
 from runner.proof.whole import check_whole, runs_at
@@ -27,6 +28,8 @@ def verify(paths: Iterable[Path], inputs: Inputs | None) -> Iterator[Verdict]:
             verdict.level = 0
             if record.status != "completed":
                 verdict.notes.append(f"the run is {record.status}: {one_line(record.reason or '', 200)}")
+            if chosen := chosen_by_the_clock(record):
+                verdict.notes.append(f"the run followed the clock; runner reproduce gives it what it chose: {chosen}")
             if inputs is not None:
                 verdict.checks = inputs.check(record, path)
                 verdict.stopped = [str(check) for check in verdict.checks if check.same is False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,30 @@ def test_any_number_of_processes_can_share_memory(train: Launch, world: int) -> 
     )
     same(ddp, shared)
     assert len({event["value"] for event in shared.all("parameters")}) == 1
+
+
+APART = """
+import os, sys
+if os.environ["RANK"] == "1" and "APART" not in os.environ:
+    os.environ["APART"] = "1"
+    os.execvp("unshare", ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, *sys.argv])
+from experiments.mnist.ddp import main
+main()
+"""
+
+
+def test_processes_that_do_not_see_each_others_memory_are_refused_in_one_line(tmp_path: Path) -> None:
+    apart = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False)
+    if apart.returncode:
+        pytest.skip("this user may not have a process namespace of his own")
+    (tmp_path / "apart.py").write_text(APART)
+    words = [str(tmp_path / "apart.py"), "--dataset", "digits", *SHORT_PEAK, *SGD, "--communication", "shared-memory"]
+    ended = start(words, 2, {})
+    assert ended.code != 0
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, ended.stderr
+    assert "these processes do not see each other's memory" in lines[0]
+    assert "choose ddp" in lines[0]
 
 
 def test_powersgd_is_exact_where_its_rank_suffices(train: Launch) -> None:

@@ -23,6 +23,8 @@ def test_each_choice_sends_its_bytes() -> None:
     assert sent("powersgd=2") == 4e6 - 4 * (1000 * 500 - 2 * 1500)
     assert sent("powersgd=400") == 4e6  # no thinner than the matrix: it is sent as it is
     assert sent("local-sgd=8") == sent("diloco=8") == 4e6
+    assert 0 < sent("shared-memory") < 100  # but through the memory go all
+    assert Communication.parse("shared-memory").memory_bytes(STEP) > 4e6
 
 
 def test_how_often_it_is_sent() -> None:
@@ -39,6 +41,7 @@ def test_parameters_are_also_exchanged_at_the_end_of_an_epoch() -> None:
 
 def test_the_bytes_that_a_step_moves_are_those_of_a_ring() -> None:
     assert Communication.parse("ddp").moved_bytes(STEP, 2, 0) == 8e6
+    assert Communication.parse("shared-memory").moved_bytes(STEP, 2, 0) == 8e6
     assert Communication.parse("fp16").moved_bytes(STEP, 3, 0) == 8e6
     assert Communication.parse("local-sgd=4").moved_bytes(STEP, 2, 10) == 8e6 / (10 / 3)
     assert Communication.parse("ddp").moved_bytes(STEP, 1, 0) == 0

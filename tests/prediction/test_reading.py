@@ -90,6 +90,20 @@ def test_less_communication_helps_where_the_link_is_slow_and_the_cheapest_is_nam
     assert found.cheapest.price == min(one.price for one in near)
 
 
+def test_what_goes_through_the_memory_of_one_machine_costs_little_and_is_not_predicted_for_two(results: Path) -> None:
+    train(results)
+    for layout in ("1x2", "2x1"):
+        measure_network(results, layout, SLOW)
+    found = told(results, "1x2", "2x1", choices=("ddp", "shared-memory"))
+    by_name = {(str(one.expected.layout), str(one.expected.communication)): one.expected for one in found.lines}
+    slow, quick = (by_name["1x2", name].speedup for name in ("ddp", "shared-memory"))
+    assert slow is not None
+    assert quick is not None
+    assert quick.value > 1.5 * slow.value
+    assert by_name["2x1", "shared-memory"].speedup is None
+    assert "not known: 2x1 shared-memory: it is for processes of one machine" in notes(found, "links")
+
+
 def test_runs_with_the_newest_args_count_and_disturbed_ones_only_if_there_are_no_others(results: Path) -> None:
     train(results, step_seconds=1.0)
     train(results, args={"epochs": 2})
