@@ -4,6 +4,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -126,6 +127,10 @@ class Batches:
     def longest_first(self) -> Iterator[Batch]:
         """Yield the batches from the longest to the shortest sentences."""
         return self.dealt(self.samples.lengths.argsort(stable=True, descending=True))
+
+    def of_middle_length(self) -> Batch:
+        """Return the batch in the middle between those two: all its sentences are about as long, on every rank."""
+        return next(islice(self.longest_first(), len(self.samples) // self.batch_size // 2, None))
 
     def dealt(self, order: Tensor) -> Iterator[Batch]:
         """Yield the batches of an order [N]."""

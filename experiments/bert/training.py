@@ -40,7 +40,7 @@ def warm_up(
     They have the longest sentences: what fits into memory now will fit later. In between, the ranks' parameters
     must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first step are
     counted, for each position in its batch. One process alone also reports what a step is made of.
-    `measure` comes last.
+    `measure` comes last, with other batches: in the longest one the first rank has longer sentences than the last.
     """
     batch = None
     before = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
@@ -53,7 +53,7 @@ def warm_up(
             report_step(run, model, step, batch)
         run.require_equal_parameters(model)
         if batch is not None and measure is not None:
-            measure(lambda: next(batches.longest_first()))
+            measure(batches.of_middle_length)
     model.load_state_dict(before)
     optimizer.load_state_dict(fresh)
     optimizer.zero_grad()
