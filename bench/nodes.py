@@ -1,7 +1,7 @@
 """Two nodes against what one does: over slow links, by what is exchanged; and unlike nodes, by how a batch is shared.
 
 Each node is a container. All cells take turns, round by round, so that a machine that slows down favours none of them.
-With all cells and three rounds that takes about two hours on two cores, in which nothing else may run there.
+With all cells and three rounds that takes about two and a half hours on two cores, in which nothing else may run there.
 
 By hand:  PYTHONPATH=. python -m bench.nodes [--results results] [--rounds 3] [--only links|unlike]
 """
@@ -50,11 +50,16 @@ LINKS = [
 ALONE = [Cell(f"{cores} cores alone", ("--layout", "1x1", *PLAIN, "--with", f"cpus={cores}")) for cores in (FAST, SLOW)]
 UNLIKE = [
     Cell(
-        f"both, balance {balance}",
-        ("--layout", "2x1", *PLAIN, "--set", f"balance={balance}", "--with", f"cpus={FAST},{SLOW}"),
+        f"both, balance {balance}, {communication}",
+        ("--layout", "2x1", "--only", f"communication={communication}", "--set", f"balance={balance}")
+        + ("--with", f"cpus={FAST},{SLOW}"),
         goal,
     )
-    for balance, goal in (("off", None), ("measured", 0.9))
+    for balance, communication, goal in (
+        ("off", "ddp", None),
+        ("measured", "ddp", None),
+        ("measured", "local-sgd", 0.9),
+    )
 ]
 
 

@@ -71,6 +71,23 @@ def test_the_ranks_parts_are_the_global_batch_of_one_process(reviews: Path, worl
     assert len({row for step in joined for row in step}) == len(whole) == 361
 
 
+@pytest.mark.parametrize("batch_size", [1, 60, 361, 1000])
+def test_the_ranks_speeds_are_measured_with_sentences_that_are_about_as_long(reviews: Path, batch_size: int) -> None:
+    whole = load(reviews).train
+    sizes = whole.lengths.sort(descending=True).values
+    run = Run("test", arguments_for(reviews))
+    widths = []
+    for rank in range(2):
+        batches = data.Batches(whole, 1, run, batch_size)
+        batches.parts = partial(shards.rank_slices, len(whole), batch_size, rank, 2)
+        widths.append(batches.of_middle_length().tokens.shape[1])
+    start = len(whole) // batch_size // 2 * batch_size
+    spread = int(sizes[start] - sizes[min(start + batch_size, len(sizes)) - 1])
+    assert abs(widths[0] - widths[1]) <= spread
+    if batch_size == 60:
+        assert spread < int(sizes[0] - sizes[59])
+
+
 def test_no_batch_is_padded_beyond_its_own_longest_sentence(reviews: Path) -> None:
     run = Run("test", arguments_for(reviews))
     for batch in data.Batches(load(reviews).train, 1, run, 60).epoch(1):
