@@ -50,15 +50,17 @@ LINKS = [
 ALONE = [Cell(f"{cores} cores alone", ("--layout", "1x1", *PLAIN, "--with", f"cpus={cores}")) for cores in (FAST, SLOW)]
 UNLIKE = [
     Cell(
-        f"both, balance {balance}, {communication}",
-        ("--layout", "2x1", "--only", f"communication={communication}", "--set", f"balance={balance}")
-        + ("--with", f"cpus={FAST},{SLOW}"),
+        f"both, {communication}, balance {balance}",
+        (
+            *("--layout", "2x1", "--only", f"communication={communication}"),
+            *("--set", f"balance={balance}", "--with", f"cpus={FAST},{SLOW}"),
+        ),
         goal,
     )
-    for balance, communication, goal in (
-        ("off", "ddp", None),
-        ("measured", "ddp", None),
-        ("measured", "local-sgd", 0.9),
+    for communication, balance, goal in (
+        ("ddp", "off", None),
+        ("ddp", "measured", None),
+        ("local-sgd", "measured", 0.9),
     )
 ]
 
