@@ -81,7 +81,7 @@ class Balance:
         """Return each rank's share of the next batch; None if all ranks have equal ones."""
         return self._shares
 
-    def measure(self, exchange: Exchange, step: Callable[[Any_Batch], object], draw: Callable[[], Any_Batch]) -> None:
+    def measure(self, exchange: Exchange, step: Callable[[Any_Batch], object], draw: Callable[[], Any_Batch]) -> bool:
         """Measure the ranks' speeds, each by steps of its own, and set the shares; all ranks call it.
 
         They compute at the same time and exchange nothing, so what the model has become has to be undone. Then they try
@@ -91,7 +91,11 @@ class Balance:
             exchange: what `step` uses.
             step: one update.
             draw: returns a batch of the training, cut by the shares of the moment, with the count `samples`.
+
+        Returns:
+            Whether the shares are others now, so that no step of all ranks has been taken with them.
         """
+        before = self._shares
         for number in range(1, 1 + (WARM_ROUNDS if self._measures else 0)):
             batch = draw()
             samples = getattr(batch, "samples")  # noqa: B009 - the type of a batch is each family's own
@@ -101,6 +105,7 @@ class Balance:
             self._learn(self._gathered(seconds / max(samples, 1)), 1 / number)
             if not self._propose():
                 break
+        return self._shares != before
 
     def stepped(self, samples: int) -> None:
         """Note that a step of the training is done, and change the shares from the next one on if that is due.

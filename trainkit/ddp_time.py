@@ -45,6 +45,7 @@ def _watch(ddp: DistributedDataParallel, time_use: TimeUse) -> None:
     # Which parameters a pass uses is known beforehand only if it has to be all of them.
     for parameter in trained if ddp.find_unused_parameters else trained[:1]:
         parameter.register_post_accumulate_grad_hook(_Hook(watch.in_backward))
+    ddp.register_forward_pre_hook(_Hook(watch.before_forward))
     if ddp.broadcast_buffers and next(ddp.buffers(), None) is not None:
         ddp.register_forward_pre_hook(_Hook(watch.before_buffers))
         ddp.module.register_forward_pre_hook(_Hook(watch.after_buffers))
@@ -64,9 +65,12 @@ class _Watch:
             self._asked = True
             _at_end_of_backward(self._ready)
 
+    def before_forward(self, _: nn.Module, __: object) -> None:
+        """Forget what was asked for: a backward pass that failed never called back."""
+        self._asked = False
+
     def before_buffers(self, module: nn.Module, _: object) -> None:
         """Mark that rank 0's buffers are waited for."""
-        self._asked = False  # a backward pass that failed never called back
         if module.training and self._ddp.require_forward_param_sync:
             self._time_use.begin(EXCHANGE)
 

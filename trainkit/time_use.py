@@ -95,6 +95,7 @@ class TimeUse:
         Busy is what it did not wait for other ranks or exchange with them. A GPU is waited for.
         """
         if self._kind is not None:
+            self._clock.mark(self._kind, False, self._add)  # what runs is spent too: the CPU time has it
             self._clock.read_all(self._add)
         running = time.process_time() if self._kind is not None else 0.0
         busy = sum(self._sums[kind] for kind in _BUSY)

@@ -4,7 +4,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import torch
@@ -129,8 +128,12 @@ class Batches:
         return self.dealt(self.samples.lengths.argsort(stable=True, descending=True))
 
     def of_middle_length(self) -> Batch:
-        """Return the batch in the middle between those two: all its sentences are about as long, on every rank."""
-        return next(islice(self.longest_first(), len(self.samples) // self.batch_size // 2, None))
+        """Return the batch in the middle between those two, the long sentences spread over the ranks."""
+        order = self.samples.lengths.argsort(stable=True, descending=True)
+        first = len(order) // self.batch_size // 2 * self.batch_size
+        batch, others = order[first : first + self.batch_size], order[first + self.batch_size :]
+        places = torch.randperm(len(batch), generator=shards.generator(self.seed, "middle"))
+        return next(self.dealt(torch.cat([batch[places], others])))
 
     def dealt(self, order: Tensor) -> Iterator[Batch]:
         """Yield the batches of an order [N]."""

@@ -21,7 +21,7 @@ from trainkit.step_profile import report_step
 
 Step = Callable[[Batch], Tensor]
 """One update of the model; returns the loss of every sentence of the batch [n]."""
-Measure = Callable[[Callable[[], Batch]], None]
+Measure = Callable[[Callable[[], Batch]], bool]
 """What measures by further steps, on batches that it draws."""
 
 
@@ -40,11 +40,18 @@ def warm_up(
     They have the longest sentences: what fits into memory now will fit later. In between, the ranks' parameters
     must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first step are
     counted, for each position in its batch. One process alone also reports what a step is made of.
-    `measure` comes last, with other batches: in the longest one the first rank has longer sentences than the last.
+    `measure` comes last, with other batches: in the longest one the first rank has longer sentences than the last. If
+    it has changed the shares of a batch, the longest one is tried again.
     """
     batch = None
     before = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
     fresh = copy.deepcopy(optimizer.state_dict())
+
+    def undo() -> None:
+        model.load_state_dict(before)
+        optimizer.load_state_dict(fresh)
+        optimizer.zero_grad()
+
     with torch.random.fork_rng(devices=run.cuda_devices):
         for number, batch in enumerate(islice(batches.longest_first(), args.warmup_steps)):
             with nullcontext() if number else work.counted(batch.tokens.numel()):
@@ -53,10 +60,11 @@ def warm_up(
             report_step(run, model, step, batch)
         run.require_equal_parameters(model)
         if batch is not None and measure is not None:
-            measure(batches.of_middle_length)
-    model.load_state_dict(before)
-    optimizer.load_state_dict(fresh)
-    optimizer.zero_grad()
+            changed = measure(batches.of_middle_length)
+            undo()  # the ranks have different models after it
+            if changed:
+                step(next(batches.longest_first()))
+    undo()
 
 
 class Report(epochs.Report):

@@ -21,7 +21,7 @@ from trainkit.step_profile import report_step
 
 Step = Callable[[Batch], Tensor]
 """One update of the model; returns the loss of every sample of the batch [n]."""
-Measure = Callable[[Callable[[], Batch]], None]
+Measure = Callable[[Callable[[], Batch]], bool]
 """What measures by further steps, on batches that it draws."""
 
 
@@ -70,10 +70,16 @@ def warm_up(
     Parameters, buffers, optimizer and random numbers are as before. In between, the ranks'
     parameters must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first
     step are counted or, where the counter does not see them, those of `counted`. One process alone also reports what a
-    step is made of. `measure` comes last.
+    step is made of. `measure` comes last; if it has changed the shares of a batch, they are tried.
     """
     batch = None
     before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+
+    def undo() -> None:
+        model.load_state_dict(before[0])
+        optimizer.load_state_dict(before[1])
+        optimizer.zero_grad()
+
     with torch.random.fork_rng(devices=run.cuda_devices):
         for number, batch in enumerate(islice(batches.epoch(0), batches.args.warmup_steps)):
             with nullcontext() if number else work.counted(len(batch.labels)):
@@ -82,10 +88,11 @@ def warm_up(
             report_step(run, model, step, batch)
         run.require_equal_parameters(model)
         if batch is not None and measure is not None:
-            measure(lambda: next(batches.epoch(0)))
-    model.load_state_dict(before[0])
-    optimizer.load_state_dict(before[1])
-    optimizer.zero_grad()
+            changed = measure(lambda: next(batches.epoch(0)))
+            undo()  # the ranks have different models after it
+            if changed:
+                step(next(batches.epoch(0)))
+    undo()
 
 
 class Report(epochs.Report):

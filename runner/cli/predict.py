@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from runner.cli.columns import show_rows
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import Layouts, Name, Only, Results, With, complete_target, experiment_of
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import MOST_NAMED
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def predict(
         Optional[list[str]],
         typer.Option(
             metavar="CHOICE",
-            help="ddp, fp16, bf16, powersgd=RANK, local-sgd=STEPS or diloco=STEPS, each with +accumulate=PARTS; may be"
-            " given several times.",
+            help="ddp, shared-memory, fp16, bf16, powersgd=RANK, local-sgd=STEPS or diloco=STEPS, each with"
+            " +accumulate=PARTS; may be given several times.",
         ),
     ] = None,
     only: Only = None,
@@ -87,7 +88,8 @@ def predict(
         raise RequestError(msg)
     answers = [answer(one, one.base, layouts, chosen, assumed) for one in starts if one.base is not None]
     network = _network_experiment(experiment)
-    _require(answers, starts, experiment, results, network, layouts, assumed, f" --on {on}" if on else "")
+    there = (f" --on {on}" if on else "") + "".join(f" --with {quote(word)}" for word in with_ or [])
+    _require(answers, starts, experiment, results, network, layouts, assumed, there)
     for one in starts:
         if one.base is None:
             say(f"note: {one.name}: {one.why}")
@@ -115,28 +117,41 @@ def _show(answers: list[Answer], network: str, *, as_json: bool) -> None:
 def _wanted(experiment: Experiment, only: list[str] | None, on: str, with_: list[str] | None) -> Wanted:
     """Read which runs a prediction may start from."""
     from runner.definitions.choices import read_only
-    from runner.prediction.reading import Wanted
+    from runner.prediction.reading import CHOICES, Wanted
 
-    read_only(experiment, only or [])  # refuses what the experiment has not
-    axes: dict[str, set[str]] = {}
-    for word in only or []:
-        axis, _, values = word.partition("=")
-        axes.setdefault(axis, set()).update(values.split(","))
-    if axes.pop("layout", None):
-        msg = "--only layout: choose layouts with --layout"
-        raise RequestError(msg)
-    if on:
-        from runner.targets import find
+    axes = read_only(experiment, only or [])
+    for axis in axes:
+        if axis == "layout" or axis in CHOICES:
+            way_out = "layouts with --layout" if axis == "layout" else "what is exchanged with --communication"
+            msg = f"--only {axis}: choose {way_out}"
+            raise RequestError(msg)
+    return Wanted(axes, on, _options(on, with_ or []))
 
-        find(on)
-    options = {}
-    for word in with_ or []:
+
+def _options(on: str, words: list[str]) -> dict[str, str]:
+    """Read the options of the target that the runs were given; any target's, if none is named."""
+    from dataclasses import fields
+
+    from runner.targets import TARGETS, find
+
+    names = [on] if on else list(TARGETS) if words else []
+    known = [one.name for name in names for one in fields(find(name).Options)]
+    options: dict[str, str] = {}
+    for word in words:
         key, equals, value = word.partition("=")
+        key = key.replace("-", "_")
         if not equals:
             msg = f"--with {word}: write name=value, as the runs were started with"
             raise RequestError(msg)
-        options[key.replace("-", "_")] = value
-    return Wanted(axes, on, options)
+        if key not in known:
+            has = f"target {on} has no" if on else "no target has an"
+            msg = f"--with {word}: {has} option '{key}'{did_you_mean(key, known)}"
+            raise RequestError(msg)
+        if key in options:
+            msg = f"--with {word}: '{key}' is given twice"
+            raise RequestError(msg)
+        options[key] = value
+    return options
 
 
 def _usual(starts: list[Start]) -> list[Communication]:
@@ -174,6 +189,8 @@ def _require(
     there: str,
 ) -> None:
     """Refuse in one line what cannot be predicted, with the command that measures what is missing."""
+    from runner.prediction.forecast import NETWORK
+
     if not starts:
         msg = (
             f"{results}: no run of {experiment.name} with one process to predict from:"
@@ -185,8 +202,11 @@ def _require(
         raise RequestError(msg)
     several = [one for one in layouts if one.world_size > 1]
     if several and all(line.expected.speedup is None for one in answers for line in one.lines[1:]):
-        if any("network" not in line.expected.lacks[0] for one in answers for line in one.lines[1:]):
-            msg = f"{experiment.name}: {answers[0].lines[-1].expected.lacks[0]} processes: choose others with --layout"
+        lacks = [lack for one in answers for line in one.lines[1:] for lack in line.expected.lacks]
+        if NETWORK not in lacks:
+            first = answers[0].lines[-1].expected
+            what = f"{first.layout} {first.communication}: {first.lacks[0]}"
+            msg = f"{experiment.name}: {what}: choose others with --layout"
             raise RequestError(msg)
         asked = " ".join(f"--layout {one}" for one in several[:MOST_NAMED])
         way_out = "" if assumed.has_link else ", or assume a link between nodes: --link 1gbit"

@@ -13,7 +13,7 @@ from runner.prediction.reading import communication_of
 from runner.report.statistics import ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from runner.prediction.base import Base
     from runner.prediction.links import Assumed
@@ -58,6 +58,8 @@ class Answer:
         lacks: what is not known, in words, and what it is taken to be.
         unmeasured: layouts of which the network was not measured.
         assumed: what was assumed instead of measured.
+        place: the link and the cores of the nodes with which the network was measured, if the target was told.
+        network_target: where it was measured.
     """
 
     name: str
@@ -69,6 +71,8 @@ class Answer:
     lacks: tuple[str, ...]
     unmeasured: tuple[str, ...]
     assumed: Assumed
+    place: Mapping[str, str]
+    network_target: str
 
 
 def answer(
@@ -96,7 +100,8 @@ def answer(
             lines.append(_beside(expected, start, moved) if compared else Line(expected, moved=(moved, None)))
     rows = [line.expected for line in lines]
     found = best_of(rows), cheapest_of(rows)
-    return Answer(start.name, base, tuple(lines), *found, network_runs, tuple(lacks), tuple(unmeasured), assumed)
+    told = (network_runs, tuple(lacks), tuple(unmeasured), assumed, start.place, start.network_target)
+    return Answer(start.name, base, tuple(lines), *found, *told)
 
 
 def measured_cells(start: Start) -> list[tuple[Layout, Communication]]:

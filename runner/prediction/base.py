@@ -139,7 +139,9 @@ def _step(run: RunSummary, profile: dict[str, Any], size: float, epochs: int) ->
     if not buckets or abs(sum(bucket.size for bucket in buckets) / size - 1) > 0.01:  # noqa: PLR2004 - they are torn
         count = min(_MOST_LISTED, max(1, round(size / _BUCKET)))
         buckets = [Bucket(size / count, (place + 1) / count) for place in range(count)]
-    matrices = [Matrix(int(a), int(b), int(many)) for a, b, many in _rows(profile.get("matrices"), 3)]
+    # Bytes that are assumed are those of another model, with as many more matrices of the same shapes.
+    more = size / (positive(profile.get("gradient_bytes")) or size)
+    matrices = [Matrix(int(a), int(b), int(many) * more) for a, b, many in _rows(profile.get("matrices"), 3)]
     by_itself = "ddp" in profile and profile["ddp"] is False and not run.axes.get("communication")
     return Step(
         samples=run.global_batch_size,
@@ -149,6 +151,7 @@ def _step(run: RunSummary, profile: dict[str, Any], size: float, epochs: int) ->
         matrices=tuple(matrices),
         broadcast_bytes=number(profile.get("broadcast_bytes"), 0.0) or 0.0,
         in_backward=not by_itself,
+        parts=whole(run.axes.get("accumulate", run.args.get("accumulate")), 1, _LARGEST) or 1,
         steps=run.steps / max(1, epochs),
     )
 

@@ -76,13 +76,14 @@ class Communication:
         """Whether all is exchanged when a step is over: the parameters, not the gradients."""
         return self.kind in ("local-sgd", "diloco")
 
-    def every(self, steps: float = 0.0) -> float:
-        """Return for how many steps there is one exchange, in the mean.
+    def every(self, steps: float = 0.0, parts: int = 1) -> float:
+        """Return for how many steps of one process there is one exchange, in the mean.
 
         Args:
             steps: of an epoch, at whose end there is one; 0 if nobody knows.
+            parts: whose gradients such a step adds up already.
         """
-        wished = (self.number if self.at_once else 1) * self.accumulate
+        wished = (self.number if self.at_once else 1) * self.accumulate / parts
         return max(1.0, steps) / math.ceil(max(1.0, steps) / wished) if self.at_once and steps else wished
 
     def exchanges(self, step: Step) -> list[Exchange]:
@@ -102,7 +103,7 @@ class Communication:
         ]
 
     def moved_bytes(self, step: Step, ranks: int, steps: float) -> float:
-        """Return the bytes that a step moves between all ranks, if sums go around a ring.
+        """Return the bytes that an optimizer's step moves between all ranks, if sums go around a ring.
 
         Args:
             step: whose gradients are exchanged.
@@ -110,7 +111,7 @@ class Communication:
             steps: of an epoch, as for `every`.
         """
         handed = step.gradient_bytes if self.kind == SHARED else sum(one.size for one in self.exchanges(step))
-        sums = handed / self.every(steps)
+        sums = handed / self.every(steps, step.parts) * self.accumulate / step.parts
         return (ranks - 1) * (2 * sums + (0.0 if self.at_once else step.broadcast_bytes))
 
     def memory_bytes(self, step: Step) -> float:

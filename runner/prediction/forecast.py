@@ -31,6 +31,8 @@ LIMITS = {
     "bandwidth": "network bandwidth",
     "compression": "compressing or copying",
 }
+NETWORK = "the network"
+"""What is not known where nobody has measured it."""
 _LITTLE = 0.05
 """Part of a step; who loses less is limited by computing."""
 
@@ -73,10 +75,10 @@ def expect(base: Base, setting: Setting, layout: Layout, communication: Communic
     if communication.kind == SHARED and layout.nodes > 1:
         return Expected(layout, communication, None, lacks=("it is for processes of one machine",))
     if ranks > 1 and setting.network is None:
-        return Expected(layout, communication, None, lacks=("the network",))
+        return Expected(layout, communication, None, lacks=(NETWORK,))
     if strong and 0 < base.step.samples < ranks:
         return Expected(
-            layout, communication, None, lacks=(f"a batch of {base.step.samples} is too small for {ranks}",)
+            layout, communication, None, lacks=(f"a batch of {base.step.samples} is too small for {ranks} processes",)
         )
     place = Place(layout, strong, setting.crowded, setting.network)
     cell = Cell(base.step, place, communication)

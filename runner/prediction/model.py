@@ -151,7 +151,7 @@ class Cell:
     def __init__(self, step: Step, place: Place, communication: Communication) -> None:
         self.ranks = place.layout.world_size
         self._place = place
-        self._every = communication.every(step.steps / (1 if place.strong else self.ranks))
+        self._every = communication.every(step.steps / (1 if place.strong else self.ranks), step.parts)
         self._memory_bytes, self._cast_bytes = communication.memory_bytes(step), communication.cast_bytes(step)
         self._sums: list[Sum] = []
         self._before = Sum(0.0, 0.0, 0.0, 0.0, False)

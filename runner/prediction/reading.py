@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.definitions.axes import identity
 from runner.prediction import MEASURE
 from runner.prediction.base import Base, base_of
 from runner.prediction.communication import PLAIN, Communication
@@ -32,12 +34,14 @@ MOST_RUNS = 12
 
 
 class Wanted(NamedTuple):
-    """Which runs are looked for: their axes, their target and its options; what is empty is left open.
+    """Which runs are looked for: identities of values of their axes, their target and its options.
+
+    What is empty is left open.
 
     `place` is what the target made of its nodes and of what lies between them, as `place_of` says; None leaves it open.
     """
 
-    axes: Mapping[str, set[str]] = {}
+    axes: Mapping[str, set[object]] = {}
     target: str = ""
     options: Mapping[str, str] = {}
     place: Mapping[str, str] | None = None
@@ -48,7 +52,8 @@ class Start:
     """A cell of one process and all that is known around it.
 
     `why` says why there is no base; `alone` are its runs, disturbed ones and those of every communication included, and
-    `others` the runs of the same program with the same args in several processes.
+    `others` the runs of the same program with the same args in several processes. `place` and `network_target` are
+    where the network was measured.
     """
 
     name: str
@@ -57,6 +62,8 @@ class Start:
     measured: list[Measured]
     alone: tuple[RunSummary, ...]
     others: tuple[RunSummary, ...]
+    place: Mapping[str, str]
+    network_target: str = ""
 
 
 class Reader:
@@ -98,8 +105,7 @@ class Reader:
         pairs = self._read(plain, lambda record: _has(record, wanted.options)) or self._read(plain, lambda _: True)
         found = base_of(pairs, assumed_bytes) if pairs else "its one-process runs cannot be read again"
         first = plain[-1]
-        network = self._network(first, wanted)
-        place = place_of(network[-1][0]) if network and wanted.place is None else wanted.place
+        network, place = self._network(first, wanted)
         others = tuple(
             run
             for run in fitting
@@ -110,10 +116,16 @@ class Reader:
         )
         name = " ".join([first.experiment, *(f"{axis}={value}" for axis, value in _axes(first).items())])
         base, why = (found, "") if isinstance(found, Base) else (None, found)
-        return Start(name, base, why, measured_of(network) if network else [], tuple(own), others)
+        measured, target = (measured_of(network), network[-1][0].target) if network else ([], "")
+        return Start(name, base, why, measured, tuple(own), others, place or {}, target)
 
-    def _network(self, base: RunSummary, wanted: Wanted) -> list[tuple[RunSummary, Record]]:
-        """Read the network runs: on the same target if there are any, with the options of the newest one."""
+    def _network(
+        self, base: RunSummary, wanted: Wanted
+    ) -> tuple[list[tuple[RunSummary, Record]], Mapping[str, str] | None]:
+        """Read the network runs, and say where they were: on the same target if there are any, in the newest place.
+
+        One of several nodes counts as newer than one of a single node, which has no link.
+        """
         alike = [
             run
             for run in self._runs
@@ -125,17 +137,20 @@ class Reader:
             and (wanted.place is None or place_of(run) == place_at(wanted.place, run))
         ]
         for chosen in ([run for run in alike if run.target == base.target], alike):
-            by_layout: dict[str, list[RunSummary]] = defaultdict(list)
+            alike_ones: dict[tuple[object, ...], list[RunSummary]] = defaultdict(list)
             for run in chosen:
-                by_layout[run.layout].append(run)
+                alike_ones[(run.target, run.layout, *place_of(run).items())].append(run)
             pairs = [
                 pair
-                for own in by_layout.values()
+                for own in alike_ones.values()
                 for pair in self._with_one_setting(own, lambda record: _has(record, wanted.options))
             ]
             if pairs:
-                return pairs
-        return []
+                newest = max((run for run, _ in pairs), key=_newer)
+                place = place_of(newest) if wanted.place is None else wanted.place
+                there = [pair for pair in pairs if pair[0].target == newest.target]
+                return [pair for pair in there if place_of(pair[0]) == place_at(place, pair[0])], place
+        return [], wanted.place
 
     def _with_one_setting(
         self, runs: list[RunSummary], fits: Callable[[Record], bool]
@@ -182,6 +197,10 @@ def _block(run: RunSummary) -> tuple[object, ...]:
     return (run.target, run.hardware, run.scaling, run.measure, key_of(args), program, run.side or ())
 
 
+def _newer(run: RunSummary) -> tuple[bool, str, str]:
+    return Layout.parse(run.layout).nodes > 1, run.started, run.path
+
+
 def place_of(run: RunSummary) -> dict[str, str]:
     """Return the axes that a run has from its target: the link between its nodes, and the cores of each."""
     return {axis: str(run.axes[axis]) for axis in TARGET_AXES if axis in run.axes}
@@ -201,8 +220,13 @@ def _axes(run: RunSummary) -> dict[str, Any]:
 
 def _fits(run: RunSummary, wanted: Wanted) -> bool:
     return wanted.target in ("", run.target) and all(
-        str(run.axes.get(axis, run.args.get(axis))) in values for axis, values in wanted.axes.items()
+        _identity(run.axes.get(axis, run.args.get(axis))) in values for axis, values in wanted.axes.items()
     )
+
+
+def _identity(value: object) -> object:
+    """Return the identity of a record's value; a list is none of an axis."""
+    return identity(value) if isinstance(value, Hashable) else None
 
 
 def _has(record: Record, options: Mapping[str, str]) -> bool:

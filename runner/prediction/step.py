@@ -22,7 +22,7 @@ class Matrix(NamedTuple):
 
     rows: int
     columns: int
-    many: int
+    many: float
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Step:
         matrices: their shapes, as a low-rank method sees them.
         broadcast_bytes: of the buffers that rank 0 sends before each forward pass.
         in_backward: whether the exchange goes on while backward does; else it begins when backward is over.
+        parts: whose gradients such a step adds up (`--accumulate`).
         steps: of an epoch of one process; at its end parameters are exchanged in any case. 0 if nobody knows.
     """
 
@@ -47,4 +48,5 @@ class Step:
     matrices: tuple[Matrix, ...] = ()
     broadcast_bytes: float = 0.0
     in_backward: bool = True
+    parts: int = 1
     steps: float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from runner.prediction.forecast import LIMITS, NEAR_BEST
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 HEAD = ("layout", "communication", "speed-up [95%]", "limited by", "measured")
 MOVED_OTHERWISE = 0.1
 """Part of the bytes by which a prediction may be off without a word; buffers and odd tensors are not all counted."""
+_HERE = "local"
+"""The target of `runner run` if none is named."""
+_AND, _GIVEN = "+", ","
+"""Between the cores of unlike nodes: in the axis of a run, and on the command line."""
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 
 
@@ -26,7 +31,9 @@ def head_lines(one: Answer) -> list[str]:
     a_step = f"{duration(base.inputs.seconds.value)} a step of {step.samples:,} samples"
     lines = [f"{one.name}, from {runs}: {a_step}, gradients of {size(step.gradient_bytes)}; on {base.first.hardware}"]
     used = [f"{count} at {layout}" for layout, count in sorted(one.network_runs.items())]
-    lines += [f"network: measured in {', '.join(used)}"] if used else []
+    place = [f"{axis} {value}" for axis, value in one.place.items()]
+    elsewhere = [f"target {one.network_target}"] if one.network_target != base.first.target else []
+    lines += [f"network: measured in {', '.join([*used, *place, *elsewhere])}"] if used else []
     words = []
     if one.assumed.bandwidth is not None:
         words.append(f"{one.assumed.bandwidth * 8 / 1e9:g} Gbit/s")
@@ -61,8 +68,10 @@ def notes(one: Answer, network: str) -> list[str]:
     """
     found = [f"not known: {what}" for what in one.lacks]
     if one.unmeasured:
-        layouts = " ".join(f"--layout {layout}" for layout in one.unmeasured)
-        found.append(f"the network was not measured at {', '.join(one.unmeasured)}: runner run {network} {layouts}")
+        words = [network, *(f"--layout {layout}" for layout in one.unmeasured)]
+        words += [f"--on {one.base.first.target}"] if one.base.first.target != _HERE else []
+        words += [f"--with {quote(f'{axis}={value.replace(_AND, _GIVEN)}')}" for axis, value in one.place.items()]
+        found.append(f"the network was not measured at {', '.join(one.unmeasured)}: runner run {' '.join(words)}")
     return [*found, *missed(one.lines), *otherwise(one.lines)]
 
 

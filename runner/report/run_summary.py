@@ -154,12 +154,14 @@ def summary_of(record: Record) -> RunSummary:
 
 
 def _repeat_with(record: Record) -> str:
-    """Say by which arguments a run is repeated that followed the clock; nothing for any other."""
+    """Say what repeats a run that followed the clock: its arguments or a command; nothing for any other."""
     if "repeat_with" not in record.facts:
         return ""
     told = record.facts["repeat_with"]
-    words = [f"--set {name}={value}" for name, value in told.items()] if isinstance(told, dict) else ["nothing known"]
-    return one_line(" ".join(words), _LONGEST_NAME)
+    if not isinstance(told, dict):
+        return "nothing known"
+    words = one_line(" ".join(f"--set {name}={value}" for name, value in told.items()))
+    return words if len(words) <= _LONGEST_NAME else "runner reproduce"
 
 
 def _reason(record: Record) -> str | None:

@@ -29,6 +29,11 @@ def measured(project: Project) -> Project:
     """A project whose definition has two layouts, with runs of one process and of a network."""
     project.define(matrix={"layout": ["1x1", "2x1"]})
     (project.root / "experiments" / "links.yaml").write_text(LINKS, "utf-8")
+    mixed = LINKS.replace("links", "mixed").replace("round_trip_seconds", "train_seconds")
+    mixed = mixed.replace("program: toys.ok", "program: toys.ok\nargs: {}").replace(
+        "[2x1]", "[1x1], communication: [ddp]"
+    )
+    (project.root / "experiments" / "mixed.yaml").write_text(mixed, "utf-8")
     train(project.results)
     train(project.results)
     measure_network(project.results, "2x1", 1e8)
@@ -85,6 +90,20 @@ REFUSALS = {
     "a layout that is chosen elsewhere": (("tiny", "--only", "layout=2x1"), "choose layouts with --layout"),
     "no such target": (("tiny", "--on", "moon"), "moon"),
     "no option": (("tiny", "--with", "link"), "--with link: write name=value"),
+    "an axis that is chosen elsewhere": (
+        ("mixed", "--only", "communication=ddp"),
+        "choose what is exchanged with --communication",
+    ),
+    "an option that no target has": (("tiny", "--with", "lnk=1gbit"), "no target has an option 'lnk'; did you mean"),
+    "an option given twice": (("tiny", "--with", "link=1gbit", "--with", "link=10mbit"), "'link' is given twice"),
+    "memory that two machines do not share": (
+        ("tiny", "--communication", "shared-memory", "--layout", "2x1"),
+        "tiny: 2x1 shared-memory: it is for processes of one machine: choose others with --layout",
+    ),
+    "no network over that link": (
+        ("tiny", "--layout", "2x1", "--with", "link=1gbit"),
+        "runner run links --layout 2x1 --repeat 1 --with link=1gbit, or assume",
+    ),
     "no network": (
         ("tiny", "--layout", "1x2"),
         "no run that measured the network: runner run links --layout 1x2 --repeat 1, or assume",

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from runner.core.layout import Layout
+from runner.definitions.axes import identity
 from runner.prediction.answer import Answer, answer, to_plain
 from runner.prediction.beside import tables
 from runner.prediction.communication import Communication
 from runner.prediction.forecast import NEAR_BEST
 from runner.prediction.links import Assumed
 from runner.prediction.reading import Reader, Start, Wanted
-from runner.prediction.words import notes, table
+from runner.prediction.words import head_lines, notes, table
 from runner.report.reading import read_results
 from tests.support.predictions import GRADIENTS, PROFILE, STEP_SECONDS, measure_network, train
 
@@ -206,6 +207,52 @@ def test_runs_with_other_options_of_the_target_are_kept_apart(results: Path) -> 
     measure_network(results, "2x1", SLOW, options={"link": "100mbit"})
     assert value(told(results, "2x1")) < 0.2  # the newest
     assert value(told(results, "2x1", wanted=Wanted(options={"link": "1gbit"}))) > 1.4
+
+
+def test_all_layouts_are_predicted_from_networks_over_one_link_which_is_named(results: Path) -> None:
+    train(results)
+    measure_network(results, "4x1", SLOW, options={"link": "100mbit"})
+    measure_network(results, "2x1", FAST, options={"link": "1gbit"})
+    found = told(results, "2x1", "4x1")
+    assert found.network_runs == {"2x1": 1}  # that of 4x1 is another link
+    assert head_lines(found)[1] == "network: measured in 1 at 2x1, link 1gbit"
+    assert notes(found, "links")[-1].endswith("runner run links --layout 4x1 --with link=1gbit")
+
+
+def test_a_network_of_another_target_stands_in_by_name(results: Path) -> None:
+    train(results)
+    measure_network(results, "2x1", FAST, target="compose")
+    assert head_lines(told(results, "2x1"))[1] == "network: measured in 1 at 2x1, target compose"
+
+
+def test_runs_are_chosen_by_the_value_of_an_axis_however_it_is_written(results: Path) -> None:
+    train(results, axes={"lr": 0.001})
+    train(results, axes={"lr": 0.01})
+    start = start_of(results, Wanted({"lr": {identity(1e-3)}}))
+    assert [run.axes["lr"] for run in start.alone] == [0.001]
+
+
+def test_steps_that_add_up_several_batches_already_exchange_once(results: Path) -> None:
+    train(results, args={"accumulate": 4})
+    measure_network(results, "2x1", SLOW)
+    train(results, "2x1", moved=2 * GRADIENTS, args={"accumulate": 4})
+    once, more = (value(told(results, "2x1", choices=(words,))) for words in ("ddp+accumulate=4", "ddp+accumulate=16"))
+    train(results, args={"accumulate": 1})
+    measured = told(results, "2x1")
+    assert once == pytest.approx(value(measured))
+    assert more > 2 * once
+    assert not [one for one in notes(told(results, "2x1", choices=("ddp+accumulate=4",)), "links") if "moved" in one]
+
+
+def test_assumed_gradients_have_as_many_more_matrices(results: Path) -> None:
+    train(results)
+    measure_network(results, "2x1", SLOW)
+    small, large = (
+        told(results, "2x1", choices=("powersgd=2",), assumed=Assumed(gradients=size)).lines[-1].moved[0]
+        for size in (GRADIENTS / 10, GRADIENTS * 10)
+    )
+    assert large == pytest.approx(100 * small)
+    assert small > 0
 
 
 def test_each_link_and_each_limit_of_cores_is_predicted_from_the_network_measured_with_it(results: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from runner.proof.again import compare, explain
 from runner.records.folder import RunFolder
 from runner.report.run_summary import summary_of
+from tests.support.predictions import lines
 from tests.support.projects import OK, Project, make_project
 from tests.support.repository import commit_all, git
 
@@ -125,6 +126,13 @@ def test_a_run_that_followed_the_clock_is_made_again_with_what_it_chose(project:
     verdict = verdict_of(project, project.runs()[0], "--results", tmp_path / "again")
     assert verdict["level"] >= 2, verdict
     assert f"the run followed the clock; run again with what it chose: pace={pace}" in verdict["notes"]
+
+
+def test_a_command_repeats_a_run_whose_choices_are_too_long_to_write_down(make: Make, tmp_path: Path) -> None:
+    choices = "/".join(f"{step}:{step},1" for step in range(1, 100))
+    said = lines(0, [("repeat_with", {"balance": choices}, {})])
+    run = make.run(tmp_path, args={"balance": "measured"}, stdout={0: said})
+    assert summary_of(run.read()).repeat_with == "runner reproduce"
 
 
 def test_a_run_that_followed_the_clock_and_does_not_say_how_is_named_as_such(make: Make, tmp_path: Path) -> None:

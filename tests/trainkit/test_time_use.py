@@ -169,6 +169,19 @@ def test_stretches_of_one_process_are_those_of_its_marks() -> None:
     assert sum(found[part] for part in PARTS) == pytest.approx(seconds, abs=5 * ROUNDED)
 
 
+def test_what_is_going_on_counts_as_busy_as_its_processor_time_does() -> None:
+    time_use = TimeUse(torch.device("cpu"))
+    time_use.open()
+    time_use.begin(COMPUTE)
+    until = time.process_time() + 0.05
+    while time.process_time() < until:
+        pass
+    busy, processor = time_use.spent()
+    assert processor >= 0.05
+    assert busy >= 0.05
+    assert time_use.spent()[0] < busy + 0.05  # nothing counts twice
+
+
 def test_a_copy_of_a_watched_model_and_a_file_of_it_have_hooks_that_do_nothing() -> None:
     called: list[object] = []
     model = nn.Linear(2, 2)

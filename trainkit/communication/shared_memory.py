@@ -76,9 +76,10 @@ class SharedMemory:
 def _shared(size: int, *, first: bool) -> mmap.mmap:
     """Return memory that all ranks see. It has no name, so that of a process that is killed nothing stays behind."""
     made, token = -1, secrets.randbits(48)
-    if first and hasattr(os, "memfd_create"):
-        made = os.memfd_create(_name(token))
-        os.ftruncate(made, size)
+    with suppress(OSError):  # then the others have to hear of it too
+        if first and hasattr(os, "memfd_create"):
+            made = os.memfd_create(_name(token))
+            os.ftruncate(made, size)
     told = torch.tensor([os.getpid(), made, token])
     dist.broadcast(told, src=0)
     owner, number, token = told.tolist()
@@ -90,8 +91,8 @@ def _shared(size: int, *, first: bool) -> mmap.mmap:
         os.close(made)
     if memory is None or seen < dist.get_world_size():
         message = (
-            "--communication shared-memory: these processes do not see each other's memory: it is for those of one"
-            " machine or container, on Linux: choose ddp"
+            f"--communication shared-memory: these processes do not see each other's memory, or have not {size:,} bytes"
+            " for it: it is for those of one machine or container, on Linux: choose ddp"
         )
         raise Refusal(message)
     return memory
