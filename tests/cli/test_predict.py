@@ -23,17 +23,24 @@ repeat: 1
 timeout_seconds: 60
 """
 
+MIXED = """
+name: mixed
+summary: What does it bring to exchange less?
+program: toys.ok
+scaling: strong
+matrix: {layout: [1x1], communication: [ddp]}
+measure: train_seconds
+repeat: 1
+timeout_seconds: 60
+"""
+
 
 @pytest.fixture
 def measured(project: Project) -> Project:
     """A project whose definition has two layouts, with runs of one process and of a network."""
     project.define(matrix={"layout": ["1x1", "2x1"]})
     (project.root / "experiments" / "links.yaml").write_text(LINKS, "utf-8")
-    mixed = LINKS.replace("links", "mixed").replace("round_trip_seconds", "train_seconds")
-    mixed = mixed.replace("program: toys.ok", "program: toys.ok\nargs: {}").replace(
-        "[2x1]", "[1x1], communication: [ddp]"
-    )
-    (project.root / "experiments" / "mixed.yaml").write_text(mixed, "utf-8")
+    (project.root / "experiments" / "mixed.yaml").write_text(MIXED, "utf-8")
     train(project.results)
     train(project.results)
     measure_network(project.results, "2x1", 1e8)
