@@ -129,9 +129,9 @@ def _busy(load: dict[str, float]) -> str:
 
 
 def _skipped(block: Block) -> list[str]:
-    found = []
+    by_reason: dict[str, list[str]] = {}
     for skip in block.definition.get("skip", []):
         if skip.get("when") in (None, block.first.device):
             cells = ", ".join(f"{key} {value}" for key, value in skip.items() if key not in ("why", "when"))
-            found.append(f"left out: {cells}: {skip['why']}")
-    return found
+            by_reason.setdefault(str(skip["why"]), []).append(cells)
+    return [f"left out: {'; '.join(cells)}: {why}" for why, cells in by_reason.items()]

@@ -272,6 +272,15 @@ def test_what_is_skipped_is_said_with_its_reason() -> None:
     assert [note for note in notes if "left out" in note] == ["left out: layout 2x2: too slow"]
 
 
+def test_what_is_skipped_for_one_reason_is_one_note() -> None:
+    alone = [{"layout": "1x1", "loader": name, "why": "nobody to share with"} for name in ("a", "b")]
+    notes = notes_of(block(base(), {"skip": [*alone, {"layout": "2x2", "why": "too slow"}]}))
+    assert [note for note in notes if "left out" in note] == [
+        "left out: layout 1x1, loader a; layout 1x1, loader b: nobody to share with",
+        "left out: layout 2x2: too slow",
+    ]
+
+
 def test_more_processes_than_cores_are_pointed_out() -> None:
     assert "1x4: 4 processes share 2 cores" in notes_of(block(base(cores=2) + pair(layout="1x4", processes=4, cores=2)))
 
