@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.predictions import measure_network, train
+from tests.support.projects import OK
 
 if TYPE_CHECKING:
     from tests.support.projects import Project
@@ -26,7 +27,7 @@ timeout_seconds: 60
 MIXED = """
 name: mixed
 summary: What does it bring to exchange less?
-program: toys.ok
+program: toys.mixed
 scaling: strong
 matrix: {layout: [1x1], communication: [ddp]}
 measure: train_seconds
@@ -40,6 +41,8 @@ def measured(project: Project) -> Project:
     """A project whose definition has two layouts, with runs of one process and of a network."""
     project.define(matrix={"layout": ["1x1", "2x1"]})
     (project.root / "experiments" / "links.yaml").write_text(LINKS, "utf-8")
+    mixed = OK.replace('"--verbose", action="store_true"', '"--communication", default="ddp"')
+    project.program("toys.mixed", mixed)
     (project.root / "experiments" / "mixed.yaml").write_text(MIXED, "utf-8")
     train(project.results)
     train(project.results)
