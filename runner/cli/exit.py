@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from itertools import pairwise
@@ -12,11 +13,15 @@ import typer
 from runner import __version__
 from runner.cli.lines import say
 from runner.core.errors import EXIT_DEFECT, EXIT_INTERRUPTED, Interrupted, KitError, RequestError
+from runner.core.text import one_line
 
 # typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
 _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _OF_TARGETS = ("memory", "shm-size", "job", "image", "namespace", "context", "cpu", "data-claim", "recording")
 """Options of targets, which are given as --with name=value."""
+_OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
+"""What may be wrong with a path that somebody names, and is no defect of ours."""
+_LONGEST_PATH = 500
 
 
 def explain(error: BaseException) -> int:
@@ -32,6 +37,8 @@ def explain(error: BaseException) -> int:
     if isinstance(error, _USAGE_ERROR):
         say(f"error: {_explain_usage(error)}")
         return RequestError.exit_code
+    if isinstance(error, OSError) and error.errno in _OF_A_PATH and error.filename is not None:
+        error = RequestError(f"{one_line(error.filename, _LONGEST_PATH)}: {error.strerror}")
     if isinstance(error, KitError):
         say(f"error: {error}")
         return error.exit_code
@@ -56,7 +63,17 @@ def _explain_usage(error: Any) -> str:
     option = str(getattr(error, "option_name", "")).removeprefix("--")
     if option in _OF_TARGETS:
         return f"--{option}: write --with {option}={_given(option)}; `runner targets` says which target has it"
-    return f"{error.format_message().rstrip('.')}; see runner --help"
+    context = getattr(error, "ctx", None)
+    see = f"see {_name(context)} --help"
+    if option == "json" and context and any("--format" in known.opts for known in context.command.params):
+        return f"--json: write --format json; {see}"
+    return f"{error.format_message().rstrip('.')}; {see}"
+
+
+def _name(context: Any) -> str:
+    """Return a command as a person types it, for example `runner image pin`."""
+    inner = context is not None and context.parent is not None
+    return f"{_name(context.parent)} {context.info_name}" if inner else "runner"
 
 
 def _given(option: str) -> str:

@@ -31,6 +31,7 @@ _TABLE = ("tool", "runner")
 LARGEST_BYTES = 1_000_000
 MOST_FILES = 2_000
 """How many files the patterns of `code` may match."""
+_MOST_DIGITS = 4_300
 _KEYS = ("definitions", "path", "image", "dockerfile", "code", "with")
 _IMAGE = re.compile(r"(?=.{1,200}$)([a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
@@ -68,14 +69,22 @@ class Settings:
         """List the files that the patterns of `code` match; RequestError if there are too many, or none."""
         found: list[Path] = []
         for pattern in self.code:
-            paths = (path for path in self.root.glob(pattern) if files.is_file(path) and not path.is_symlink())
-            matched = list(islice(paths, MOST_FILES + 1))
+            matched = self._matched(pattern)
             found += matched
             if not matched or len(found) > MOST_FILES:
                 many = f"more than {MOST_FILES:,} files" if matched else "no file"
                 msg = f"{one_line(str(self.source))}: code '{one_line(pattern)}' matches {many}"
                 raise RequestError(msg)
         return found
+
+    def _matched(self, pattern: str) -> list[Path]:
+        try:
+            paths = (path for path in self.root.glob(pattern) if files.is_file(path) and not path.is_symlink())
+            return list(islice(paths, MOST_FILES + 1))
+        except (ValueError, IndexError, NotImplementedError):  # each version of Python refuses others, and in its way
+            what = "a pattern of files, for example configs/**/*.yaml"
+            msg = f"{one_line(str(self.source))}: code '{one_line(pattern)}' has to be {what}"
+            raise RequestError(msg) from None
 
 
 def nearest(start: Path) -> Settings | None:
@@ -131,6 +140,10 @@ def _parse(path: Path) -> Document:
         return Document(str(path), tomllib.loads(text), _Lines(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         msg = f"{one_line(path)}: not TOML: {one_line(error)}"
+        raise RequestError(msg) from None
+    except ValueError:  # Python reads no longer number
+        row = next((number for number, row in enumerate(text.splitlines(), 1) if len(row) > _MOST_DIGITS), 1)
+        msg = f"{one_line(path)}:{row}: a number has more than {_MOST_DIGITS:,} digits"
         raise RequestError(msg) from None
 
 

@@ -8,6 +8,7 @@ finds a changed byte anywhere, also between the files.
 from __future__ import annotations
 
 import os
+import re
 import tarfile
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
@@ -28,8 +29,14 @@ LONGEST_NAME = 4_000
 DEEPEST = manifest.DEEPEST
 _TIME = 315_532_800  # 1980, the earliest that zip has too
 _BLOCK = 1 << 20
-_LARGEST_HEADER = 1 << 16
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
+_CARRYING_TEXT = (*tarfile.GNU_TYPES, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+_LARGEST_HEADER = 17_000
+"""Bytes of pax records: a name of `LONGEST_NAME` letters of four bytes each, and some room."""
+_RECORD = re.compile(rb"(\d{1,5}) (?:hdrcharset|path|size)=")
+_MOST_RECORDS = 3
+_TOO_MANY_DIGITS = re.compile(rb"\d{256}")
+"""More than one name on a disk has. tarfile takes time with the square of a row of digits."""
 
 
 def pack(folder: Path, stream: Any) -> None:
@@ -138,13 +145,33 @@ class _Comparing:
 
 
 class _BoundedHeader(tarfile.TarInfo):
-    """A tar header; one that carries text (a long name, pax records) is read into memory whole, so it is bounded."""
+    """A tar header; one that carries text is read only if it is as `pack` writes it, before a file with a long name.
+
+    tarfile reads others too: header within header until Python's stack is full, and some of them in time and memory
+    that grow with the square of their size.
+    """
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        if self.type not in tarfile.REGULAR_TYPES and self.size > _LARGEST_HEADER:
-            message = f"a header of {self.size:,} bytes"
+        if self.type in _CARRYING_TEXT and not self._is_as_packed(archive.fileobj):
+            message = f"a header of {self.size:,} bytes that runner bundle does not write"
             raise tarfile.ReadError(message)
         return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+
+    def _is_as_packed(self, file: Any) -> bool:
+        """Whether these are the pax records of a regular file, whose header comes next; the place in the file stays."""
+        if self.type != tarfile.XHDTYPE or not 0 < self.size <= _LARGEST_HEADER:
+            return False
+        begin = file.tell()
+        text = file.read(self.size)
+        file.seek(-self.size % tarfile.BLOCKSIZE, os.SEEK_CUR)
+        following = file.read(tarfile.BLOCKSIZE)[156:157]
+        file.seek(begin)
+        if following not in _PLAIN or _TOO_MANY_DIGITS.search(text):
+            return False
+        for _ in range(_MOST_RECORDS):
+            if record := _RECORD.match(text):
+                text = text[int(record[1]) :]
+        return not text
 
 
 def members(folder: Path) -> Iterator[str]:

@@ -190,23 +190,24 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
 
     `say` is told what is left out and why.
     """
-    with tempfile.TemporaryDirectory(prefix="runner-bundle-", ignore_cleanup_errors=True) as scratch:
-        bundle = Bundle(results, root, Path(scratch) / "kit")
-        bundle.folder.mkdir()
-        bundle.fill()
-        beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
-        try:
+    beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+    try:
+        with tempfile.TemporaryDirectory(prefix="runner-bundle-", ignore_cleanup_errors=True) as scratch:
+            bundle = Bundle(results, root, Path(scratch) / "kit")
+            bundle.folder.mkdir()
+            bundle.fill()
             with files.create_file(beside) as stream:
                 pack(bundle.folder, stream)
                 stream.flush()
                 os.fsync(stream.fileno())
             beside.replace(output)
-        except OSError as error:
-            beside.unlink(missing_ok=True)
-            msg = f"{one_line(output)}: cannot be written: {error.strerror}"
-            raise RequestError(msg) from None
-        for words in bundle.left_out:
-            say(f"left out: {words}")
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        place = f" ({one_line(error.filename)})" if error.filename else ""
+        msg = f"{one_line(output)}: cannot be written: {error.strerror or one_line(error)}{place}"
+        raise RequestError(msg) from None
+    for words in bundle.left_out:
+        say(f"left out: {words}")
 
 
 def _put(path: Path, data: bytes) -> None:

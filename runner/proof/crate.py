@@ -57,6 +57,11 @@ def describe(runs: dict[str, Record], files: Manifest, trees: dict[str, str], li
     return msgspec.json.format(msgspec.json.encode(crate), indent=1) + b"\n"
 
 
+def _path(name: str) -> str:
+    """Write a path in the archive as an identifier; its bytes need not be UTF-8."""
+    return quote(name, errors="surrogateescape")
+
+
 _NO_LICENCE = "The project has no file LICENSE: ask its authors."
 
 
@@ -79,12 +84,12 @@ def _root(runs: dict[str, Record], files: Manifest, trees: dict[str, str], licen
         "name": f"Runs of {', '.join(experiments[:10])}",
         "description": f"{len(runs)} runs of distributed training, with programs, requests, raw output and tables.",
         "datePublished": one_line(max(ends), 40),
-        "license": {"@id": quote(licence) if licence else "#licence"},
+        "license": {"@id": _path(licence) if licence else "#licence"},
         "hasPart": [
-            *({"@id": f"{quote(folder)}/"} for folder in sorted(trees.values())),
-            *({"@id": quote(name)} for name in sorted(files.entries)),
+            *({"@id": f"{_path(folder)}/"} for folder in sorted(trees.values())),
+            *({"@id": _path(name)} for name in sorted(files.entries)),
         ],
-        "mentions": [{"@id": f"#{quote(folder)}"} for folder in sorted(runs)],
+        "mentions": [{"@id": f"#{_path(folder)}"} for folder in sorted(runs)],
     }
 
 
@@ -130,15 +135,15 @@ def _action(folder: str, record: Record, files: Manifest, trees: dict[str, str])
     where = f"{launch.experiment} {launch.layout} on {launch.target}"
     done = record.status == "completed"
     action: _Entity = {
-        "@id": f"#{quote(folder)}",
+        "@id": f"#{_path(folder)}",
         "@type": "CreateAction",
         "name": one_line(where, 200),
         "description": one_line(f"{where}, repeat {launch.repeat} of {launch.repeats}: {record.status}", 300),
         "instrument": {"@id": _program_id(record)},
         "startTime": one_line(launch.started, 40),
         "actionStatus": {"@id": f"http://schema.org/{'Completed' if done else 'Failed'}ActionStatus"},
-        "object": [{"@id": quote(name)} for name in request] + ([{"@id": f"{quote(code)}/"}] if code else []),
-        "result": [{"@id": quote(name)} for name in own if name not in request],
+        "object": [{"@id": _path(name)} for name in request] + ([{"@id": f"{_path(code)}/"}] if code else []),
+        "result": [{"@id": _path(name)} for name in own if name not in request],
     }
     if record.outcome:
         action["endTime"] = one_line(record.outcome.ended, 40)
@@ -149,13 +154,13 @@ def _action(folder: str, record: Record, files: Manifest, trees: dict[str, str])
 
 def _tree(folder: str, commit: str) -> _Entity:
     name = f"the project at commit {one_line(commit, 12)}"
-    return {"@id": f"{quote(folder)}/", "@type": "Dataset", "name": name, "description": f"{name}, as git has it"}
+    return {"@id": f"{_path(folder)}/", "@type": "Dataset", "name": name, "description": f"{name}, as git has it"}
 
 
 def _file(name: str, size: int, sha256: str) -> _Entity:
     suffix = name[name.rfind(".") :] if "." in name else ""
     return {
-        "@id": quote(name),
+        "@id": _path(name),
         "@type": "File",
         "name": one_line(name.rpartition("/")[2], 200),
         "contentSize": str(size),

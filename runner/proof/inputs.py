@@ -181,7 +181,7 @@ def _words(launch: Launch, root: Path) -> tuple[str, ...]:
     args = {key: value for key, value in launch.args.items() if key != "data_dir" or launch.target == "local"}
     try:
         return tuple(programs.find(root, launch.program).argv(args))
-    except KitError:
+    except (KitError, OSError, ValueError):  # OSError: 5,000 letters are no name of a file
         return ()
 
 
@@ -191,7 +191,7 @@ def _ask(root: Path, family: str, words: tuple[str, ...]) -> Check:
         done = subprocess.run(
             command, cwd=root, env=environment(root), capture_output=True, timeout=_HASH_SECONDS, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:  # ValueError: a word with a NUL is no argument
         return Check("data", False, one_line(error, 200))
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]

@@ -98,7 +98,8 @@ def _innocence(child: Child, words: list[str], aborted: set[int]) -> int:
 
 def _explain(failure: Failure, logs: Logs, outcome: Outcome, ranks: list[RankFacts]) -> None:
     """Fill in the cause and the hint: from outside to inside, from what is surest to what is least."""
-    node = next(one for one in outcome.exits if one.node == failure.node)
+    # What a launcher printed may name a rank of a node that reported no end.
+    node = next((one for one in outcome.exits if one.node == failure.node), NodeExit(failure.node))
     from_outside = [word for word in (outcome.stopped_because, node.why) if word]
     file, event, text, printed = _said(failure, logs, ranks)
     inside = [said for said in (file, event, text) if said.cause]

@@ -112,7 +112,11 @@ BAD_REQUESTS = [
     (["plan", "tiny", "--only", "size=1"], "--only size=1: 'size' is no axis of tiny"),
     (["summarize", "nowhere"], "nowhere: there is no such folder; make a first run with: runner run quickstart"),
     (["summarize", "--format", "xml"], "--format xml: there is table, markdown, csv, latex, json"),
+    (["summarize", "--json"], "--json: write --format json; see runner summarize --help"),
     (["collect", "nowhere"], "nowhere: no run's folder: it does not exist"),
+    (["collect", "x" * 300], f"{'x' * 300}: "),
+    (["summarize", "x" * 300], f"{'x' * 300}: "),
+    (["verify", "x" * 300], f"{'x' * 300}: "),
 ]
 
 
@@ -126,6 +130,29 @@ def test_a_bad_request_is_one_line_and_nothing_is_started_or_written(
     assert text.startswith(f"exit 2\n--- stdout\n--- stderr\nerror: {said}"), text
     assert text.count("\n") == 4, text
     assert project.written() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "see"),
+    [
+        (["run", "tiny", "--nothing"], "runner run --help"),
+        (["image", "pin", "--nothing"], "runner image pin --help"),
+        (["rum"], "runner --help"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_help_of_its_own_command(
+    project: Project, words: list[str], see: str
+) -> None:
+    assert project.runner(*words).stderr.endswith(f"; see {see}\n")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+@pytest.mark.parametrize("command", ["collect", "summarize", "verify"])
+def test_a_path_below_a_folder_that_one_may_not_enter_is_one_line(project: Project, command: str) -> None:
+    (project.root / "shut").mkdir(mode=0)
+    done = project.runner(command, "shut/results")
+    (project.root / "shut").chmod(0o700)
+    assert (done.code, done.stderr) == (2, "error: shut/results: Permission denied\n")
 
 
 def test_an_arg_that_is_no_text_is_refused(project: Project) -> None:

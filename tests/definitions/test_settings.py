@@ -81,6 +81,10 @@ def test_the_nearest_project_wins_and_a_mere_folder_of_a_parent_is_none(tmp_path
         ("[with]\ncompose = 'x'\n", "runner.toml:2: 'compose' has to be a table: write [tool.runner.with.compose]"),
         ("[with.compose]\nmemory = []\n", "runner.toml:2: 'memory' has to be a text, a number, true or false"),
         ("path = [\n", "runner.toml: not TOML: "),
+        (
+            "[with.compose]\nmemory = " + "9" * 5_000 + "\n",
+            "runner.toml:2: a number has more than 4,300 digits",
+        ),
     ],
 )
 def test_a_wrong_setting_is_one_line_with_its_place(tmp_path: Path, text: str, why: str) -> None:
@@ -131,6 +135,16 @@ def test_a_pattern_of_code_that_matches_nothing_is_refused(project: Project) -> 
     marked(project.root, "print()\n", "train.py")
     with pytest.raises(RequestError, match=r"runner.toml: code 'nothing/\*.yaml' matches no file"):
         program.find(project.root, "train.py")
+
+
+@pytest.mark.parametrize("pattern", ["configs/**.yaml", "."])
+def test_a_pattern_of_code_that_is_none_is_refused_with_the_file_and_the_key(project: Project, pattern: str) -> None:
+    marked(project.root, f"code = '{pattern}'\n")
+    marked(project.root, "print()\n", "train.py")
+    with pytest.raises(RequestError) as error:
+        program.find(project.root, "train.py")
+    why = str(error.value).removeprefix(f"{project.root}/runner.toml: code '{pattern}' ")
+    assert why in ("has to be a pattern of files, for example configs/**/*.yaml", "matches no file")  # from Python 3.13
 
 
 def test_a_changed_file_of_the_same_code_is_other_code(project: Project) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -10,17 +11,19 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.core.errors import RunError
+from runner.core.errors import RequestError, RunError
 from runner.proof.archive import pack, unpack
+from runner.proof.bundle import Bundle, write_bundle
 from runner.proof.kit import opened
 from runner.proof.masking import Mask
 from tests.support.projects import ROOT, Project, make_project
-from tests.support.repository import commit_all
+from tests.support.repository import commit_all, git
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,6 +197,38 @@ def test_one_from_a_stranger_writes_nothing_outside_and_is_refused_in_one_line(
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != project.root.name) == ["evil.tar"]
 
 
+def header(kind: bytes, size: int) -> bytes:
+    info = tarfile.TarInfo("kit/x")
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "times"),
+    [
+        (tarfile.GNUTYPE_LONGNAME, b"kit/name", 300),
+        (tarfile.XHDTYPE, b"10 path=x\n", 300),
+        (tarfile.XHDTYPE, b"1" * 64_000, 1),
+        (tarfile.XHDTYPE, b"1" * 16_000, 1),
+        (tarfile.XHDTYPE, b"16012 path=" + b"1" * 16_000 + b"\n", 1),
+        (tarfile.XHDTYPE, b"2 " * 8_000 + b"=", 1),
+        (tarfile.XHDTYPE, b"0 path=x\n", 1),
+        (tarfile.XGLTYPE, b"10 path=x\n", 1),
+    ],
+    ids=["long names", "pax headers", "digits", "fewer", "digits of a name", "overlapping", "no length", "global"],
+)
+def test_headers_that_tarfile_reads_for_long_or_one_within_the_other_are_refused_at_once(
+    tmp_path: Path, kind: bytes, text: bytes, times: int
+) -> None:
+    one = header(kind, len(text)) + text + bytes(-len(text) % 512)
+    (tmp_path / "evil.tar").write_bytes(one * times + header(tarfile.REGTYPE, 0) + bytes(1_024))
+    began = time.process_time()
+    with pytest.raises(RunError, match="a header of .* bytes that runner bundle does not write"):
+        unpack(tmp_path / "evil.tar", tmp_path / "out")
+    assert time.process_time() - began < 0.2
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "twice.tar", "w") as tar:
         member("kit/one")(tar)
@@ -204,7 +239,8 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
 
 def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    for name in ("é目 'x'.txt", "n" * 200, "d/" * 20 + "e", os.fsdecode(b"\xff\xfe"), "new\nline", "#1 %20"):
+    longest = "/".join(["1" * 255] * 12)
+    for name in ("é目 'x'.txt", "n" * 200, "d/" * 20 + "e", os.fsdecode(b"\xff\xfe"), "new\nline", "#1 %20", longest):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(name, "utf-8", "surrogateescape")
     with (tmp_path / "kit.tar").open("wb") as stream:
@@ -212,6 +248,35 @@ def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:
     unpack(tmp_path / "kit.tar", tmp_path / "out")
     same = subprocess.run(["diff", "-r", source, tmp_path / "out" / "kit"], capture_output=True, check=False)
     assert same.returncode == 0, same.stdout
+
+
+def test_a_committed_file_whose_name_is_not_utf_8_is_bundled_and_described(
+    project: Project, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (project.root / ".gitignore").write_text("results/\n")
+    (project.root / os.fsdecode(b"caf\xe9.txt")).write_text("coffee\n")
+    commit_all(project.root)
+    commit = git(project.root, "rev-parse", "HEAD").strip()
+    make.run(project.results, code={"sources_sha256": "c" * 64, "commit": commit})
+    write_bundle(project.results, project.root, tmp_path / "kit.tar", lambda _: None)
+    with opened(tmp_path / "kit.tar") as kit:
+        assert kit.faults == []
+        graph = json.loads((kit.folder / "ro-crate-metadata.json").read_bytes())["@graph"]
+    assert f"project/{commit}/caf%E9.txt" in [one["@id"] for one in graph]
+
+
+def test_a_disk_that_is_full_before_the_archive_is_written_is_one_line(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(_: Bundle) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/kit/run.json")  # noqa: S108 - nothing is written
+
+    make.run(tmp_path / "results")
+    monkeypatch.setattr(Bundle, "fill", fill)
+    with pytest.raises(RequestError, match=r"kit.tar: cannot be written: No space left on device \(/tmp/"):
+        write_bundle(tmp_path / "results", None, tmp_path / "kit.tar", lambda _: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 
 def test_an_altered_record_is_not_bundled(finished: Project, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runner.proof.inputs import Inputs
+from runner.proof.verify import verify
 from tests.support.projects import ROOT, Project
 from tests.support.repository import commit_all, git
 
@@ -184,6 +186,25 @@ def test_the_data_of_the_kits_own_experiments_are_hashed_as_the_programs_hash_th
     assert json.loads(done.stdout) == {
         "data_sha256": "0266a1485c48fced22507ed105abbf184ceacaa80352216d1692a5cb00fe7c24"
     }
+
+
+@pytest.mark.parametrize(
+    ("odd", "data"),
+    [({"args": {"data_dir": "a\0b"}}, False), ({"program": "toys." + "a" * 5_000}, True)],
+    ids=["a word with a NUL", "a name of 5,000 letters"],
+)
+def test_a_launch_that_no_command_can_be_made_of_costs_no_other_run_its_verdict(
+    project: Project,
+    make: Make,
+    odd: dict[str, Any],
+    data: bool,  # noqa: FBT001
+) -> None:
+    said = json.dumps({"data_sha256": "e" * 64})
+    project.program("toys.inputs", f"print({said!r})")
+    folders = [make.run(project.results, **changes).path for changes in (odd, {})]
+    verdicts = list(verify(folders, Inputs(project.root)))
+    assert [one.level for one in verdicts] == [0, 0]
+    assert [check.same for one in verdicts for check in one.checks if check.name == "data"] == [data, True]
 
 
 def test_what_is_no_run_is_refused_in_one_line(project: Project) -> None:

@@ -198,6 +198,14 @@ def test_a_launcher_that_failed_without_a_child_speaks_for_itself(tmp_path: Path
     assert (found.rank, found.node, found.exit_code, found.last_lines) == (None, 0, 1, ["the agent's own last words"])
 
 
+def test_a_launcher_may_name_a_rank_of_a_node_that_reported_no_end(tmp_path: Path, make: Make) -> None:
+    launch = make.launch(layout="2x1")
+    folder = begin(tmp_path, launch, "", "")
+    folder.agent(1).write_text("time : x\nrank : 0 (local_rank: 0)\nexitcode : 1\n")
+    found: Any = collect(folder, launch, Outcome(ended=ENDED, wall_seconds=1.0, exits=[NodeExit(1, 1)])).failure
+    assert (found.rank, found.node, found.exit_code) == (0, 0, 1)
+
+
 @pytest.mark.parametrize(("status", "said"), [("aborted", ["error: why"]), ("success", [])])
 def test_the_first_rank_of_a_node_speaks_for_one_that_left_in_silence_if_it_gave_up_too(
     tmp_path: Path, make: Make, status: str, said: list[str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,26 @@ def test_of_many_ranks_the_named_ones_have_a_bar() -> None:
     _, bars = explain(record(*ranks, machines="a" * 100))
     assert "rank 90" in [name for name, _, _ in bars]
     assert bars[-1][0] == "... and 68 more"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kinds"),
+    [
+        (told(HEALTHY), told(HEALTHY), []),
+        (told(HEALTHY, throttled_share=0.5), told(HEALTHY, throttled_share=0.4), ["quota"]),
+        (told(WAITING), told(SLOW_LOADER), ["loader"]),
+    ],
+    ids=["nothing is slow", "all are throttled", "half of them have slow loaders"],
+)
+def test_the_time_it_takes_grows_with_the_number_of_ranks_and_not_with_its_square(
+    first: Told, second: Told, kinds: list[str]
+) -> None:
+    ranks = 8_000
+    made = record(*[first] * (ranks // 2 + 1), *[second] * (ranks // 2 - 1), epochs=3, machines="a" * ranks)
+    began = time.process_time()
+    found = named(made)
+    assert time.process_time() - began < 2.5
+    assert [kind for _, kind in found] == kinds
 
 
 ODD = st.none() | st.booleans() | st.text(max_size=3) | st.floats() | st.integers() | st.lists(st.none(), max_size=1)

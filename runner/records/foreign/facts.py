@@ -61,15 +61,19 @@ class Blocks:
 
     epochs: dict[float | int, int] = field(default_factory=dict)
     _begun: range = range(0)
+    _left: int = MOST_EPOCHS
+    """Epochs of ended blocks that are still looked at: a log can begin and end the same block on every line."""
 
     def add(self, event: mlperf.Event, line: int) -> None:
         """Take in the begin of a block, which shows its first epoch, or its end, which shows that all were done."""
         first, count = (mlperf.number(event.metadata.get(name)) for name in ("first_epoch_num", "epoch_count"))
-        done = self._begun
         if event.key == "block_start" and first is not None:
             begin = int(first)
             self._begun = range(begin, begin + min(max(int(count or 1), 1), MOST_EPOCHS))
             done = range(begin, begin + 1)
+        else:
+            done, self._begun = self._begun[: self._left], range(0)
+            self._left -= len(done)
         for epoch in done:
             if len(self.epochs) < MOST_EPOCHS:
                 self.epochs.setdefault(epoch, line)

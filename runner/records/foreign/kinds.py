@@ -33,7 +33,7 @@ _LAST_COUNTS = {"train_loss", "run_loss", "step", "steps", "done", "total", "wal
 """Fields of which the last value of a writer counts."""
 _FIRST_COUNTS = {"epoch", "epochs", "rank", "backend", "speedup", "nnodes"}
 """Fields of which each different value counts, and where it was said first."""
-_HUGE = re.compile(r"[eE][-+]?0{3}")
+_HUGE = re.compile(r"[eE][-+]?\d{3}")
 """An exponent that can make a number infinite, which is no value of most fields."""
 _Signature = tuple[Any, Any]
 
@@ -242,7 +242,8 @@ def _choose_last_step(groups: dict[_Signature, _Group], kinds: Sequence[Kind | N
             later = None
             continue
         group = groups[kind.family, kind.fixed(lines[index])]
-        done = int(lines[index][kind.done].replace(b",", b""))
+        # Patterns take the digits of every script, of which int() reads text alone.
+        done = int(lines[index][kind.done].decode().replace(",", ""))
         if later and later[2] > done:
             group.chosen.add(index)
             later[0].chosen.add(later[1])

@@ -30,6 +30,8 @@ _LOSSES = ("gpt", "llama", "mixtral", "llm", "flux")
 _UNITS = {"auc": "auc"}
 _SHARES = ("accuracy", "dice", "map", "wer")
 _MOST_PARTS = 4
+_DEEPEST = 5
+"""Values within each other of which the innermost one is still an evaluation."""
 _TEXT = 200
 MOST_NUMBER = 10**15
 EVALUATION = "eval_accuracy"
@@ -67,7 +69,7 @@ def unit_of(metric: str, value: float) -> str | None:
     return _UNITS.get(metric) or ("fraction" if metric in _SHARES and 0 <= value <= 1 else None)
 
 
-def evaluation(value: Any) -> tuple[float | int | None, str | None]:
+def evaluation(value: Any, levels: int = _DEEPEST) -> tuple[float | int | None, str | None]:
     """Return the number of an evaluation, and what it is of where there are several, for example boxes and masks."""
     if isinstance(value, list):
         value = {f"value {place}": one for place, one in enumerate(value[:_MOST_PARTS], start=1)}
@@ -75,7 +77,7 @@ def evaluation(value: Any) -> tuple[float | int | None, str | None]:
         return number(value), None
     for key in ("accuracy", "value"):
         if key in value:
-            return evaluation(value[key])
+            return evaluation(value[key], levels - 1) if levels else (None, None)
     parts = [(name, found) for name, one in value.items() if (found := number(one)) is not None][:_MOST_PARTS]
     if len(parts) < 2:  # noqa: PLR2004
         return (parts[0][1] if parts else None), None

@@ -69,8 +69,10 @@ def _held_back(times: Times) -> Cause | None:
     # Of several processors the kernel counts each; an epoch in which nothing was held back does not mention it.
     throttled = {rank.rank: min(1.0, sum(rank.extra["throttled"]) / times.epochs) for rank in times.ranks}
     most = max(throttled.values())
+    if most < LEAST_LOST:
+        return None
     group = [rank for rank in times.ranks if throttled[rank.rank] >= MOST_OF_IT * most]
-    rest = [rank for rank in times.ranks if rank not in group]
+    rest = _without(times.ranks, group)
     lost = most
     if rest:
         # While a rank is held back, the others wait in an exchange, whether it computed or exchanged itself.
@@ -82,6 +84,12 @@ def _held_back(times: Times) -> Cause | None:
         return None
     figures = f"held back {most:.0%} of the training"
     return Cause(tuple(rank.rank for rank in group), _names(group), "quota", figures, lost, most, bool(rest))
+
+
+def _without(ranks: list[RankTimes], group: list[RankTimes]) -> list[RankTimes]:
+    """Return those that are not in a group, by their numbers: to compare all that is known of two ranks takes long."""
+    named = {rank.rank for rank in group}
+    return [rank for rank in ranks if rank.rank not in named]
 
 
 def _median(ranks: list[RankTimes], *parts: str) -> float:
@@ -106,7 +114,7 @@ def _straggler_by(parts: tuple[str, ...], times: Times, record: Record) -> Cause
         return None
     usual = suspect.mean(*parts) - longer
     group = [rank for rank in times.ranks if rank.mean(*parts) - usual >= MOST_OF_IT * longer]
-    rest = [rank for rank in others if rank not in group]
+    rest = _without(others, group)
     why = _why(parts, suspect, rest, longer, record) if rest else None
     if why is None:
         return None

@@ -140,6 +140,12 @@ def test_a_log_says_what_it_says_line_by_line(seed: int, count: int, block: int)
     assert repr(fast) == repr(plain)  # nan is not equal to itself
 
 
+def test_a_log_with_digits_of_other_scripts_says_what_it_says_line_by_line() -> None:
+    for seed in range(100):
+        data = log(seed, 40).decode("utf-8", "replace").translate({ord("2"): "\uff12", ord("3"): "\u0663"}).encode()
+        assert repr(read(data)) == repr(read(data, plain=True)), seed
+
+
 PATTERNS = [pattern for dialect in built_in() for pattern in dialect.patterns]
 
 

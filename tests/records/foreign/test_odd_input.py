@@ -52,6 +52,12 @@ def test_nul_bytes_and_bytes_of_no_encoding_hide_no_line(tmp_path: Path) -> None
     assert "8,002 NUL bytes were left out" in found["notes"]
 
 
+@pytest.mark.parametrize("place", ["٣٢٠", "３２１", "3٢1", "1,٣٢٠"])
+def test_numbers_in_the_digits_of_other_scripts_are_read(tmp_path: Path, place: str) -> None:
+    found = one(tmp_path / "log", f"Train Epoch: 1 [{place}/60000 (1%)]\tLoss: 0.3\n".encode() * 3)
+    assert (found["epochs_seen"], found["last_train_loss"]["value"]) == ([1], 0.3)
+
+
 def archive_of(data: bytes) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runner.records.foreign import mlperf
 from runner.records.foreign.dialect import built_in
 from runner.records.foreign.reading import read_stream
 from runner.records.foreign.summary import FIELDS, summary
@@ -107,6 +109,24 @@ def test_the_event_lines_of_early_mlperf_rounds_are_read_too(line: str) -> None:
             + line.format(time="1541710429.75", key="run_stop", status=stop)
         )
         assert (found["status"], value(found, "timestamps_span_s")) == (status, 10.25)
+
+
+@pytest.mark.parametrize("again", ["{stop}", "{begin}{stop}"])
+def test_a_block_of_many_epochs_that_ends_again_and_again_takes_no_time(again: str) -> None:
+    begin = event(1, "block_start", first_epoch_num=1, epoch_count=100_000)
+    stop = ':::MLLOG {"key": "block_stop", "metadata": {"first_epoch_num": 1}}\n'
+    began = time.process_time()
+    found = read(begin + again.format(begin=begin, stop=stop) * 2_000)
+    assert time.process_time() - began < 3
+    assert found["epochs_seen"] == list(range(1, 100_001))
+
+
+def test_evaluations_within_each_other_are_read_to_a_fixed_depth() -> None:
+    assert mlperf.evaluation({"value": {"value": {"accuracy": 0.5}}}) == (0.5, None)
+    deep: object = 0.5
+    for _ in range(1_200):
+        deep = {"value": deep}
+    assert mlperf.evaluation(deep) == (None, None)
 
 
 def test_of_several_writers_the_lowest_rank_speaks() -> None:
