@@ -55,6 +55,11 @@ def leave(code: int) -> NoReturn:
         if not isinstance(error, BrokenPipeError):
             say(f"error: the output could not be written: {error.strerror}")
             code = code or 1
+    try:
+        if sys.stderr:  # there is none if it was closed from the start
+            sys.stderr.flush()
+    except OSError:  # Python would try it again, and end with 120
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     sys.exit(code)
 
 

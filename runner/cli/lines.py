@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import typer
 
 from runner.core.text import escaped, one_line
@@ -11,8 +13,9 @@ LONGEST = 20_000
 
 
 def say(text: object) -> None:
-    """Print one line for a person, on stderr."""
-    typer.echo(line(text), err=True)
+    """Print one line for a person, on stderr; if it cannot be written, the command ends as it would have."""
+    with suppress(OSError):
+        typer.echo(line(text), err=True)
 
 
 def show(text: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -37,11 +38,19 @@ _REFRESH = 4
 _PLAIN_SECONDS = 10.0
 
 
+class _Console(Console):
+    """A console whose reader may go away, for example with `2>&1 | head`: nothing more is said, and the run goes on."""
+
+    def on_broken_pipe(self) -> None:
+        """Be quiet; rich would end the program in the midst of a run."""
+        self.quiet = True
+
+
 class Screen:
-    """Live progress on a terminal; plain lines into a pipe or a log file."""
+    """Live progress on a terminal; plain lines into a pipe or a log file, which may go away or be full."""
 
     def __init__(self) -> None:
-        self._console = Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
+        self._console = _Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
         self._progress: Progress | None = None
         self._earlier_seconds: list[float] = []
         self._said = 0.0
@@ -57,7 +66,8 @@ class Screen:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        with suppress(OSError):
+            self._live.stop()
 
     def note(self, text: str) -> None:
         """Say something about the whole."""
@@ -108,7 +118,7 @@ class Screen:
             return
         self._say(f"✗ {name}  {record.status.replace('_', ' ')}: {record.reason}", "red")
         for shown in failure_card(record):
-            self._console.print(Text(shown))
+            self._print(Text(shown))
         self._say(f"  everything it printed is in {folder / 'raw'}")
 
     def left_out(self, run: Run) -> None:
@@ -125,7 +135,11 @@ class Screen:
         return grid
 
     def _say(self, text: str, style: str = "") -> None:
-        self._console.print(Text(line(text), style))
+        self._print(Text(line(text), style))
+
+    def _print(self, text: Text) -> None:
+        with suppress(OSError):  # a log file whose disk is full ends no run either
+            self._console.print(text)
 
 
 def print_table(table: Table) -> None:

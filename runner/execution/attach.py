@@ -74,7 +74,7 @@ def attach(
             observer.note(f"{folder.path}: collected already: {before.status}")
             records.append(before)
             continue
-        folder.discard()
+        _discard(folder, before)
         request, _ = masked.apply(launch, to_yaml(masked.masker.tree(_created(job))), "")
         folder = begin(results, launch, request, "", KubernetesSpec.file, masked.values)
         observer.begin(1, 1, run, folder.path)
@@ -106,6 +106,21 @@ def _life(cluster: Cluster, job: dict[str, Any], run: Run, folder: RunFolder, la
     )
 
 
+def _discard(folder: RunFolder, before: Record | None) -> None:
+    """Remove what an earlier command has left of a job, unless another one collects it now, or just has."""
+    is_free = True
+    try:
+        with folder.held_alone():
+            is_free = before is not None or folder.finished() is None
+            if is_free:
+                folder.discard()
+    except OSError as error:  # else there is none yet, or what is there is no folder: which is said when one is made
+        is_free = not isinstance(error, BlockingIOError)
+    if not is_free:
+        msg = f"{folder.path}: another runner collects it: wait for its end"
+        raise RequestError(msg)
+
+
 def _jobs(path: Path) -> list[dict[str, Any]]:
     try:
         text = files.read_file(path, LARGEST_MANIFEST).decode()
@@ -130,9 +145,12 @@ def _find(cluster: Cluster, kind: str, name: str, path: Path) -> dict[str, Any]:
         return {"kind": kind, **cluster.get(cluster.path(kind, name))}
     except ClusterError as error:
         missing = f"no {kind} {name} there: kubectl apply -f {path}; one that has ended is kept for a day"
-        where = f"namespace {cluster.namespace} of {cluster.host}: " if error.status else ""
-        msg = where + (missing if error.is_absence else str(error))
-        raise RequestError(msg) from None
+        raise _refused(cluster, error, missing if error.is_absence else str(error)) from None
+
+
+def _refused(cluster: Cluster, error: ClusterError, why: str) -> RequestError:
+    where = f"namespace {cluster.namespace} of {cluster.host}: " if error.status else ""
+    return RequestError(where + why)
 
 
 def _run(job: dict[str, Any], root: Path, path: Path) -> Run:
@@ -165,7 +183,10 @@ def _created(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_pods(cluster: Cluster, job: dict[str, Any]) -> bool:
-    found = cluster.get(cluster.path(PODS), labelSelector=selector(job["kind"], job["metadata"]["name"]))
+    try:
+        found = cluster.get(cluster.path(PODS), labelSelector=selector(job["kind"], job["metadata"]["name"]))
+    except ClusterError as error:
+        raise _refused(cluster, error, str(error)) from None
     return bool(found.get("items"))
 
 

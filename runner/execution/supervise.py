@@ -14,7 +14,7 @@ from runner.execution.launch import utc_now
 from runner.execution.room import Reserve, describe_error, what_is_lost
 from runner.records.events import parse_checked
 from runner.records.parse import collect
-from runner.records.schema import Outcome, Record
+from runner.records.schema import NodeExit, Outcome, Record
 from runner.targets import watchdog
 from runner.targets.base import Note
 
@@ -41,8 +41,9 @@ class Life:
     """What differs between the runs of `run`, `node` and `attach`.
 
     Args:
-        start: starts the run, or begins to watch one that runs; OSError if that fails.
-        stop: ends what was started; without a handle the start itself was interrupted or failed.
+        start: starts the run, or begins to watch one that runs; OSError or KitError if that fails.
+        stop: ends what was started; without a handle the start itself was interrupted or failed, and OSError or
+            KitError says that nobody knows what is left of it.
         keep: writes the record; OSError, ValueError or KitError if that fails.
         timeout_seconds: after this time the run is stopped.
         nodes: the nodes that are followed; None if it is all of them.
@@ -68,9 +69,10 @@ def supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer,
 
 def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer, interrupts: Interrupts) -> Record:
     began = time.monotonic()
-    guard = watchdog.watch(life.watched_as[0], folder.path, life.watched_as[1]) if life.watched_as else None
-    reserve, handle, because, watch, stuck = None, None, None, None, None
+    guard, reserve, handle, because, watch, stuck, left = None, None, None, None, None, None, None
     try:
+        # Before `raising`: a signal in the midst of it would lose the watchdog, which then takes the runner for dead.
+        guard = watchdog.watch(life.watched_as[0], folder.path, life.watched_as[1]) if life.watched_as else None
         with interrupts.raising():
             reserve = Reserve(folder.path)
             handle = life.start()
@@ -79,16 +81,18 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
             because = because or next((one.stopped_because for one in handle.exits if one.stopped_because), None)
     except KeyboardInterrupt:
         because = INTERRUPTED
-    except OSError as error:
-        because = f"could not be started or followed: {describe_error(error, folder.path)}"
+    except (OSError, KitError) as error:
+        because = f"could not be started or followed: {_describe(error, folder)}"
     if because:
         observer.stopping(because)
         if watch and because in (INTERRUPTED, TIMED_OUT, HUNG):
             stuck = watch.last_look(folder, abort=because != INTERRUPTED)
-        life.stop(handle)
+        left = _stop(life, handle, folder)
     if guard:
         watchdog.release(guard)
     exits = handle.exits if handle else []
+    if because and left and left not in because:  # else the start has failed by it, and it is said already
+        because, exits = _with_left(because, exits, f"what is left of it could not be ended: {left}", launch)
     if because is None and any(one.code != 0 for one in exits):
         because = what_is_lost(folder.path)
     if reserve:
@@ -98,6 +102,26 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
         watch.close()
     outcome = Outcome(ended=utc_now(), wall_seconds=seconds, exits=exits, stopped_because=because, stuck=stuck)
     return _record(life, folder, launch, outcome)
+
+
+def _stop(life: Life, handle: Handle | None, folder: RunFolder) -> str | None:
+    """End what was started; say why not, if that fails: the run is recorded all the same."""
+    try:
+        life.stop(handle)
+    except (OSError, KitError) as error:
+        return _describe(error, folder)
+    return None
+
+
+def _with_left(because: str, exits: list[NodeExit], left: str, launch: Launch) -> tuple[str, list[NodeExit]]:
+    """Add what may be left of a run to what its reason is made of; whoever looks for it finds it by the run's id."""
+    left = f"{left}; look there for {launch.id}"
+    if because not in (INTERRUPTED, TIMED_OUT, HUNG):
+        return f"{because}; {left}", exits
+    exits = exits or [NodeExit(node, stopped=True) for node in range(Layout.parse(launch.layout).nodes)]
+    for one in exits:
+        one.why = one.why or left
+    return because, exits
 
 
 def follow(
@@ -160,9 +184,11 @@ def _record(life: Life, folder: RunFolder, launch: Launch, outcome: Outcome) -> 
     """Write the record; if that fails, return one that says why, so that the run is reported all the same."""
     try:
         return life.keep(outcome)
-    except OSError as error:
-        why = describe_error(error, folder.path)
-    except (ValueError, KitError) as error:
-        why = str(error)
+    except (OSError, ValueError, KitError) as error:
+        why = _describe(error, folder)
     status = INTERRUPTED if outcome.stopped_because == INTERRUPTED else "failed"
     return Record(launch=launch, status=status, reason=f"its record could not be written: {why}", outcome=outcome)
+
+
+def _describe(error: Exception, folder: RunFolder) -> str:
+    return describe_error(error, folder.path) if isinstance(error, OSError) else str(error)

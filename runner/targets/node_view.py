@@ -23,7 +23,7 @@ SECONDS = 12.0
 """How long a look may take, with the start of whatever carries it."""
 LARGEST = 4_000_000
 MOST_AT_ONCE = 16
-_FIRST_PYTHON = 'p=$(command -v python3 || command -v python) || exit 127; exec "$p" -c "$0" "$@"'
+_FIRST_PYTHON = 'p=$(command -v python3 || command -v python) || exit 127; exec "$p" -I -c "$0" "$@"'
 _UNPACKED = "import base64, zlib; exec(zlib.decompress(base64.b64decode('{}')))"
 """A pod gets its command in the address of a request, which should be short."""
 

@@ -22,6 +22,14 @@ import os, sys
 if sys.stdin.buffer.read() != {_DONE!r}:
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
+_CLEAN_UP = f"""
+import sys
+sys.path[:] = [path for path in sys.path if path]
+sys.path.append({str(Path(__file__).resolve().parents[2])!r})
+from runner.targets.watchdog import main
+main(*sys.argv[2:])
+"""
+"""Python looks for modules in the folder that a command is called in, whose own `runner` or `queue` is another one."""
 
 
 def watch(target: str, folder: Path, words: Sequence[str] = ()) -> subprocess.Popen[bytes]:
@@ -33,7 +41,7 @@ def watch(target: str, folder: Path, words: Sequence[str] = ()) -> subprocess.Po
         words: the target's options, as `name=value`.
     """
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _WAIT, "-m", __name__, target, str(folder.resolve()), *words],
+        [sys.executable, "-I", "-S", "-c", _WAIT, "-c", _CLEAN_UP, __name__, target, str(folder.resolve()), *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -53,7 +61,3 @@ def main(target: str, folder: str, *words: str) -> None:
     from runner.records.folder import RunFolder  # noqa: PLC0415
 
     targets.load(target, list(words)).cleanup(RunFolder(Path(folder)))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

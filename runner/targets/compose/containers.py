@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -16,6 +17,8 @@ from runner.targets.base import exit_of
 from runner.targets.node_view import NodeView
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from docker import DockerClient
     from docker.models.containers import Container
 
@@ -25,6 +28,8 @@ _GONE_SECONDS = 30.0
 """How long the engine may take to remove what somebody else has asked for."""
 _AGAIN_SECONDS = 0.3
 _BUSY = (403, 409)
+_LATE_SECONDS = 3.0
+"""How long the engine may take to make what nobody waits for any more."""
 _FOLDER = "com.docker.compose.project.working_dir"
 
 
@@ -123,7 +128,7 @@ def project_of(run_id: str) -> str:
 
 def of_project(client: DockerClient, project: str) -> dict[str, Container]:
     """Find the containers of a compose project, by service."""
-    found = client.containers.list(all=True, filters={"label": f"{LABEL}={project}"})
+    found = client.containers.list(all=True, filters={"label": f"{LABEL}={project}"}, ignore_removed=True)
     return {container.labels.get(_SERVICE, container.name): container for container in found}
 
 
@@ -144,27 +149,62 @@ def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:
 
 
 def remove_all(client: DockerClient, project: str) -> None:
-    """Remove the containers and networks of a compose project; OSError if the engine refuses.
+    """Remove the containers and networks of a compose project; OSError if the engine refuses one, after all others.
 
     A watchdog and `runner recover` may do so at the same time: whoever comes second waits for the first.
     """
-    from docker.errors import APIError, NotFound  # noqa: PLC0415 - imported on use
-
     networks = client.networks.list(filters={"label": f"{LABEL}={project}"})
     removals = [partial(one.remove, force=True, v=True) for one in of_project(client, project).values()]
     until = time.monotonic() + _GONE_SECONDS
+    refused: list[OSError] = []
     for remove in [*removals, *(one.remove for one in networks)]:
-        is_gone = False
-        while not is_gone:
-            try:
-                remove()
-                is_gone = True
-            except NotFound:
-                is_gone = True
-            except APIError as error:  # it is being removed, or a container of a network is
-                if error.status_code not in _BUSY or time.monotonic() > until:
-                    raise
-                time.sleep(_AGAIN_SECONDS)
+        try:
+            _remove(remove, until)
+        except OSError as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
+
+
+@contextmanager
+def made(client: DockerClient, image: str, command: list[str], **options: Any) -> Iterator[Container]:
+    """Make a container to look at; it is removed however this ends, also if a signal comes while the engine makes it.
+
+    Raises docker's errors if the engine makes none, or does not remove it.
+    """
+    from docker.errors import APIError  # noqa: PLC0415 - imported on use
+
+    name = f"kit-look-{secrets.token_hex(8)}"  # by which it is found if the engine's answer was not waited for
+    late_seconds = _LATE_SECONDS
+    try:
+        container = client.containers.create(image, command, name=name, **options)
+        late_seconds = 0.0
+        yield container
+    except APIError:
+        late_seconds = 0.0
+        raise
+    finally:
+        now = time.monotonic()
+        remove = partial(client.api.remove_container, name, force=True, v=True)
+        _remove(remove, now + _GONE_SECONDS, now + late_seconds)
+
+
+def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> None:
+    """Remove something that is there, or is by some time; until another the engine may be busy with it."""
+    from docker.errors import APIError, NotFound  # noqa: PLC0415 - imported on use
+
+    while True:
+        try:
+            remove()
+        except NotFound:
+            if time.monotonic() >= late:
+                return
+        except APIError as error:  # it is being removed, or a container of a network is
+            if error.status_code not in _BUSY or time.monotonic() > until:
+                raise
+        else:
+            return
+        time.sleep(_AGAIN_SECONDS)
 
 
 def _stop(container: Container, grace_seconds: float) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from runner.targets.compose.containers import made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,19 +122,16 @@ def check_gpus(client: DockerClient) -> None:
     from docker.types import DeviceRequest  # noqa: PLC0415
 
     image = _empty_image(client)
-    container = None
+    gpu = DeviceRequest(driver="nvidia", count=1, capabilities=[["gpu"]])
     try:
-        gpu = DeviceRequest(driver="nvidia", count=1, capabilities=[["gpu"]])
-        container = client.containers.create(image, ["/nothing"], device_requests=[gpu], network_mode="none")
-        container.start()
+        with made(client, image, ["/nothing"], device_requests=[gpu], network_mode="none") as container:
+            container.start()
     except APIError as error:
         if "could not select device driver" in str(error.explanation):
             msg = "the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
             raise RequestError(msg) from None
     finally:
         with suppress(APIError):
-            if container:
-                container.remove(force=True)
             client.images.remove(image, force=True)
 
 

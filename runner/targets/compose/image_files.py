@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from runner.targets.compose.containers import made
 from trainkit.files import open_file
 
 if TYPE_CHECKING:
@@ -39,16 +40,13 @@ def read_files(client: DockerClient, image: str, root: str, places: list[str]) -
     from docker.errors import APIError  # noqa: PLC0415
 
     found: dict[str, bytes] = {}
-    container = client.containers.create(image, ["/nothing"], network_mode="none")
-    try:
+    with made(client, image, ["/nothing"], network_mode="none") as container:
         for place in places:
             with suppress(APIError):
                 stream, _ = container.get_archive(f"{root}/{place}")
                 above = place.rpartition("/")[0]
                 archived = _unpack(_bounded(stream, image), image)
                 found |= {f"{above}/{name}".lstrip("/"): data for name, data in archived.items()}
-    finally:
-        container.remove(force=True)
     return found
 
 
@@ -67,27 +65,30 @@ def changed_file(client: DockerClient, image: str, folder: str, root: Path, left
     """
     from docker.errors import NotFound  # noqa: PLC0415
 
-    container = client.containers.create(image, ["/nothing"], network_mode="none")
-    try:
-        with _Stream(container.get_archive(folder)[0]) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
-            left = MOST_BYTES
-            for member in tar:
-                path = member.name.partition("/")[2]
-                if not member.isfile() or path.partition("/")[0] in left_out:
-                    continue
-                left -= member.size
-                if left < 0:
-                    msg = f"{folder} of image {image} has more than {MOST_BYTES >> 30} GiB: name data in .dockerignore"
-                    raise RequestError(msg)
-                if _is_another(tar, member, root, path):
-                    return one_line(path, 200)
-    except NotFound:
-        return f"{folder} (it has none)"
-    except tarfile.TarError as error:
-        msg = one_line(f"the files of image {image} cannot be read: {error}")
-        raise RequestError(msg) from None
-    finally:
-        container.remove(force=True)
+    with made(client, image, ["/nothing"], network_mode="none") as container:
+        try:
+            with _Stream(container.get_archive(folder)[0]) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+                changed = _first_changed(tar, folder, image, root, left_out)
+        except NotFound:
+            changed = f"{folder} (it has none)"
+        except tarfile.TarError as error:
+            msg = one_line(f"the files of image {image} cannot be read: {error}")
+            raise RequestError(msg) from None
+    return changed
+
+
+def _first_changed(tar: tarfile.TarFile, folder: str, image: str, root: Path, left_out: list[str]) -> str | None:
+    left = MOST_BYTES
+    for member in tar:
+        path = member.name.partition("/")[2]
+        if not member.isfile() or path.partition("/")[0] in left_out:
+            continue
+        left -= member.size
+        if left < 0:
+            msg = f"{folder} of image {image} has more than {MOST_BYTES >> 30} GiB: name data in .dockerignore"
+            raise RequestError(msg)
+        if _is_another(tar, member, root, path):
+            return one_line(path, 200)
     return None
 
 

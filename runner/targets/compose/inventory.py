@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.targets.compose import engine
+from runner.targets.compose.containers import made
 from runner.targets.compose.image_files import read_files
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def _ask(client: DockerClient, image: str, python: str) -> dict[str, Any] | None
     from docker.errors import APIError  # noqa: PLC0415
     from requests.exceptions import RequestException  # noqa: PLC0415
 
-    container = client.containers.create(
+    with made(
+        client,
         image,
         ["-c", ASK],
         entrypoint=[python],
@@ -88,8 +90,7 @@ def _ask(client: DockerClient, image: str, python: str) -> dict[str, Any] | None
         read_only=True,
         mem_limit=MEMORY,
         log_config={"type": "json-file"},
-    )
-    try:
+    ) as container:
         try:
             container.start()
         except APIError:
@@ -107,8 +108,6 @@ def _ask(client: DockerClient, image: str, python: str) -> dict[str, Any] | None
             size += len(chunk)
             if size > LARGEST_ANSWER:
                 break
-    finally:
-        container.remove(force=True)
     text = b"".join(chunks).decode("utf-8", "replace")
     try:
         told = json.loads(text)

@@ -201,9 +201,9 @@ class RemoteNode:
                 frame, data = got
                 if "answer" in frame:
                     ended = session.answer(frame).get("ended")
-                    if keep:
-                        session.ask("remove", **self._run)
                     self.has_answered = True
+                    if keep:
+                        self._remove(session)
                     return ended if isinstance(ended, dict) else None
                 if keep and isinstance(frame.get("file"), str) and isinstance(frame.get("at"), int):
                     self._keep(frame["file"], frame["at"], data)
@@ -216,6 +216,14 @@ class RemoteNode:
             if now - heard > SILENT_SECONDS:
                 msg = f"host {self.host}: it says nothing for {SILENT_SECONDS:.0f} s"
                 raise LostError(msg)
+
+    def _remove(self, session: Session) -> None:
+        """Remove the run's folder on the host; how the run ended is known, whatever becomes of its folder."""
+        try:
+            session.ask("remove", **self._run)
+        except HostError as error:
+            place = "/".join(filter(None, (self._run["folder"], "runs", self._run["run"])))
+            self.notes.append(f"{error}: left behind there; rm -r {place}")
 
     def _keep(self, name: str, at: int, data: bytes) -> None:
         if name.startswith("artifacts/") and not self._brought.takes(name):

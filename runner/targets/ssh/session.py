@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from runner.targets.ssh.openssh import OpenSsh
 
-BOOT = "import json,sys;sys.path[:]=[p for p in sys.path if p];exec(json.loads(sys.stdin.buffer.readline()))"
+BOOT = "import sys;sys.path[:]=[p for p in sys.path if p];import json;exec(json.loads(sys.stdin.buffer.readline()))"
 """What a host's Python is started with: the rest comes over its stdin, where no shell reads it."""
 _LOAD = """
 import json, sys, types

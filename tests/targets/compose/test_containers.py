@@ -1,16 +1,19 @@
-"""What a container prints is kept byte for byte; a disk that is full ends the run and not only a thread."""
+"""What a container prints is kept byte for byte, a full disk ends the run and not only a thread, and all is removed."""
 
 from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker import DockerClient
+from docker.errors import APIError, ImageNotFound, NotFound
 
-from runner.targets.compose.containers import Followed
+from runner.targets.compose.containers import LABEL, Followed, of_project, remove_all
+from runner.targets.compose.image_files import changed_file, read_files
 
 
 class Container:
@@ -67,3 +70,104 @@ def test_a_connection_that_breaks_in_any_way_ends_the_node_and_is_said_in_its_lo
     assert text.startswith("one\nrunner: the container cannot be followed any more: ")
     assert "\x1b" not in text
     assert threading.active_count() < 50
+
+
+class Removable:
+    """A container or a network of a run, which the engine may refuse to remove."""
+
+    def __init__(self, name: str, removed: list[str], error: APIError | None = None) -> None:
+        self.name, self.labels, self._removed, self._error = name, {"com.docker.compose.service": name}, removed, error
+
+    def remove(self, **_: bool) -> None:
+        if self._error:
+            raise self._error
+        self._removed.append(self.name)
+
+
+class Holding:
+    """What an engine holds of a run."""
+
+    def __init__(self, *things: Removable) -> None:
+        self._things = things
+
+    def list(self, **_: Any) -> list[Removable]:
+        return [*self._things]
+
+
+def test_a_container_that_the_engine_does_not_remove_keeps_nothing_else_from_being_removed() -> None:
+    removed: list[str] = []
+    refusal = APIError("driver failed to remove its root filesystem")
+
+    class Engine:
+        containers = Holding(
+            Removable("node0", removed, refusal),
+            Removable("node1", removed, NotFound("somebody was faster")),
+            Removable("node2", removed),
+        )
+        networks = Holding(Removable("default", removed))
+
+    with pytest.raises(APIError, match="driver failed") as raised:
+        remove_all(Engine(), "kit-run")
+    assert raised.value is refusal
+    assert removed == ["node2", "default"]
+
+
+def test_a_container_that_goes_while_all_are_listed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = DockerClient("unix:///nowhere.sock", version="1.41")
+
+    def inspect(container: str) -> dict[str, Any]:
+        if container == "gone":
+            msg = "no such container"
+            raise NotFound(msg)
+        return {"Id": container, "Name": f"/{container}", "Config": {"Labels": {LABEL: "kit-run"}}}
+
+    monkeypatch.setattr(client.api, "containers", lambda **_: [{"Id": "gone"}, {"Id": "there"}])
+    monkeypatch.setattr(client.api, "inspect_container", inspect)
+    assert list(of_project(client, "kit-run")) == ["there"]
+    client.close()
+
+
+class Late:
+    """An engine whose answer is not waited for, since a signal comes; it makes the container all the same, and late."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.containers = self.api = self
+        self.made = ""
+        self.error = error
+        self.asked: list[str] = []
+
+    def create(self, image: str, command: list[str], *, name: str, network_mode: str) -> None:
+        del image, command, network_mode
+        self.made = name
+        raise self.error
+
+    def remove_container(self, name: str, *, force: bool, v: bool) -> None:
+        assert force
+        assert v
+        self.asked.append(name)
+        if len(self.asked) == 1 or isinstance(self.error, APIError):
+            msg = "no such container"
+            raise NotFound(msg)
+
+
+READINGS: list[Callable[[Any], object]] = [
+    lambda client: read_files(client, "image", "/workspace", ["a.py"]),
+    lambda client: changed_file(client, "image", "/workspace", Path(), []),
+]
+
+
+@pytest.mark.parametrize("read", READINGS, ids=["read_files", "changed_file"])
+def test_ctrl_c_while_the_engine_makes_a_container_to_look_at_leaves_none(read: Callable[[Any], object]) -> None:
+    engine = Late(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        read(engine)
+    assert engine.made.startswith("kit-look-")
+    assert engine.asked == [engine.made] * 2
+
+
+@pytest.mark.parametrize("read", READINGS, ids=["read_files", "changed_file"])
+def test_an_engine_that_has_refused_to_make_one_is_not_waited_for(read: Callable[[Any], object]) -> None:
+    engine = Late(ImageNotFound("no such image"))
+    with pytest.raises(ImageNotFound):
+        read(engine)
+    assert len(engine.asked) == 1

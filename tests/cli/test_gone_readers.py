@@ -1,0 +1,61 @@
+"""Whoever reads stderr may go away, and the disk of a log may be full: a command ends as it would have."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.launches import BEGINNING, WAIT, nothing_is_left_of, one_run, until, words_are_printed
+from tests.support.projects import Project, patient
+from tests.support.records import Make
+
+pytestmark = pytest.mark.real_processes
+
+
+@pytest.fixture(params=["its reader has gone", "its disk is full"])
+def unwritable(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Something for stderr that takes not one byte."""
+    if request.param == "its disk is full":
+        end = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, end = os.pipe()
+        os.close(reader)
+    yield end
+    os.close(end)
+
+
+def code_of(project: Project, stderr: int, *words: str) -> int:
+    """The exit code of a command whose stderr is this one."""
+    command = [project.command, *words]
+    with subprocess.Popen(command, cwd=project.root, env=project.environment(), stderr=stderr) as process:
+        return process.wait(patient(60))
+
+
+def test_runs_go_on_and_are_recorded(project: Project, make: Make, unwritable: int) -> None:
+    recording = project.root / "recorded.log"
+    recording.write_bytes(make.lines(0, 10.0))
+    project.define(matrix={"layout": ["1x1"]}, repeat=2)
+    words = ["run", "tiny", "--on", "replay", "--with", f"recording={recording}"]
+    assert code_of(project, unwritable, *words) == 0
+    assert [project.record(run)["status"] for run in project.runs()] == ["completed"] * 2
+
+
+def test_a_refusal_keeps_its_exit_code(project: Project, unwritable: int) -> None:
+    assert code_of(project, unwritable, "plan", "nothing") == 2
+
+
+def test_ctrl_c_that_ends_the_reader_first_ends_the_run_and_is_recorded(project: Project) -> None:
+    one_run(project, BEGINNING + WAIT, "1x1")
+    with project.start("run", "tiny") as process:
+        until(words_are_printed(project, "waits"))
+        assert process.stderr
+        process.stderr.close()  # as that of `2>&1 | tee log`, which is of the same process group
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(patient(60)) == 130
+    (run,) = project.runs()
+    assert project.record(run)["status"] == "interrupted"
+    assert nothing_is_left_of(run)

@@ -1,0 +1,96 @@
+"""A start that is refused, and a stop that fails, are recorded as any other end of a run."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn, cast
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.execution import signals
+from runner.execution.observer import Guarded, Observer
+from runner.execution.supervise import Life, keep_whole, supervise
+from runner.records.folder import begin
+from runner.records.schema import Record
+from runner.targets import watchdog
+from runner.targets.base import Handle
+from runner.targets.kubernetes.client import ClusterError
+from runner.targets.ssh.session import HostError
+from tests.support.records import Make
+
+NOBODY = Guarded(cast(Observer, None))
+"""An observer that shows nothing, since none of its defects ends a run."""
+Stop = Callable[[Handle | None], None]
+
+
+def nothing(_handle: Handle | None) -> None:
+    pass
+
+
+def raising(error: BaseException) -> Callable[..., NoReturn]:
+    def fail(*_: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
+def carried_out(results: Path, make: Make, start: Callable[[], Handle], stop: Stop = nothing) -> Record:
+    """Carry out a run of two nodes that a watchdog would clean up; its record as it is kept."""
+    launch = make.launch(layout="1+1")
+    folder = begin(results, launch, "{}", "")
+    life = Life(start, stop, lambda outcome: keep_whole(folder, launch, outcome), 60, watched_as=("local", []))
+    with signals.taken() as interrupts:
+        supervise(life, folder, launch, NOBODY, interrupts)
+    return folder.read()
+
+
+REFUSALS = [
+    RequestError("no kubeconfig: ~/.kube/config does not exist"),
+    ClusterError(0, "no cluster answers at https://there"),
+    HostError("host a: it does not answer"),
+]
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: type(error).__name__)
+def test_a_start_that_is_refused_after_others_have_run_is_a_failed_run(
+    tmp_path: Path, make: Make, error: Exception
+) -> None:
+    record = carried_out(tmp_path, make, raising(error), raising(error))
+    assert (record.status, record.reason) == ("failed", f"could not be started or followed: {error}")
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: type(error).__name__)
+def test_a_signal_in_the_midst_of_a_start_is_recorded_also_if_nobody_can_look_what_is_left(
+    tmp_path: Path, make: Make, error: Exception
+) -> None:
+    record = carried_out(tmp_path, make, raising(KeyboardInterrupt()), raising(error))
+    left = f"node 0, 1: what is left of it could not be ended: {error}; look there for {record.launch.id}"
+    assert record.status == "interrupted"
+    assert record.reason == f"stopped by Ctrl-C or a signal to the runner; {left}"
+
+
+def test_what_a_failed_start_may_have_left_is_said_beside_why_it_failed(tmp_path: Path, make: Make) -> None:
+    record = carried_out(tmp_path, make, raising(OSError("sbatch is gone")), raising(OSError("scancel too")))
+    left = f"what is left of it could not be ended: scancel too; look there for {record.launch.id}"
+    assert record.status == "failed"
+    assert record.reason == f"could not be started or followed: sbatch is gone; {left}"
+
+
+def test_a_machine_without_room_for_a_watchdog_starts_nothing_and_says_so(
+    tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def start() -> Handle:
+        started.append("it")
+        raise AssertionError
+
+    monkeypatch.setattr(watchdog, "watch", raising(OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))))
+    record = carried_out(tmp_path, make, start)
+    assert started == []
+    assert record.status == "failed"
+    assert record.reason == "could not be started or followed: [Errno 11] Resource temporarily unavailable"

@@ -1,0 +1,71 @@
+"""A folder may hold modules with the names of Python's and of ours: what the kit starts there takes none of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from runner.targets import node_view
+from runner.targets.ssh.session import BOOT
+from tests.support.launches import until
+from tests.support.processes import lives
+from tests.support.projects import ROOT
+
+pytestmark = pytest.mark.real_processes
+
+NAMES = ("runner", "trainkit", "base64", "json", "logging", "queue", "secrets", "socket", "threading")
+ABANDONED = """
+import os, subprocess, sys
+from pathlib import Path
+
+from runner.targets import watchdog
+from runner.targets.children import marks
+
+run, null = Path(sys.argv[1]), subprocess.DEVNULL
+child = subprocess.Popen(["sleep", "60"], env={**os.environ, **marks(run.name)}, stdout=null, stderr=null)
+watchdog.watch("local", run)
+print(child.pid, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.fixture
+def folder(weird_path: Path) -> Path:
+    for name in NAMES:
+        (weird_path / f"{name}.py").write_text("raise SystemExit('this is not the module that was meant')\n")
+    return weird_path
+
+
+def test_a_watchdog_cleans_up(folder: Path, tmp_path: Path) -> None:
+    script = tmp_path / "elsewhere" / "abandoned.py"
+    script.parent.mkdir()
+    script.write_text(ABANDONED)
+    done = subprocess.run(
+        [sys.executable, script, folder / "20261121T000000Z-local-0badcafe"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    child = psutil.Process(int(done.stdout))
+    until(lambda: not lives(child), 30)
+
+
+def test_processes_are_looked_at(folder: Path) -> None:
+    words = [*node_view.command_inside(abort=False), "a mark that nobody has"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, check=True)
+    assert node_view.read(done.stdout).ranks == []
+
+
+def test_a_host_loads_what_it_is_sent(folder: Path) -> None:
+    sent = json.dumps("print('loaded')") + "\n"
+    done = subprocess.run(
+        [sys.executable, "-c", BOOT], cwd=folder, input=sent, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "loaded\n"
