@@ -162,6 +162,8 @@ class Session:
 
     def report_start(self, args: Mapping[str, Any]) -> None:
         """Print `run_start`: the arguments as JSON has them, and what the process runs on."""
+        told = facts.of_process(self.device, self.program if self.is_of_a_family else None)
+        self.began = time.monotonic()  # the event has the time of day: a record compares the two clocks
         self.log.start(
             "run_start",
             program=self.program,
@@ -172,7 +174,7 @@ class Session:
             node_rank=self.place.node_rank,
             devices=self.devices,
             backend=self.backend,
-            **facts.of_process(self.device, self.program if self.is_of_a_family else None),
+            **told,
         )
 
     def report_stop(self, status: str, error: BaseException | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -35,6 +36,8 @@ _PROCESSES = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[。！？!?；;])\s*|(?<=[.])\s+(?=[A-Z\u4e00-\u9fff])")
 _MOST = 20_000
+MOST_COMPARED = 200
+"""Sentences of one kind that are compared with each other: to find out which belong together takes their square."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def check_prose(page: Page) -> Audit:
     said = list(_sentences(page))
     audit.findings += _counts(page)
     audit.findings += _speedups(said, audit)
-    audit.findings += _padded(said, page.file)
+    audit.findings += _padded(_first([one for one in said if one.accuracy], "accuracies", audit), page.file)
     return audit
 
 
@@ -136,12 +139,10 @@ class _Claim:
 
 
 def _speedups(said: list[_Said], audit: Audit) -> list[Finding]:
-    pool = [one for one in said if len(one.times) == 1 and not one.factor]
+    pool = _first([one for one in said if len(one.times) == 1 and not one.factor], "times", audit)
     claims: list[_Claim] = []
     open_: list[_Said] = []
-    for one in said:
-        if not one.factor:
-            continue
+    for one in _first([one for one in said if one.factor], "speed-ups", audit):
         if len(one.times) == 2:  # noqa: PLR2004
             claims += _within(one)
         elif len(one.times) == 1:
@@ -150,9 +151,11 @@ def _speedups(said: list[_Said], audit: Audit) -> list[Finding]:
                 claims.append(min(fitting, key=_distance))
             else:
                 open_.append(one)
-    bases = [claim.base for claim in claims if claim.base]
+    bases = {id(claim.base): claim.base for claim in claims if claim.base}
+    uses = Counter(id(claim.base) for claim in claims if claim.base)
+    usual = bases[uses.most_common(1)[0][0]] if uses else None  # of equally many the first one
     for one in open_:
-        base = max(bases, key=bases.count) if bases else pool[0] if len(pool) == 1 and pool[0].line < one.line else None
+        base = usual or (pool[0] if len(pool) == 1 and pool[0].line < one.line else None)
         wrong = _against(one, base) if base else None
         if wrong:
             claims.append(wrong)
@@ -160,6 +163,14 @@ def _speedups(said: list[_Said], audit: Audit) -> list[Finding]:
             audit.unchecked.append(f"{audit.file}:{one.line}: speed-up: no time in the text that it follows from")
     _slow(pool, claims, audit)
     return [_finding(audit.file, claim, claims) for claim in sorted(claims, key=lambda claim: claim.said.line)]
+
+
+def _first(said: list[_Said], what: str, audit: Audit) -> list[_Said]:
+    """Return as many sentences as are compared, and note where the others begin."""
+    if len(said) > MOST_COMPARED:
+        place = f"{audit.file}:{said[MOST_COMPARED].line}"
+        audit.unchecked.append(f"{place}: {what} after the first {MOST_COMPARED} in the text")
+    return said[:MOST_COMPARED]
 
 
 def _distance(claim: _Claim) -> tuple[bool, bool, bool, int]:
@@ -233,21 +244,19 @@ def _slow(pool: list[_Said], claims: list[_Claim], audit: Audit) -> None:
     bases = {claim.base.line: claim for claim in claims if claim.base}
     for line, claim in bases.items():
         last = max(one.said.line for one in claims if one.base and one.base.line == line)
-        after = [one.line for one in pool if one.line > last]
+        near = sorted(one.line for one in pool if one.line > last)[:2]
         for one in pool:
             base = claim.base
-            value = ratio(span(base.times[0][0]), span(one.times[0][0])) if base else None
-            near = sorted(after)[:2]
-            if base and value and one.line in near and value.high < 1 and one.processes > 1 and one.hardware:
+            value = ratio(span(base.times[0][0]), span(one.times[0][0])) if base and one.line in near else None
+            if base and value and value.high < 1 and one.processes > 1 and one.hardware:
                 audit.unchecked.append(
                     f"{audit.file}:{one.line}: time: {one.times[0][1]} has no speed-up beside it;"
                     f" against {base.times[0][1]} in line {line} it would be {value.middle:.2f}"
                 )
 
 
-def _padded(said: list[_Said], file: str) -> list[Finding]:
+def _padded(known: list[_Said], file: str) -> list[Finding]:
     """Look for a pair of accuracies of which the second counts samples twice."""
-    known = [one for one in said if one.accuracy]
     result: dict[int, Finding] = {}
     for first, second in [*pairwise(known), *((known[0], one) for one in known[2:])]:
         if first.accuracy is None or second.accuracy is None:

@@ -15,6 +15,9 @@ from trainkit import files
 if TYPE_CHECKING:
     from pathlib import Path
 
+LOOKED_AT = 65_536
+"""Characters by which a format is guessed."""
+_MARKDOWN = re.compile(r"(?m)^[ \t>|]*:?-+:?[ \t]*\|[ \t\r:|-]*$|^#{1,6} \S|<table\b|^```")
 FORMATS = ("markdown", "csv", "html", "yaml")
 _SUFFIXES = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".rst", ".txt"), "markdown"),
@@ -86,12 +89,13 @@ def _decode(raw: bytes, name: str) -> str:
 
 
 def guess(text: str) -> str:
-    """Guess the format of text without a name."""
+    """Guess the format of text without a name, by its beginning."""
+    text = text[:LOOKED_AT]
     if re.match(r"\s*<(?:!doctype|html|table|div|body|p\b|h\d)", text, re.IGNORECASE):
         return "html"
     if re.search(r"(?m)^published:", text):
         return "yaml"
-    if re.search(r"(?m)^\s*[>|]*\s*:?-{1,}:?\s*\|[\s:|-]*$|^#{1,6} \S|<table\b|^```", text):
+    if _MARKDOWN.search(text):
         return "markdown"
     first = [line for line in text.splitlines() if line.strip()][:2]
     alike = [mark for mark in ",;\t" if len(first) > 1 and first[0].count(mark) == first[1].count(mark) > 0]

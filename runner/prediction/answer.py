@@ -99,9 +99,19 @@ def answer(
             moved = _moved(base, layout, communication)
             lines.append(_beside(expected, start, moved) if compared else Line(expected, moved=(moved, None)))
     rows = [line.expected for line in lines]
-    found = best_of(rows), cheapest_of(rows)
-    told = (network_runs, tuple(lacks), tuple(unmeasured), assumed, start.place, start.network_target)
-    return Answer(start.name, base, tuple(lines), *found, *told)
+    return Answer(
+        name=start.name,
+        base=base,
+        lines=tuple(lines),
+        best=best_of(rows),
+        cheapest=cheapest_of(rows),
+        network_runs=network_runs,
+        lacks=tuple(lacks),
+        unmeasured=tuple(unmeasured),
+        assumed=assumed,
+        place=start.place,
+        network_target=start.network_target,
+    )
 
 
 def measured_cells(start: Start) -> list[tuple[Layout, Communication]]:

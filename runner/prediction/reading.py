@@ -139,7 +139,8 @@ class Reader:
         for chosen in ([run for run in alike if run.target == base.target], alike):
             alike_ones: dict[tuple[object, ...], list[RunSummary]] = defaultdict(list)
             for run in chosen:
-                alike_ones[(run.target, run.layout, *place_of(run).items())].append(run)
+                key = (run.target, run.layout, *place_of(run).items())
+                alike_ones[key].append(run)
             pairs = [
                 pair
                 for own in alike_ones.values()

@@ -17,7 +17,7 @@ from runner.definitions.definition import hash_resolved
 from runner.definitions.program import INPUTS
 from runner.definitions.settings import PACKAGE
 from runner.proof.level import Check
-from runner.proof.sources import LOCK, Sources, Tree
+from runner.proof.sources import DIFF, LOCK, Sources, Tree, read_changes
 from trainkit import files
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from runner.records.schema import Launch, Record
 
-LARGEST_DIFF = 4_000_000
 _HASH_SECONDS = 600
 _LARGEST_ANSWER = 10_000_000
 _ARCHITECTURES = ("x86_64", "aarch64", "arm64", "ppc64le", "s390x", "riscv64")
@@ -50,7 +49,8 @@ class Inputs:
         launch = record.launch
         if launch.target == "replay":
             return [Check("programs", None, "a recording was replayed: nothing was run")]
-        checks = [self._definition(launch), self._changes(launch, folder), self._programs(launch, folder)]
+        changes, diff = self._changes(launch, folder)
+        checks = [self._definition(launch), changes, self._programs(launch, diff)]
         if launch.masked:
             words = f"the record holds no value of {one_line(listed(launch.masked), 200)}: masked as secrets"
             checks.append(Check("args", None, words))
@@ -63,40 +63,42 @@ class Inputs:
             return Check("definition", True, f"the record holds it whole, {found[:12]}")
         return Check("definition", False, "the one in the record is not the one that its hash names")
 
-    def _changes(self, launch: Launch, folder: Path) -> Check:
-        """Look at the uncommitted changes that the run was made with."""
+    def _changes(self, launch: Launch, folder: Path) -> tuple[Check, bytes | None]:
+        """Look at the uncommitted changes that the run was made with, and return them if they are the same."""
         code, name = launch.code, "changes"
         if not code.get("commit"):
-            return Check(name, False, "the record names no commit: the project was not in git, or had none yet")
+            return Check(name, False, "the record names no commit: the project was not in git, or had none yet"), None
         kept = code.get("diff_sha256")
         if not kept:
             words = "none to tracked files" if code.get("dirty") else "none"
-            return Check(name, True, words)
+            return Check(name, True, words), None
         try:
-            found = hashlib.sha256(files.read_file(folder / "request" / "code.diff", LARGEST_DIFF, folder)).hexdigest()
+            diff = read_changes(folder)
         except OSError as error:
-            return Check(name, False, f"the tree was dirty, and request/code.diff is lost: {error.strerror}")
+            return Check(name, False, f"the tree was dirty, and {DIFF} is lost: {error.strerror}"), None
+        found = hashlib.sha256(diff).hexdigest()
         if found != kept:
-            return Check(name, False, "request/code.diff was cut at 1 MB or altered: its hash is another")
-        return Check(name, True, f"request/code.diff holds them whole, {found[:12]}")
+            return Check(name, False, f"{DIFF} was cut at 1 MB or altered: its hash is another"), None
+        return Check(name, True, f"{DIFF} holds them whole, {found[:12]}"), diff
 
-    def _programs(self, launch: Launch, folder: Path) -> Check:
+    def _programs(self, launch: Launch, diff: bytes | None) -> Check:
         wanted, name = launch.code.get("sources_sha256"), "programs"
         if self._sources is None:
             return Check(name, False, "there is no project here: go to a clone of it")
         commit = str(launch.code.get("commit"))
-        key = f"programs {launch.program} {wanted} {commit} {launch.code.get('diff_sha256')}"
-        return self._once(key, lambda: self._found(launch, folder, str(wanted), commit))
+        key = f"programs {launch.program} {wanted} {commit} {launch.code.get('diff_sha256')} {diff is None}"
+        return self._once(key, lambda: self._found(launch, diff, str(wanted), commit))
 
-    def _found(self, launch: Launch, folder: Path, wanted: str, commit: str) -> Check:
+    def _found(self, launch: Launch, diff: bytes | None, wanted: str, commit: str) -> Check:
         assert self._sources is not None  # noqa: S101 - the caller has looked
         short = commit[:12]
         if self._sources.here(launch.program) == wanted:
             return Check("programs", True, f"those of this checkout, {wanted[:12]}")
-        diff = folder / "request" / "code.diff" if launch.code.get("diff_sha256") else None
+        if diff is None and launch.code.get("diff_sha256"):
+            return Check("programs", False, f"not those of this checkout, and the changes to commit {short} are lost")
         at, why = self._sources.at(commit, launch.program, diff)
         if at == wanted:
-            return Check("programs", True, f"those of commit {short}{' and the kept changes' if diff else ''}")
+            return Check("programs", True, f"those of commit {short}{'' if diff is None else ' and the kept changes'}")
         if at is None:
             return Check("programs", False, f"not those of this checkout, and commit {short} {why}")
         untracked = ": files that git did not track" if launch.code.get("dirty") else ""

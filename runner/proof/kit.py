@@ -51,7 +51,7 @@ class Kit:
             return set()
         return {manifest.hash_file(tree / LOCK, self.folder).sha256}
 
-    def at(self, commit: str, program: str, diff: Path | None) -> tuple[str | None, str]:
+    def at(self, commit: str, program: str, diff: bytes | None) -> tuple[str | None, str]:
         """Hash the programs of a commit, with the kept changes; without a hash the second part says why."""
         tree = self.tree(commit)
         if tree is None:

@@ -17,10 +17,9 @@ from runner.definitions.plan import Plan
 from runner.execution.run import carry_out, prepare
 from runner.proof.again import as_it_came_out, chosen_by_the_clock, compare
 from runner.proof.level import LEVELS, Verdict
-from runner.proof.sources import apply_changes, check_out, is_commit
+from runner.proof.sources import DIFF, apply_changes, check_out, is_commit, read_changes
 from runner.proof.whole import check_whole
 from runner.report.run_summary import summary_of
-from trainkit import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from runner.report.run_summary import RunSummary
 
 DATA = "data"
-DIFF = Path("request/code.diff")
-LARGEST_DIFF = 4_000_000
 BY_HAND = ("node", "replay")
 """Targets that cannot be started again from a record."""
 
@@ -97,7 +94,8 @@ def reproduce(
         raise RequestError(msg)
     require_values(record.launch)
     words = wish.words or _words(record, name)
-    with _tree(path, record, code, wish.data) as root:
+    diff = _diff(path, record)
+    with _tree(path, record, code, diff, wish.data) as root:
         run = run_of(as_it_came_out(record), root)
         run = replace(run, repeat=1, repeats=1)
         target = targets.load(name, words)
@@ -106,7 +104,7 @@ def reproduce(
         kept = {key: record.launch.code.get(key) for key in ("commit", "dirty", "diff_sha256")}
         for job in jobs:  # the checkout is no repository: what it was made from is known
             job.surroundings["code"] |= kept
-        jobs = [replace(job, diff=_diff(path, record)) for job in jobs]
+        jobs = [replace(job, diff=(diff or b"").decode("utf-8", "surrogateescape")) for job in jobs]
         (new,) = carry_out(jobs, wish.results, observer, interrupts)
     after = wish.results / new.launch.experiment / new.launch.id
     return _verdict(path, record, after, new, earlier)
@@ -143,16 +141,12 @@ def _verdict(path: Path, old: Record, after: Path, new: Record, earlier: list[Ru
 
 
 @contextmanager
-def _tree(path: Path, record: Record, code: Path | Kit, data: Path | None) -> Iterator[Path]:
+def _tree(path: Path, record: Record, code: Path | Kit, diff: bytes | None, data: Path | None) -> Iterator[Path]:
     """Put the code of a run together in a temporary folder: the commit, and the kept changes on top."""
     launch = record.launch
     commit = str(launch.code.get("commit") or "")
     if not is_commit(commit):
         msg = f"{one_line(path)}: level 0: the record names no commit to run again"
-        raise RunError(msg)
-    diff = path / DIFF if launch.code.get("diff_sha256") else None
-    if diff is not None and not files.is_file(diff):
-        msg = f"{one_line(path)}: level 0: the tree was dirty, and {DIFF} is lost"
         raise RunError(msg)
     with tempfile.TemporaryDirectory(prefix="runner-reproduce-", ignore_cleanup_errors=True) as scratch:
         root, why = _put_together(Path(scratch), code, commit, diff)
@@ -165,21 +159,26 @@ def _tree(path: Path, record: Record, code: Path | Kit, data: Path | None) -> It
         yield root
 
 
-def _put_together(scratch: Path, code: Path | Kit, commit: str, diff: Path | None) -> tuple[Path | None, str]:
+def _put_together(scratch: Path, code: Path | Kit, commit: str, diff: bytes | None) -> tuple[Path | None, str]:
     if isinstance(code, Path):
         return check_out(code, commit, scratch, diff)
     tree = code.tree(commit)
     if tree is None:
         return None, "is not in the archive"
     root = Path(shutil.copytree(tree, scratch / "project", symlinks=True))
-    why = apply_changes(root, diff) if diff else None
+    why = None if diff is None else apply_changes(root, diff)
     return (None, why) if why else (root, "")
 
 
-def _diff(path: Path, record: Record) -> str:
+def _diff(path: Path, record: Record) -> bytes | None:
+    """Read the kept changes, if there were any; RunError if they are lost."""
     if not record.launch.code.get("diff_sha256"):
-        return ""
-    return files.read_file(path / DIFF, LARGEST_DIFF, below=path).decode("utf-8", "surrogateescape")
+        return None
+    try:
+        return read_changes(path)
+    except OSError as error:
+        msg = f"{one_line(path)}: level 0: the tree was dirty, and {DIFF} is lost: {error.strerror}"
+        raise RunError(msg) from None
 
 
 def _words(record: Record, target: str) -> list[str]:

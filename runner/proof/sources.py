@@ -17,7 +17,9 @@ from trainkit import files
 from trainkit.sources import hash_sources
 
 LOCK = "requirements.lock"
+DIFF = "request/code.diff"
 LARGEST_LOCK = 20_000_000
+LARGEST_DIFF = 4_000_000
 _GIT_SECONDS = 120
 
 
@@ -30,7 +32,7 @@ class Tree(Protocol):
     def locks(self, commit: str) -> set[str]:
         """Hash the lock files that there are, of this checkout and of the commit."""
 
-    def at(self, commit: str, program: str, diff: Path | None) -> tuple[str | None, str]:
+    def at(self, commit: str, program: str, diff: bytes | None) -> tuple[str | None, str]:
         """Hash the programs as a commit has them, with the kept changes; without a hash the second part says why."""
 
 
@@ -57,7 +59,7 @@ class Sources:
             found.add(hashlib.sha256(done.stdout).hexdigest())
         return found
 
-    def at(self, commit: str, program: str, diff: Path | None) -> tuple[str | None, str]:
+    def at(self, commit: str, program: str, diff: bytes | None) -> tuple[str | None, str]:
         """Hash the programs as a commit has them, with the kept changes; without a hash the second part says why."""
         if not is_commit(commit):
             return None, "is none"
@@ -71,7 +73,7 @@ class Sources:
                 return None, f"does not hold them: {one_line(error, 200)}"
 
 
-def check_out(root: Path, commit: str, folder: Path, diff: Path | None) -> tuple[Path | None, str]:
+def check_out(root: Path, commit: str, folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
     """Put the repository's files, as a commit has them, into an empty folder, and the kept changes on top.
 
     Returns the project's folder in it; None, and why, if that fails.
@@ -87,15 +89,19 @@ def check_out(root: Path, commit: str, folder: Path, diff: Path | None) -> tuple
     (folder / ".tree.tar").unlink(missing_ok=True)
     if unpacked is None or unpacked.returncode:
         return None, "cannot be unpacked"
-    why = apply_changes(folder, diff) if diff else None
+    why = None if diff is None else apply_changes(folder, diff)
     return (None, why) if why else (folder / prefix, "")
 
 
-def apply_changes(folder: Path, diff: Path) -> str | None:
+def read_changes(run: Path) -> bytes:
+    """Read the changes that a run's folder keeps; OSError if they are lost, no regular file or too large."""
+    return files.read_file(run / DIFF, LARGEST_DIFF, below=run)
+
+
+def apply_changes(folder: Path, diff: bytes) -> str | None:
     """Apply kept changes to a tree that is no repository of its own; say why, if that fails."""
-    applied = _run(
-        ["git", "apply", "--whitespace=nowarn", str(diff.resolve())], folder, GIT_CEILING_DIRECTORIES=str(folder.parent)
-    )
+    command = ["git", "apply", "--whitespace=nowarn", "-"]
+    applied = _run(command, folder, diff, GIT_CEILING_DIRECTORIES=str(folder.parent))
     if applied is not None and applied.returncode == 0:
         return None
     why = one_line((applied.stderr if applied else b"git is missing").decode("utf-8", "replace"), 200)
@@ -112,10 +118,11 @@ def git(root: Path, *words: str) -> subprocess.CompletedProcess[bytes] | None:
     return _run(["git", "-c", "core.hooksPath=/dev/null", *words], root)
 
 
-def _run(command: list[str], cwd: Path, **env: str) -> subprocess.CompletedProcess[bytes] | None:
+def _run(command: list[str], cwd: Path, given: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes] | None:
+    every = {**os.environ, **env}
     try:
         return subprocess.run(
-            command, cwd=cwd, env={**os.environ, **env}, capture_output=True, timeout=_GIT_SECONDS, check=False
+            command, cwd=cwd, env=every, input=given, capture_output=True, timeout=_GIT_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -31,7 +31,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     """Parse a run's raw files into its record; without an outcome the runner did not live to see the end.
 
     Whatever the files hold, it gives a record: what does not fit is null, and a doubt. ValueError for a launch whose
-    layout is none.
+    layout or dialect is none.
     """
     doubts = Doubts()
     raw = folder.raw_files(Layout.parse(launch.layout))

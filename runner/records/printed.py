@@ -10,6 +10,7 @@ from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import number
@@ -60,7 +61,11 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
 
 
 def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> Iterator[dict[str, Any]]:
-    dialects = chosen(record.launch.dialects)
+    try:
+        dialects = chosen(record.launch.dialects)
+    except RequestError as error:  # the record may be a stranger's
+        msg = f"its dialect cannot be read: {error}"
+        raise ValueError(msg) from None
     errors = ((rank, raw.output(rank, "stderr")) for rank in range(raw.places.first_ranks[-1]))
     paths = chain(raw.printed(), ((rank, path) for rank, path in errors if path))
     for count, (_, path) in enumerate(paths):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 CLOCK_TOLERANCE_MS = 1_000
 """A clock that is set while a run lasts may step back by less than this."""
+CLOCK_SHARE = 0.01
+"""The part of a rank's own time by which the host's clock may differ from it: clocks are slewed, at most by 0.05%."""
 MOST_EARLY = 10_000
 _LARGEST_NUMBER = 10**12
 _LONGEST_STATUS = 100
@@ -87,6 +89,17 @@ class RankTally:
         self._status = status
         self._error = one_line(error, _LONGEST_ERROR) if (error := text(event.metadata.get("error"))) else None
         self.total_seconds = max(self.total_seconds or 0.0, seconds) if seconds is not None else self.total_seconds
+
+    def clock_was_set(self) -> bool:
+        """Whether the host's clock says another time from start to stop than the rank measured itself: a doubt."""
+        if not self.starts or not self.stops or self.total_seconds is None:
+            return False
+        by_clock = (self.last_stop - self.first_start) / 1_000
+        if abs(by_clock - self.total_seconds) <= max(CLOCK_TOLERANCE_MS / 1_000, CLOCK_SHARE * self.total_seconds):
+            return False
+        told = f"{by_clock:g} s by it, {self.total_seconds:g} s measured"
+        self._doubts.add(f"rank {self.rank}: its clock was set: {told}")
+        return True
 
     def link(self, to: int | None, bytes_per_second: float | None) -> None:
         """Take in how fast this rank's link to another one was."""

@@ -96,14 +96,15 @@ class Tally:
         """Merge what the ranks measured: the slowest rank's times, the largest one's bytes, else what rank 0 says.
 
         Durations come from each rank's monotonic clock with a barrier at both ends, so the slowest rank's is the run's.
-        `total_seconds` is max(run_stop) - min(run_start) where all ranks read one clock, the slowest rank's own
-        elsewhere.
+        `total_seconds` is max(run_stop) - min(run_start) where all ranks read one clock that nobody set, the slowest
+        rank's own elsewhere.
         """
         metrics = {name: value for name, (_, value) in self._metrics.items()}
         started = [one for one in self._ranks.values() if one.starts]
         stopped = [one for one in self._ranks.values() if one.stops]
         own = [one.total_seconds for one in stopped if one.total_seconds is not None]
-        if started and stopped and len({host for one in started for host in one.hosts}) == 1:
+        one_clock = len({host for one in started for host in one.hosts}) == 1
+        if started and stopped and one_clock and not self._clock_was_set():
             milliseconds = max(one.last_stop for one in stopped) - min(one.first_start for one in started)
             total = check_figure("total_seconds", milliseconds / 1000, self._doubts)
             metrics.update({} if total is None else {"total_seconds": total})
@@ -123,6 +124,10 @@ class Tally:
         """Return each node's load, of the nodes that reported one."""
         found = (self._load[node].summary(node) for node in sorted(self._load))
         return [one for one in found if one]
+
+    def _clock_was_set(self) -> bool:
+        """Ask every rank, so that each has its doubt."""
+        return True in {one.clock_was_set() for one in self._ranks.values()}
 
     def _node_load(self, node: int) -> NodeLoad:
         found = self._load.get(node)

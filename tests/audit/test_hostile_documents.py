@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
@@ -13,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.audit.document import audit_file, audit_page
-from runner.audit.reading import FORMATS, read_text
+from runner.audit.prose import MOST_COMPARED
+from runner.audit.reading import FORMATS, LOOKED_AT, guess, read_text
 from runner.core.errors import RequestError
 from tests.support.projects import PATIENCE, Project
 
@@ -90,6 +92,49 @@ def test_a_document_made_to_be_slow_ends_soon(name: str, text: str, tmp_path: Pa
     begin = time.process_time()
     audit_file(tmp_path / name)
     assert time.process_time() - begin < 20 * PATIENCE
+
+
+def test_a_document_of_blank_lines_ends_soon_also_without_a_name(tmp_path: Path) -> None:
+    data = b"\n" * 10_000
+    (tmp_path / "document").write_bytes(data)
+    begin = time.process_time()
+    assert audit_file(Path("-"), io.BytesIO(data)).findings == []
+    assert audit_file(tmp_path / "document").findings == []
+    assert time.process_time() - begin < 5 * PATIENCE
+
+
+@pytest.mark.parametrize("piece", ["\n", " ", " \n", ">", "> ", "|", "-", "- ", " -", ":-", "|-", "-|", "|\n"])
+def test_a_format_is_guessed_soon_whatever_the_text_is_made_of(piece: str) -> None:
+    begin = time.process_time()
+    guess(piece * 20_000 + "x")
+    assert time.process_time() - begin < 2 * PATIENCE
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "table", ["a | b\n--|--\n1 | 2\n", "> | a | b |\n> |:--|--:|\n> | 1 | 2 |\n", "  | a |\n  | - |\n  | 1 |\n"]
+)
+def test_a_table_of_markdown_is_known_by_the_line_below_its_headings(table: str, end: str) -> None:
+    text = f"One, two\nthree, four\n\n{table}".replace("\n", end)
+    assert guess(text) == "markdown"
+    assert guess("x, y\n" * LOOKED_AT + text) == "csv"
+
+
+def test_sentences_are_compared_up_to_a_number_and_a_note_says_where_that_ends() -> None:
+    count = 5 * MOST_COMPARED
+    paragraphs = [
+        f"Step {number} took {100 + number}.00 s.\n\n"
+        f"Now it is {9.9 if number % 3 else 2.0}x faster: {50 + number / 2:.2f} s.\n\n"
+        f"Its accuracy is {90 + number % 10}.1234% on 2 GPUs."
+        for number in range(count)
+    ]
+    begin = time.process_time()
+    audit = audit_page(read_text("\n\n".join(paragraphs), "page", "markdown"))
+    assert time.process_time() - begin < 8 * PATIENCE
+    assert sum(one.column == "speed-up" for one in audit.findings) == MOST_COMPARED
+    line = 1 + 6 * MOST_COMPARED
+    for what, place in (("times", line), ("speed-ups", line + 2), ("accuracies", line + 4)):
+        assert f"page:{place}: {what} after the first {MOST_COMPARED} in the text" in audit.unchecked
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.proof.inputs import Inputs
 from runner.proof.verify import verify
-from tests.support.projects import ROOT, Project
+from tests.support.projects import ROOT, Project, patient
 from tests.support.repository import commit_all, git
 
 if TYPE_CHECKING:
@@ -112,6 +113,39 @@ def test_a_lost_diff_is_named(project: Project, damage: Any, says: str) -> None:
     assert ended.code == 1, ended.snapshot
     assert "level 0: the record is whole" in ended.stdout
     assert f"  level 1: {says}" in ended.stdout
+
+
+def link(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 10**12)
+
+
+@pytest.mark.parametrize(
+    ("put", "why"),
+    [(link, "it is a link"), (os.mkfifo, "it is no regular file"), (sparse, "it has more than 4,000,000 bytes")],
+)
+def test_kept_changes_that_are_no_plain_file_or_too_large_are_given_to_nobody(
+    project: Project, make: Make, put: Any, why: str
+) -> None:
+    project.define()
+    committed(project)
+    commit = git(project.root, "rev-parse", "HEAD").strip()
+    code = {"commit": commit, "dirty": True, "diff_sha256": "d" * 64, "sources_sha256": "c" * 64}
+    folder = make.run(project.root / "results", code=code)
+    put(folder.path / "request" / "code.diff")
+    begun = time.monotonic()
+    checks = {one.name: one for one in Inputs(project.root).check(folder.read(), folder.path)}
+    ended = project.runner("reproduce", folder.path, "--anyway")
+    assert time.monotonic() - begun < patient(20)
+    assert ended.code == 1
+    assert f"level 0: the tree was dirty, and request/code.diff is lost: {why}" in ended.stderr
+    assert (checks["changes"].same, checks["programs"].same) == (False, False)
+    assert f"request/code.diff is lost: {why}" in checks["changes"].words
+    assert f"the changes to commit {commit[:12]} are lost" in checks["programs"].words
 
 
 def test_a_record_without_a_commit_stays_at_level_0(finished: Project) -> None:

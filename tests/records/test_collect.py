@@ -64,7 +64,9 @@ def test_the_slowest_rank_s_times_are_the_run_s(tmp_path: Path, make: Make) -> N
                 told("init_stop", seconds=1.0, rank=rank, seq=2),
                 told("epoch_stop", epoch_num=1, train_seconds=seconds, loss=rank, samples=rank, rank=rank, seq=3),
                 told("tracked_stats", {"train_seconds": seconds, "peak_bytes": rank, "loss": rank}, rank=rank, seq=4),
-                told("run_stop", status="success", rank=rank, seq=5, total_seconds=seconds, time=9_000 - rank * 100),
+                told(
+                    "run_stop", status="success", rank=rank, seq=5, total_seconds=8 - rank / 5, time=9_000 - rank * 100
+                ),
             ]
         )
     record = collected(tmp_path, make, stdout, "1x3")
@@ -83,6 +85,28 @@ def test_clocks_of_different_hosts_are_not_compared(tmp_path: Path, make: Make) 
         for rank in range(2)
     }
     assert collected(tmp_path, make, stdout, "2x1").metrics["total_seconds"] == 6.0
+
+
+def whole_run(rank: int, stop_ms: float, measured: float) -> bytes:
+    stop = told("run_stop", status="success", total_seconds=measured, rank=rank, seq=1, time=stop_ms)
+    return told("run_start", host="h", rank=rank, seq=0, time=1_000) + stop
+
+
+def test_a_clock_that_was_set_makes_no_time_of_a_run_and_is_a_doubt(tmp_path: Path, make: Make) -> None:
+    forward = collected(
+        tmp_path / "forward", make, {0: whole_run(0, 3_611_000, 10.0), 1: whole_run(1, 9_000, 8.0)}, "1x2"
+    )
+    assert forward.metrics["total_seconds"] == 10.0
+    assert forward.doubts == ["rank 0: its clock was set: 3610 s by it, 10 s measured"]
+    back = collected(tmp_path / "back", make, {0: whole_run(0, 61_000, 3_660.0)})
+    assert back.metrics["total_seconds"] == 3_660.0
+    assert back.doubts == ["rank 0: its clock was set: 60 s by it, 3660 s measured"]
+
+
+@pytest.mark.parametrize(("by_clock", "measured"), [(10.0, 10.9), (10.0, 9.1), (10_000.0, 10_090.0)])
+def test_clocks_that_differ_a_little_are_no_doubt(tmp_path: Path, make: Make, by_clock: float, measured: float) -> None:
+    record = collected(tmp_path, make, {0: whole_run(0, 1_000 + 1_000 * by_clock, measured)})
+    assert (record.metrics["total_seconds"], record.doubts) == (by_clock, [])
 
 
 def test_a_missing_event_of_one_rank_is_not_made_up_for_by_another(tmp_path: Path, make: Make) -> None:

@@ -17,6 +17,7 @@ from runner.records.folder import RunFolder, begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
+from runner.report.export.runs import exported_runs
 from runner.report.notes import notes as notes_of
 from runner.report.summarize import summarize
 from tests.report.hostile import FORGED, HUGE, all_formats, by_hand, edited
@@ -170,6 +171,29 @@ def test_a_damaged_run_by_hand_is_summarised_or_noted_and_collected_or_refused(
     else:
         assert record.doubts or damage in (no_zone, far_future, huge_pid)
         assert all_formats(results)[0]
+
+
+BROKEN_DIALECTS = {
+    "no YAML": "name: [",
+    "no number": "name: x\nabout: x\nlines: [{pattern: took, example: took, sets: {world_size: [2]}}]",
+    "forged": f"name: {FORGED!r}\nabout: [",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN_DIALECTS.values(), ids=BROKEN_DIALECTS)
+def test_a_run_by_hand_whose_dialect_is_none_has_a_note_and_the_others_their_rows(
+    results: Path, make: Make, text: str
+) -> None:
+    make.run(results, 4.0, layout="1x2")
+    folder = by_hand(results, make, dialects={"x": text})
+    rows, notes, _ = all_formats(results)
+    assert 4.0 in [row["seconds"] for row in rows]
+    assert any("not collected: its dialect cannot be read: x:" in note for note in notes), notes
+    left_out: list[str] = []
+    assert len(list(exported_runs(results, None, left_out))) == 1
+    assert folder.path.name in left_out[0]
+    with pytest.raises(RequestError, match="its dialect cannot be read: x:"):
+        reparse(folder.path)
 
 
 def test_no_text_of_a_record_forges_a_row_or_reaches_a_terminal_raw(results: Path, make: Make) -> None:

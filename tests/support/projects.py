@@ -57,7 +57,7 @@ OK = """
             log.stop("epoch_stop", epoch_num=epoch, loss=0.5, loss_hex=(0.5).hex(), **done)
             log.point("eval_accuracy", 0.9, epoch_num=epoch)
         log.point("tracked_stats", {"train_seconds": 1.0 + rank / 4, "final_accuracy": 0.9, "best_accuracy": 0.92})
-        log.stop("run_stop", status="success", total_seconds=2.0)
+        log.stop("run_stop", status="success")
 
 
     if __name__ == "__main__":

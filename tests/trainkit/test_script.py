@@ -38,6 +38,23 @@ def good(ended: Ended) -> Ended:
     return ended
 
 
+SLOW_TO_START = """
+    import time
+    from trainkit import process_facts, running
+    known = process_facts.of_process
+    process_facts.of_process = lambda *args: time.sleep(0.6) or known(*args)
+    with running():
+        pass
+"""
+
+
+def test_the_time_of_a_process_begins_with_its_first_line(script: Script) -> None:
+    ended = good(script(SLOW_TO_START))
+    start, stop = ended.first("run_start"), ended.first("run_stop")
+    by_clock = (stop["time_ms"] - start["time_ms"]) / 1_000
+    assert abs(stop["metadata"]["total_seconds"] - by_clock) < 0.3
+
+
 THREE_LINES = """
     from trainkit import running
     with running() as run:

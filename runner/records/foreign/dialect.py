@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core import yaml_reader
 from runner.core.errors import did_you_mean
+from runner.core.values import whole
 from runner.records.foreign import origin
 from runner.records.foreign.fields import FIELDS, NEED_UNITS, UNITS, value_of
 from runner.records.foreign.pattern import LINE, PatternError, compile_checked
@@ -38,6 +39,7 @@ NONE = "none"
 LARGEST_BYTES = yaml_reader.LARGEST_BYTES
 _OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
 _BEST = ("computed", "stated")
+_LONGEST_WORD = 60
 
 
 @dataclass(frozen=True)
@@ -154,9 +156,7 @@ def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> P
             document.fail(f"unknown field '{name}'{did_you_mean(name, FIELDS)}", *place, "pattern")
     if entry.get("says") not in (None, *SAYS):
         document.fail(f"'says' is one of {', '.join(SAYS)}", *place, "says")
-    sets = entry.get("sets", {})
-    if not isinstance(sets, dict) or not all(name in ("backend", "world_size", "nnodes") for name in sets):
-        document.fail("'sets' gives backend, world_size or nnodes a value", *place, "sets")
+    sets = _sets(document, entry, place)
     if not (regex.groupindex or sets or entry.get("says")):
         document.fail("it has no named field, as in (?P<epoch>{int}), nor 'says' or 'sets'", *place, "pattern")
     for key, kind in (("example", str), ("scope", str), ("weak", bool), ("ends", bool)):
@@ -178,6 +178,18 @@ def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> P
     )
     _check_example(document, pattern, place)
     return pattern
+
+
+def _sets(document: yaml_reader.Document, entry: dict[str, Any], place: tuple[str | int, ...]) -> dict[str, Any]:
+    sets = entry.get("sets", {})
+    if not isinstance(sets, dict) or not all(name in ("backend", "world_size", "nnodes") for name in sets):
+        document.fail("'sets' gives backend, world_size or nnodes a value", *place, "sets")
+    for name, value in sets.items():
+        if name == "backend" and not (isinstance(value, str) and 0 < len(value) <= _LONGEST_WORD):
+            document.fail(f"'{name}' has to be a text of at most {_LONGEST_WORD} letters", *place, "sets", name)
+        if name != "backend" and whole(value, 1) is None:
+            document.fail(f"'{name}' has to be a whole number from 1", *place, "sets", name)
+    return dict(sets)
 
 
 def _compiled(document: yaml_reader.Document, text: Any, *place: str | int) -> tuple[re.Pattern[str], tuple[str, ...]]:
@@ -210,7 +222,7 @@ def _check_example(document: yaml_reader.Document, pattern: Pattern, place: tupl
     """Refuse a pattern that does not read its own example, so that a mistake is seen before a log is."""
     if not pattern.example:
         document.fail("it has no 'example': a line that it reads", *place)
-    found = pattern.regex.search(origin.split(pattern.example)[1])
+    found = pattern.regex.search(origin.split(pattern.example)[1][:LINE])
     if found is None:
         document.fail("the pattern does not match its example", *place, "example")
     values = pattern.fields(found)

@@ -53,7 +53,7 @@ def _widen(items: Any) -> bool:
                 changed |= _widen(branch)
         elif kind in (_code.MAX_REPEAT, _code.MIN_REPEAT):
             changed |= _widen(value[2])
-        elif kind is not _code.AT and letters_of(kind, value) & _DIGITS not in (_DIGITS, frozenset()):
+        elif kind is not _code.AT and letters_of(kind, value, _DIGITS) not in (_DIGITS, frozenset()):
             items[number] = _with_all_digits(kind, value)
             changed = True
     return changed

@@ -151,7 +151,7 @@ class Facts:
         elif event.key in ("number_of_ranks", "number_of_nodes"):
             name = {"number_of_ranks": "world_size", "number_of_nodes": "nnodes"}[event.key]
             count = mlperf.number(event.value)
-            record.fields |= {name: int(count)} if count else {}
+            record.fields |= {name: int(count)} if count is not None and count >= 1 else {}
         elif event.key in ("epoch_start", "train_epoch"):
             number = mlperf.number(event.value) if number is None else number
             record.fields |= {"epoch": int(number)} if number is not None and float(number).is_integer() else {}

@@ -8,7 +8,9 @@ repeats that can share the same text in too many ways.
 from __future__ import annotations
 
 import re
-from typing import Any
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 try:
     from re import _constants as _code  # type: ignore[attr-defined]
@@ -16,6 +18,9 @@ try:
 except ImportError:  # Python 3.10
     import sre_constants as _code
     import sre_parse as _sre
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LONGEST = 500
 """Letters of a pattern."""
@@ -29,8 +34,15 @@ SHORTHANDS = {
     "{clock}": r"(?:\d{1,4} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?|"
     r"(?:\d{1,5}h ?)?(?:\d{1,5}m(?:in)? ?)?\d{1,9}(?:\.\d{1,9})?s?",
 }
+_SCANNED = 32
+"""Letters that a repeat runs over in the time of a step, also where nothing but its end can follow."""
+_MANY = 10**15
 _REPEATS = (_code.MAX_REPEAT, _code.MIN_REPEAT)
-_ALPHABET = [chr(number) for number in range(256)] + list("秒进程训练耗时总速度提高准确率损失轮█━。\uff1a\uff0c")
+_KINDS = {b"w": r"\w+", b"d": r"\d+", b"s": r"\s+"}
+"""Kinds of letters, as patterns tell them apart; digits, which are in words too, are a kind of their own."""
+PLAIN_FROM = 0x40000
+"""From this number on, Unicode has no letters of words, no digits and no spaces."""
+_END = 0x110000
 
 
 class PatternError(ValueError):
@@ -50,9 +62,7 @@ def compile_checked(text: str, most_steps: int = MOST_STEPS) -> tuple[re.Pattern
     except (re.error, OverflowError, RecursionError) as error:
         msg = f"it is broken: {error}"
         raise PatternError(msg) from None
-    if pattern.flags & (re.IGNORECASE | re.VERBOSE | re.MULTILINE | re.DOTALL | re.ASCII):
-        msg = "it sets flags; write both letters, as in [Ll]oss"
-        raise PatternError(msg)
+    _refuse_flags(pattern.flags)
     items = list(tree)
     steps = steps_of(items)
     if steps > most_steps:
@@ -68,7 +78,58 @@ def compile_checked(text: str, most_steps: int = MOST_STEPS) -> tuple[re.Pattern
 def steps_of(items: list[Any]) -> int:
     """Return how many steps a search of one line may take at worst."""
     anchored = bool(items) and items[0] == (_code.AT, _code.AT_BEGINNING)
-    return _cost(items, []) * (1 if anchored else LINE)
+    return max(_cost(items, [], _sample(items))) * (1 if anchored else LINE)
+
+
+def _sample(items: list[Any]) -> frozenset[str]:
+    """Return a few letters that stand for all: whatever two places of a pattern both take, one of these is among it.
+
+    From one number that the pattern names to the next, it tells letters apart by their kind alone.
+    """
+    found = set()
+    for begin, end in pairwise(sorted({0, PLAIN_FROM, _END, *_named(items)})):
+        places = [begin] if begin >= PLAIN_FROM else [_kinds().find(kind, begin, end) for kind in (*_KINDS, b"-")]
+        found |= {chr(place) for place in places if place >= 0}
+    return frozenset(found)
+
+
+@cache
+def _kinds() -> bytes:
+    """Return the kind of each letter, a byte for each."""
+    text = "".join(map(chr, range(PLAIN_FROM)))
+    kinds = bytearray(b"-" * PLAIN_FROM)
+    for kind, pattern in _KINDS.items():
+        for run in re.finditer(pattern, text):
+            kinds[run.start() : run.end()] = kind * (run.end() - run.start())
+    return bytes(kinds)
+
+
+def _named(items: Any) -> Iterator[int]:
+    """Yield the numbers of letters at which what a pattern takes may change; PatternError if that is no plain one."""
+    for kind, value in items:
+        if kind in (_code.LITERAL, _code.NOT_LITERAL):
+            yield from (value, value + 1)
+        elif kind is _code.RANGE:
+            yield from (value[0], value[1] + 1)
+        elif kind is _code.IN:
+            yield from _named(value)
+        elif kind is _code.SUBPATTERN:
+            _refuse_flags(value[1] | value[2])
+            yield from _named(value[3])
+        elif kind is _code.BRANCH:
+            for branch in value[1]:
+                yield from _named(branch)
+        elif kind in _REPEATS:
+            yield from _named(value[2])
+        elif kind not in (_code.ANY, _code.AT, _code.CATEGORY, _code.NEGATE):
+            msg = "it looks ahead, behind or back; only plain patterns are taken"
+            raise PatternError(msg)
+
+
+def _refuse_flags(flags: int) -> None:
+    if flags & (re.IGNORECASE | re.VERBOSE | re.MULTILINE | re.DOTALL | re.ASCII):
+        msg = "it sets flags; write both letters, as in [Ll]oss"
+        raise PatternError(msg)
 
 
 def _shortest(literal: str) -> int:
@@ -99,42 +160,45 @@ def _literals(items: list[Any]) -> list[str]:
     return [*found, run]
 
 
-def _cost(items: list[Any], after: list[Any]) -> int:
-    """Return how many ways there are, at worst, to try what follows the beginning of a match."""
-    steps = 1
+def _cost(items: list[Any], after: list[Any], sample: frozenset[str]) -> tuple[int, int]:
+    """Return how many ways there are, at worst, to try what follows these items, and how many steps lead to them."""
+    ways, work = 1, 0
     for number, (kind, value) in enumerate(items):
         rest = [*items[number + 1 :], *after]
         if kind is _code.SUBPATTERN:
-            steps *= _cost(list(value[3]), rest)
+            more = _cost(list(value[3]), rest, sample)
         elif kind is _code.BRANCH:
-            steps *= _branch_cost([list(branch) for branch in value[1]], rest)
+            more = _branch_cost([list(branch) for branch in value[1]], rest, sample)
         elif kind in _REPEATS:
-            steps *= _repeat_cost(value, rest)
-        elif kind not in (_code.LITERAL, _code.NOT_LITERAL, _code.IN, _code.ANY, _code.AT):
-            msg = "it looks ahead, behind or back; only plain patterns are taken"
-            raise PatternError(msg)
-        steps = min(steps, 10**15)
-    return steps
+            more = _repeat_cost(value, rest, sample)
+        else:
+            continue
+        ways, work = min(ways * more[0], _MANY), min(work + ways * more[1], _MANY)
+    return ways, work
 
 
-def _repeat_cost(value: Any, rest: list[Any]) -> int:
-    least, most, body = value[0], value[1], list(value[2])
-    ways = min(int(most), LINE) - least + 1
+def _repeat_cost(value: Any, rest: list[Any], sample: frozenset[str]) -> tuple[int, int]:
+    least, most, body = value[0], min(int(value[1]), LINE), list(value[2])
+    shares = bool(_first(body, sample) & _first(rest, sample))
     if most == 1:
-        return _cost(body, rest) + (1 if _first(body) & _first(rest) else 0)
+        ways, work = _cost(body, rest, sample)
+        return ways + shares, work
     if _varies(body):
         if most > _FEW:
             msg = "a repeat stands within a repeat: it can take exponential time"
             raise PatternError(msg)
-        return int((_cost(body, rest) + 1) ** most)
-    return ways if _first(body) & _first(rest) else 1
+        ways, work = _cost(body, rest, sample)
+        ways = (ways + 1) ** most
+        return ways, ways * work
+    return max(1, most - least + 1) if shares else 1, most // _SCANNED
 
 
-def _branch_cost(branches: list[list[Any]], rest: list[Any]) -> int:
+def _branch_cost(branches: list[list[Any]], rest: list[Any], sample: frozenset[str]) -> tuple[int, int]:
     """Branches that begin with letters of their own exclude each other; others add up."""
-    firsts = [_first(branch) for branch in branches]
-    costs = [_cost(branch, rest) for branch in branches]
-    return max(costs) if sum(map(len, firsts)) == len(frozenset().union(*firsts)) else sum(costs)
+    firsts = [_first(branch, sample) for branch in branches]
+    ways, work = zip(*(_cost(branch, rest, sample) for branch in branches), strict=True)
+    are_apart = sum(map(len, firsts)) == len(frozenset().union(*firsts))
+    return max(ways) if are_apart else sum(ways), sum(work)
 
 
 _FEW = 5
@@ -150,39 +214,44 @@ def _varies(items: list[Any]) -> bool:
     return False
 
 
-def _first(items: list[Any]) -> frozenset[str]:
+def _first(items: list[Any], sample: frozenset[str]) -> frozenset[str]:
     """Return the letters, of a sample of all, that may begin a match of these items."""
     found: frozenset[str] = frozenset()
     for kind, value in items:
         if kind is _code.AT:
             continue
         if kind in _REPEATS:
-            found |= _first(list(value[2]))
+            found |= _first(list(value[2]), sample)
             if value[0] == 0:
                 continue
         elif kind is _code.SUBPATTERN:
-            found |= _first(list(value[3]))
+            found |= _first(list(value[3]), sample)
             if not value[3].getwidth()[0]:
                 continue
         elif kind is _code.BRANCH:
             for branch in value[1]:
-                found |= _first(list(branch))
+                found |= _first(list(branch), sample)
             if any(not branch.getwidth()[0] for branch in value[1]):
                 continue
         else:
-            found |= letters_of(kind, value)
+            found |= letters_of(kind, value, sample)
         return found
     return found
 
 
-def letters_of(kind: Any, value: Any) -> frozenset[str]:
+def letters_of(kind: Any, value: Any, sample: frozenset[str]) -> frozenset[str]:
     """Return the letters, of a sample of all, that one place of a pattern takes."""
     if kind is _code.ANY:
-        return frozenset(_ALPHABET)
+        return sample
     if kind is _code.LITERAL:
-        return frozenset((chr(value),))
-    one = re.compile(_class_of(kind, value))
-    return frozenset(letter for letter in _ALPHABET if one.match(letter))
+        return sample & {chr(value)}
+    return _matching(_class_of(kind, value), sample)
+
+
+@lru_cache(maxsize=128)
+def _matching(text: str, sample: frozenset[str]) -> frozenset[str]:
+    one = re.compile(text)
+    return frozenset(letter for letter in sample if one.match(letter))
 
 
 def _class_of(kind: Any, value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
 from runner.records.foreign import mlperf
+from runner.records.foreign.dates import span_seconds
 from runner.records.foreign.fields import METRICS
 from runner.records.foreign.status import status_of
 
@@ -139,8 +140,9 @@ def _span(reading: Reading) -> dict[str, Any] | None:
     if reading.dates and reading.dates[0].line < reading.dates[-1].line:
         first_date, last_date = reading.dates
         text = f"{first_date.moment:%H:%M:%S} -> {last_date.moment:%H:%M:%S}"
-        seconds = (last_date.moment - first_date.moment).total_seconds()
-        return _times(seconds, "job script dates", [first_date.line, last_date.line], text)
+        seconds = span_seconds(first_date, last_date)
+        if seconds is not None:
+            return _times(seconds, "job script dates", [first_date.line, last_date.line], text)
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from runner.core.errors import RequestError
 from runner.records.foreign.dialect import FOLDER, Dialect, built_in, load
 from runner.records.foreign.fields import value_of
-from runner.records.foreign.pattern import LINE, PatternError, compile_checked
+from runner.records.foreign.pattern import LINE, PLAIN_FROM, PatternError, compile_checked
 
 ROOT = Path(__file__).resolve().parents[3]
 GOOD = r"""name: mine
@@ -80,6 +82,13 @@ def test_a_field_that_is_no_number_is_left_out(text: str) -> None:
         ("round (", "(?i)round (", 4, "it sets flags"),
         ("name: mine", "name: [mine]", 1, "'name' has to be a text"),
         ("    units", "    says: maybe\n    units", 6, "'says' is one of"),
+        ("    units", "    sets: {world_size: [2]}\n    units", 6, "'world_size' has to be a whole number from 1"),
+        ("    units", "    sets: {nnodes: {a: 1}}\n    units", 6, "'nnodes' has to be a whole number from 1"),
+        ("    units", "    sets: {world_size: .inf}\n    units", 6, "'world_size' has to be a whole number from 1"),
+        ("    units", "    sets: {world_size: two}\n    units", 6, "'world_size' has to be a whole number from 1"),
+        ("    units", "    sets: {nnodes: 0}\n    units", 6, "'nnodes' has to be a whole number from 1"),
+        ("    units", "    sets: {backend: [gloo]}\n    units", 6, "'backend' has to be a text of at most 60 letters"),
+        ("    units", f"    sets: {{backend: {'x' * 61}}}\n    units", 6, "'backend' has to be a text of at most 60"),
     ],
 )
 def test_a_bad_dialect_is_refused_in_one_line_with_its_place(
@@ -100,6 +109,52 @@ def test_a_bad_dialect_is_refused_in_one_line_with_its_place(
 def test_a_pattern_without_fixed_text_or_of_another_kind_is_refused(text: str) -> None:
     with pytest.raises(PatternError):
         compile_checked(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "^[а-я]{0,4000}[а-я]{0,4000}[а-я]{0,4000}loss (?P<train_loss>{number})",
+        "^.{0,4000}х.{0,4000}х.{0,4000}х.{0,4000}loss (?P<train_loss>{number})",
+        "^[а-я]{0,4000}[^а-э]{0,4000}[ю-я]{0,4000}[юё]{0,4000}loss",
+        r"^[^\x00-\xff]{0,4000}[^\x00-\xff]{0,4000}[^\x00-\xff]{0,4000}loss",
+        r"^[\u2fd6-\u4e00]{0,4000}\s{0,4000}[\u2fd6-\u4e00]{0,4000}\s{0,4000}loss",
+        r"^[\U000f0000-\U000fffff]{0,4000}\W{0,4000}[^a]{0,4000}loss",
+        "^[a-k]{0,4000}[a-k]{0,4000}[a-k]{0,4000}loss",
+        "^(?:.{4098,9000})?.{0,4000}.{0,4000}.{0,4000}loss",
+    ],
+)
+def test_repeats_that_share_any_letters_at_all_are_refused(text: str) -> None:
+    with pytest.raises(PatternError, match="a search can take"):
+        compile_checked(text)
+
+
+PLACES = [r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", ".", "x", "[^x]", "[а-я]", "[^а-я]", "[\u2000-\u3000]", "[٣５]"]
+PLACES += [r"[^\x00-\xff]", r"[\W\d]", "[\U00020000-\U0010ffff]", "[^\\W\U00020000-\U0002ffff]"]
+LETTERS = "x_0 -\t\xa0éяЖ٣５秒\u3000。\u2071\u2028\U0001d7d8\U00020001\U0010ffff"
+
+
+@pytest.mark.parametrize("first", PLACES)
+def test_two_places_of_a_pattern_are_known_to_share_a_letter(first: str) -> None:
+    for second in PLACES:
+        if any(re.match(first, letter) and re.match(second, letter) for letter in LETTERS):
+            with pytest.raises(PatternError, match="a search can take 10 steps"):
+                compile_checked(f"^{first}{{0,9}}{second}loss", 9)
+
+
+def test_letters_beyond_a_number_are_of_one_kind() -> None:
+    assert not re.search(r"[\w\s]", "".join(map(chr, range(PLAIN_FROM, sys.maxunicode + 1))))
+
+
+@pytest.mark.parametrize("text", ["(?i:loss): {number}", "x?(?=a)loss", r"(x)(?:\1){2,3}loss", "(?:(?<!a)b){2,5}loss"])
+def test_flags_and_looks_within_a_pattern_are_refused_too(text: str) -> None:
+    with pytest.raises(PatternError, match="it sets flags|it looks ahead, behind or back"):
+        compile_checked(text)
+
+
+@pytest.mark.parametrize("text", ["^[а-я]{0,4000} loss", "训练耗时 ?[:：] ?{number} ?秒", r"[а-я]{1,40} \w{1,40} loss"])
+def test_letters_of_any_script_are_taken_where_they_end_soon(text: str) -> None:
+    assert compile_checked(text)
 
 
 @pytest.mark.parametrize(

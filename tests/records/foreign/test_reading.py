@@ -93,6 +93,12 @@ def test_an_mlperf_run_is_read_from_its_events() -> None:
     assert found["timestamps_span_s"]["line"] == [2, 6]
 
 
+@pytest.mark.parametrize(("number", "known"), [(8, 8), (-4, None), (0, None), (0.5, None), ("-4", None), (True, None)])
+def test_a_number_of_processes_below_one_is_none(number: object, known: int | None) -> None:
+    for key, field in (("number_of_ranks", "world_size"), ("number_of_nodes", "nnodes")):
+        assert read(event(500, key, number) + event(1_000, "run_start"))[field] == known
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -187,6 +193,25 @@ def test_times_come_from_stamps_or_from_the_dates_of_a_job_script() -> None:
     dates = "start: Mon Apr  4 23:59:00 -03 2022\n{}end: Tue Apr  5 00:01:30 -03 2022\n"
     assert value(read(dates.format(MNIST)), "timestamps_span_s") == 150
     assert read("Wed Nov 20 01:46:38 2024\n" + MNIST)["timestamps_span_s"] is None
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "seconds"),
+    [
+        ("Sun Mar 10 01:50:00 PST 2024", "Sun Mar 10 03:10:00 PDT 2024", None),
+        ("Sun Nov  3 01:50:00 PDT 2024", "Sun Nov  3 01:10:00 PST 2024", None),
+        ("Mon Apr  4 12:00:00 UTC 2022", "Mon Apr  4 14:00:30 CEST 2022", None),
+        ("Mon Apr  4 12:00:00 UTC 2022", "Mon Apr  4 14:00:30 +02 2022", None),
+        ("Sun Nov  3 01:50:00 PDT 2024", "Sun Nov  3 02:10:00 PDT 2024", 1_200),
+        ("Sat Sep  7 23:50:00 -04 2024", "Sun Sep  8 01:10:00 -03 2024", 1_200),
+        ("Mon Apr  4 12:00:00 +0530 2022", "Mon Apr  4 08:30:30 +02:00 2022", 30),
+        ("Mon Apr  4 12:00:00 -9999 2022", "Mon Apr  4 12:10:30 -9999 2022", None),
+    ],
+)
+def test_dates_of_unlike_time_zones_give_a_span_only_if_they_are_offsets(
+    begin: str, end: str, seconds: int | None
+) -> None:
+    assert value(read(f"{begin}\n{MNIST}{end}\n"), "timestamps_span_s") == seconds
 
 
 def test_source_code_in_a_log_is_no_result() -> None:
