@@ -39,7 +39,7 @@ LEAST_GAIN = 0.02
 NEWER = 0.3
 """The least weight of a new measurement beside all that were before it: the first ones count alike."""
 SETTLE_SECONDS, WARM_SECONDS, WARM_ROUNDS = 0.3, 1.0, 3
-STRETCH_SECONDS, SHORTEST_STRETCH, LONGEST_STRETCH = 5.0, 4, 1_000
+STRETCH_SECONDS, SHORTEST_STRETCH, LONGEST_STRETCH = 5.0, 8, 1_000
 """About how long the ranks are watched between two decisions, and the least and most steps."""
 LONGEST_SCHEDULE = 3_000
 """Characters of the shares of a whole run that its last event can hold."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ APART = """
 import os, sys
 if os.environ["RANK"] == "1" and "APART" not in os.environ:
     os.environ["APART"] = "1"
-    os.execvp("unshare", ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, *sys.argv])
+    os.execvp("unshare", ["unshare", "--pid", "--fork", "--mount-proc", PYTHON, *sys.argv])
 from experiments.mnist.ddp import main
 main()
 """
@@ -83,7 +84,8 @@ def test_processes_that_do_not_see_each_others_memory_are_refused_in_one_line(tm
     apart = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False)
     if apart.returncode:
         pytest.skip("this user may not have a process namespace of his own")
-    (tmp_path / "apart.py").write_text(APART)
+    python = repr(sys.executable)  # a process that is forked from another one would be in that one's namespace
+    (tmp_path / "apart.py").write_text(APART.replace("PYTHON", python))
     words = [str(tmp_path / "apart.py"), "--dataset", "digits", *SHORT_PEAK, *SGD, "--communication", "shared-memory"]
     ended = start(words, 2, {})
     assert ended.code != 0
