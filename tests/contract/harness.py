@@ -43,9 +43,10 @@ class Harness:
     """Words of the record of a run whose node 1 never starts."""
     says_of_rendezvous = re.compile(
         SINCE + r"node 1 has not joined: its torchrun is stopped by a signal "
-        r"\(process (?P<pid>\d+): kill -CONT (?P=pid) lets it go on\)\n  node 0 has joined"
+        r"\(process (?P<pid>\d+): kill -CONT (?P=pid) lets it go on\)\n"
+        r"  node 0 has (joined|not joined: its torchrun is starting)"
     )
-    """What is said meanwhile, in time."""
+    """What is said meanwhile, in time: on a busy machine node 0 may still be starting then."""
     memory: tuple[str, ...] = ()
     """The options that limit the memory of a node to a gigabyte, if the target can limit it."""
 
