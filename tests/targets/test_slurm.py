@@ -150,14 +150,19 @@ def test_the_nodes_without_memory_are_those_that_slurm_names() -> None:
     assert starved(log) == {"n0", "n1"}
 
 
-def known(project: Project, monkeypatch: pytest.MonkeyPatch, **printed: str) -> JobState:
-    """What is known of a job after it was asked for, where Slurm's commands print these words."""
+def let_commands_do(project: Project, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
+    """Put commands with the names of Slurm's own before those of this machine."""
     folder = project.root / "slurm's commands"
     folder.mkdir()
-    for name, text in printed.items():
+    for name, text in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def known(project: Project, monkeypatch: pytest.MonkeyPatch, **printed: str) -> JobState:
+    """What is known of a job after it was asked for, where Slurm's commands print these words."""
+    let_commands_do(project, monkeypatch, **printed)
     state = JobState("7")
     state.ask()
     return state
@@ -208,6 +213,28 @@ def test_a_job_is_not_taken_for_ended_while_slurm_does_not_answer(
 ) -> None:
     with pytest.raises(commands.SlurmError, match="Unable to contact slurm controller"):
         known(project, monkeypatch, scontrol="echo 'Unable to contact slurm controller' >&2; exit 1")
+
+
+@pytest.mark.parametrize(
+    ("queue", "left"),
+    [
+        ("exec sleep 60", "squeue gave no answer in 1 s: is slurmctld up? scontrol ping: a job may be left behind; "),
+        ("exit 0", None),
+    ],
+)
+def test_a_submission_without_an_answer_names_the_job_that_may_be_left(
+    project: Project, make: Make, monkeypatch: pytest.MonkeyPatch, queue: str, left: str | None
+) -> None:
+    monkeypatch.setattr(commands, "SECONDS", 1.0)
+    let_commands_do(project, monkeypatch, sbatch="exec sleep 60", squeue=queue)
+    run = make_plan(definition.load(project.define(), project.root), device="cpu").runs[0]
+    target, folder = targets.load("slurm", None), make.run(project.results)
+    handle = target.start(target.spec(run), folder)
+    with pytest.raises(OSError, match="sbatch gave no answer in 1 s"):
+        list(handle.lines())
+    handle.stop()
+    (only,) = handle.exits
+    assert only.why == (left and f"{left}squeue --me --name=kit-{folder.path.name} shows it, and scancel ends it")
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,15 @@ class Followed:
         return None if status == "running" else NodeView(self.node, idle=f"its container is {one_line(status)}")
 
     def look(self, *, abort: bool) -> NodeView:
-        """Look at the processes inside."""
+        """Look at the processes inside, at most so long: the engine waits without end for a container that hangs."""
+        found: list[NodeView] = []
+        thread = threading.Thread(target=lambda: found.append(self._look(abort=abort)), daemon=True)
+        thread.start()
+        thread.join(node_view.SECONDS)
+        trouble = f"no process starts inside its container in {node_view.SECONDS:g} s"
+        return found[0] if found else NodeView(self.node, trouble=trouble)
+
+    def _look(self, *, abort: bool) -> NodeView:
         try:
             output = self._container.exec_run(node_view.command_inside(abort=abort)).output or b""
         except Exception as error:  # noqa: BLE001 - somebody removed the container, or the engine is gone

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from runner.targets.kubernetes.client import Cluster
 
 AGAIN_SECONDS = 0.3
+UNREAD_SECONDS = 60.0
+"""So long the rest of the log of a pod that has ended is asked for; a machine that is lost does not answer."""
 _BAD_REQUEST = 400
 _LONGEST = 200
 
@@ -110,8 +112,10 @@ class Pod:
 
     def _copy(self) -> None:
         """Read until the container has ended and one more look after that has brought nothing new."""
+        until = math.inf
         while True:
             ended = self.has_ended
+            until = min(until, time.monotonic() + UNREAD_SECONDS) if ended else math.inf
             try:
                 if ended or self.state.is_running or self.state.terminated is not None:
                     self._read(follow=not ended)
@@ -120,6 +124,12 @@ class Pod:
             except ClusterError as error:
                 # There is no log of a pod that is gone, or whose container never started.
                 if ended and (error.is_absence or error.status == _BAD_REQUEST):
+                    break
+                if time.monotonic() > until:
+                    why = one_line(error, _LONGEST)
+                    self._said.put(
+                        Note(f"node {self.node}: what its pod {self.state.name} printed last is lost: {why}")
+                    )
                     break
             time.sleep(AGAIN_SECONDS)
         self._keep(self._log.finish())

@@ -83,8 +83,9 @@ def require_commands() -> None:
         raise RequestError(msg)
 
 
-def call(words: list[str], text: str = "", env: dict[str, str] | None = None, seconds: float = SECONDS) -> str:
+def call(words: list[str], text: str = "", env: dict[str, str] | None = None, seconds: float | None = None) -> str:
     """Run a command and return what it printed; SlurmError with Slurm's own words if it fails."""
+    seconds = seconds or SECONDS
     try:
         done = subprocess.run(
             words,

@@ -108,9 +108,13 @@ class SlurmHandle:
         if self._is_submitted and self._watch is None:  # Ctrl-C meanwhile, or sbatch failed
             with suppress(OSError):
                 self._take()
-        if self._is_submitted and self._watch is None:
-            with suppress(OSError):
-                cancel.end_jobs(job_name("", "", self._folder.path.name))
+        if self._is_submitted and self._watch is None:  # sbatch gave no answer: there may be a job
+            name = job_name("", "", self._folder.path.name)
+            try:
+                cancel.end_jobs(name)
+            except OSError as error:
+                seen = shlex.join(["squeue", "--me", f"--name={name}"])
+                self._left = one_line(f"{error}: a job may be left behind; {seen} shows it, and scancel ends it")
         self._cancel()
         if self._watch:
             self._watch.close()

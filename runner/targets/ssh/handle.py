@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,7 @@ class SshHandle:
         ]
         self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(setup.nodes)})
         self._starting = Lock()
+        self._preparing: set[Session] = set()
         self._is_stopped = False
         self._made: Future[None] | None = None
 
@@ -103,11 +105,12 @@ class SshHandle:
         """Bring what is needed, start the run on all hosts, and follow it until every node has ended."""
         for brought in self._brought:
             brought.begin()
-        with ThreadPoolExecutor(1) as pool:
-            self._made = pool.submit(self._make)
-            while not self._made.done():
-                yield None
-                wait([self._made], POLL_SECONDS)
+        pool = ThreadPoolExecutor(1)
+        self._made = pool.submit(self._make)
+        pool.shutdown(wait=False)  # Ctrl-C does not wait for what is brought: `stop` ends that
+        while not self._made.done():
+            yield None
+            wait([self._made], POLL_SECONDS)
         self._made.result()
         for line in self._logs.follow(self._nodes, self._end):
             yield line
@@ -138,6 +141,8 @@ class SshHandle:
         """End the run on every host; one that does not answer ends it by itself."""
         with self._starting:
             self._is_stopped = True
+            for session in self._preparing:
+                session.abort()
         if self._made:
             wait([self._made], _STOP_SECONDS)
         self._end()
@@ -182,10 +187,23 @@ class SshHandle:
     def _prepare(self, number: int) -> str:
         """Bring what a host lacks; return the folder that the run is started in."""
         setup, base = self._setup, self._setup.facts[number].folder
-        with self._session(number) as session:
+        with self._session(number) as session, self._until_stopped(session):
             data = setup.data_folder or self._bring(session, base, "data", setup.data)
             data = data or f"{base}/data/none"
             return self._bring(session, base, "programs", setup.programs, data)
+
+    @contextmanager
+    def _until_stopped(self, session: Session) -> Iterator[None]:
+        """Let `stop` end what the session brings."""
+        with self._starting:
+            self._preparing.add(session)
+            if self._is_stopped:
+                session.abort()
+        try:
+            yield
+        finally:
+            with self._starting:
+                self._preparing.remove(session)
 
     @staticmethod
     def _bring(session: Session, base: str, kind: str, cargo: Cargo | None, data: str = "") -> str:

@@ -14,6 +14,7 @@ from docker.errors import APIError, ImageNotFound, NotFound
 
 from runner.targets.compose.containers import LABEL, Followed, of_project, remove_all
 from runner.targets.compose.image_files import changed_file, read_files
+from runner.targets.node_view import NodeView
 
 
 class Container:
@@ -55,6 +56,26 @@ def test_a_disk_that_is_full_is_raised_where_the_run_is_followed_and_the_exit_co
     with pytest.raises(OSError, match="No space left") as full:
         followed.raise_failure()
     assert full.value.errno == errno.ENOSPC
+
+
+class Hanging(Container):
+    """A container in which nothing starts any more, whose engine waits for that."""
+
+    def __init__(self) -> None:
+        super().__init__([], {"ExitCode": 0})
+        self.asked = threading.Event()
+
+    def exec_run(self, command: list[str]) -> None:
+        assert command
+        self.asked.wait(60)
+
+
+def test_a_look_into_a_container_that_hangs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.targets.node_view.SECONDS", 0.2)
+    container = Hanging()
+    view = Followed(1, container, (tmp_path / "agent.log").open("wb")).look(abort=False)  # type: ignore[arg-type]
+    container.asked.set()
+    assert view == NodeView(1, trouble="no process starts inside its container in 0.2 s")
 
 
 @pytest.mark.parametrize("fault", [ConnectionError("engine \x1b[2J gone"), ValueError("a chunk that makes no sense")])

@@ -255,6 +255,30 @@ def followed(log: bytes, output: BinaryIO) -> tuple[Pod, list[Line | Note]]:
     return one, [said.get_nowait() for _ in range(said.qsize())]
 
 
+class LostMachine(LogServer):
+    """A cluster whose machine with the pod does not answer."""
+
+    def stream(self, path: str, **query: object) -> Iterator[bytes]:
+        raise ClusterError(502, f"{path} since {query['sinceTime']}: dial tcp 10.0.0.7:10250: no route to host")
+
+
+def test_the_log_of_a_pod_that_has_ended_on_a_machine_that_is_lost_is_not_asked_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.targets.kubernetes.pods.UNREAD_SECONDS", 0.5)
+    said: queue.SimpleQueue[Line | Note] = queue.SimpleQueue()
+    one = Pod(LostMachine(b""), 1, (tmp_path / "log").open("wb"), said)  # type: ignore[arg-type]
+    lost = pod({}).state.raw
+    lost["status"] = {"phase": "Failed", "reason": "NodeLost"}
+    one.seen(lost)
+    one.join(20)
+    assert one.is_read
+    note = said.get_nowait()
+    assert isinstance(note, Note)
+    assert note.text.startswith("node 1: what its pod job-worker-0 printed last is lost: ")
+    assert "no route to host" in note.text
+
+
 def test_a_pod_s_log_is_kept_in_full_and_looked_at_in_bounded_lines(tmp_path: Path) -> None:
     stamp = b"2026-11-21T18:00:00.%dZ "
     log = stamp % 1 + b"one\n" + stamp % 2 + b"x" * 300_000 + b"\n" + stamp % 3 + b"end"
