@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +107,47 @@ def test_programs_and_data_are_brought_once(on_hosts: Project, run: Callable[...
             shutil.rmtree(ssh_hosts.own(name) / ONCE, ignore_errors=True)
         if not had:
             shutil.rmtree(family)
+
+
+SLOW_PUMP = """
+import os, subprocess, sys, time
+process = subprocess.Popen([sys.executable, *sys.argv[1:]], stdin=subprocess.PIPE)
+passed = 0
+while block := os.read(0, 65536):
+    process.stdin.write(block)
+    process.stdin.flush()
+    passed += len(block)
+    time.sleep(0.2 if passed > 4_000_000 else 0)
+process.stdin.close()
+sys.exit(process.wait())
+"""
+"""A Python that reads what it is given at 300 kB/s, after the first megabytes."""
+
+
+def test_ctrl_c_does_not_wait_for_the_data_that_are_brought(on_hosts: Project, start: Callable[..., Any]) -> None:
+    family = on_hosts.root / "data" / "mnist"
+    family.mkdir(parents=True)
+    (family / "large").write_bytes(os.urandom(60_000_000))
+    folders = [ssh_hosts.own(name) / "slowly" for name in ssh_hosts.NAMES]
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+        (folder / "pump.py").write_text(SLOW_PUMP)
+        (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} {ssh_hosts.OWN}/slowly/pump.py "$@"\n')
+        (folder / "python").chmod(0o755)
+    slow = ("--with", f"python={ssh_hosts.OWN}/slowly/python", "--with", f"folder={ssh_hosts.OWN}/slowly")
+    try:
+        process, run = start("mnist-cpu", "--layout", "2x1", *SMALL[:-2], *slow)
+        until(lambda: all(any(path.stat().st_size for path in folder.glob("data/**/*")) for folder in folders), 60)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert ended(process, 60)[0] == 130
+        assert time.monotonic() - began < patient(20)  # the rest of the data would take three minutes
+        assert on_hosts.record(run)["status"] == "interrupted"
+        assert not ssh_hosts.folders_of(run.name)
+    finally:
+        shutil.rmtree(family)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_what_no_run_has_used_for_30_days_is_removed_from_the_host(run: Callable[..., Any]) -> None:
