@@ -32,6 +32,8 @@ LARGEST_BYTES = 1_000_000
 MOST_FILES = 2_000
 """How many files the patterns of `code` may match."""
 _MOST_DIGITS = 4_300
+"""What Python reads and writes of one number, if it is decimal; a hexadecimal one it reads at any length."""
+_TOO_LONG = f"a number has more than {_MOST_DIGITS:,} digits"
 _KEYS = ("definitions", "path", "image", "dockerfile", "code", "with")
 _IMAGE = re.compile(r"(?=.{1,200}$)([a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
@@ -143,7 +145,7 @@ def _parse(path: Path) -> Document:
         raise RequestError(msg) from None
     except ValueError:  # Python reads no longer number
         row = next((number for number, row in enumerate(text.splitlines(), 1) if len(row) > _MOST_DIGITS), 1)
-        msg = f"{one_line(path)}:{row}: a number has more than {_MOST_DIGITS:,} digits"
+        msg = f"{one_line(path)}:{row}: {_TOO_LONG}"
         raise RequestError(msg) from None
 
 
@@ -177,6 +179,7 @@ def _settings(root: Path, source: Path, document: Document, place: tuple[str, ..
     if not isinstance(values, dict):
         document.fail(f"'{'.'.join(place)}' has to be a table", *place)
     document.only_keys(_KEYS, *place)
+    _require_writable(document, values, place)
     said: dict[str, Any] = {}
     for key in ("definitions", "dockerfile"):
         if key in values:
@@ -191,6 +194,20 @@ def _settings(root: Path, source: Path, document: Document, place: tuple[str, ..
             meant = "the name of an image without its tag, for example registry.lab/team/train"
             document.fail(f"'image' has to be {meant}, not {shown(values['image'])}", *place, "image")
     return Settings(root, source, options=_options(document, values.get("with", {}), *place, "with"), **said)
+
+
+def _require_writable(document: Document, values: dict[str, object], place: tuple[str, ...]) -> None:
+    """Refuse a number that is too long to be written down, also in a message about it."""
+    for key, value in values.items():
+        if _holds_unwritable(value):
+            document.fail(_TOO_LONG, *place, key)
+
+
+def _holds_unwritable(value: object) -> bool:
+    if isinstance(value, int):
+        return abs(value) >= 10**_MOST_DIGITS
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(map(_holds_unwritable, inner))
 
 
 def _inner(document: Document, value: object, *place: str) -> str:

@@ -16,7 +16,7 @@ from runner.core.text import one_line
 from runner.targets.compose.containers import made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from docker import DockerClient
 
@@ -101,6 +101,14 @@ def check_memory(client: DockerClient, shm_size: str, memory: str, processes: in
     if sizes[f"shm_size={shm_size}"] < least:
         many = f"{processes} processes of a node need" if processes > 1 else "1 process of a node needs"
         msg = f"--with shm_size={shm_size}: {many} {least >> 20}mb or more"
+        raise RequestError(msg)
+
+
+def check_cores(client: DockerClient, cpus: Sequence[float]) -> None:
+    """Refuse a node of more cores than the engine's machine has; 0 is no limit."""
+    total = int(client.info().get("NCPU") or 0)
+    if total and max(cpus) > total:
+        msg = f"--with cpus={max(cpus):g}: the engine's machine has {total} core{'s' * (total != 1)}: choose fewer"
         raise RequestError(msg)
 
 

@@ -154,6 +154,7 @@ class Compose(Target[ComposeSpec]):
         with engine.asked():
             most = max(node.processes for node in spec.nodes)
             engine.check_memory(client, self.options.shm_size, self.options.memory, most)
+            engine.check_cores(client, self._cpus)
             if spec.device == "cuda":
                 engine.check_gpus(client)
 

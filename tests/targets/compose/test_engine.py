@@ -40,7 +40,10 @@ def answering(tmp_path: Path) -> Iterator[str]:
     server = socket.socket(socket.AF_UNIX)
     server.bind(path)
     server.listen()
-    body = {"/version": b'{"ApiVersion": "1.41"}', "/info": b'{"Architecture": "x86_64", "MemTotal": 1073741824}'}
+    body = {
+        "/version": b'{"ApiVersion": "1.41"}',
+        "/info": b'{"Architecture": "x86_64", "MemTotal": 1073741824, "NCPU": 2}',
+    }
 
     def answer(connection: socket.socket) -> None:
         with connection:
@@ -109,6 +112,7 @@ def test_a_compose_that_lacks_or_is_too_old_is_refused(
         ("shm_size=2gb", "--with shm_size=2gb: the engine's machine has 1.0 GiB: choose a smaller size"),
         ("memory=much", "--with memory=much: write a size, for example 512mb or 4gb"),
         ("memory=8gb", "--with memory=8gb: the engine's machine has 1.0 GiB: choose a smaller size"),
+        ("cpus=0.5,2.01", "--with cpus=2.01: the engine's machine has 2 cores: choose fewer"),
     ],
 )
 def test_sizes_that_make_no_sense_are_refused(
