@@ -206,8 +206,9 @@ def _require_writable(document: Document, values: dict[str, object], place: tupl
 def _holds_unwritable(value: object) -> bool:
     if isinstance(value, int):
         return abs(value) >= 10**_MOST_DIGITS
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(map(_holds_unwritable, inner))
+    if isinstance(value, dict):
+        return any(_holds_unwritable(one) for one in value.values())
+    return isinstance(value, list) and any(_holds_unwritable(one) for one in value)
 
 
 def _inner(document: Document, value: object, *place: str) -> str:
