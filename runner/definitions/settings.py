@@ -33,6 +33,7 @@ MOST_FILES = 2_000
 """How many files the patterns of `code` may match."""
 _MOST_DIGITS = 4_300
 """What Python reads and writes of one number, if it is decimal; a hexadecimal one it reads at any length."""
+_TOO_LARGE: int = 10**_MOST_DIGITS
 _TOO_LONG = f"a number has more than {_MOST_DIGITS:,} digits"
 _KEYS = ("definitions", "path", "image", "dockerfile", "code", "with")
 _IMAGE = re.compile(r"(?=.{1,200}$)([a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*")
@@ -205,7 +206,7 @@ def _require_writable(document: Document, values: dict[str, object], place: tupl
 
 def _holds_unwritable(value: object) -> bool:
     if isinstance(value, int):
-        return abs(value) >= 10**_MOST_DIGITS
+        return value >= _TOO_LARGE or value <= -_TOO_LARGE
     if isinstance(value, dict):
         return any(_holds_unwritable(one) for one in value.values())
     return isinstance(value, list) and any(_holds_unwritable(one) for one in value)
