@@ -17,10 +17,10 @@ def bundle(
     ] = Path("results"),
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The archive.")] = Path("kit.tar"),
 ) -> None:
-    """Make one archive of the records that somebody else can check: with code, tables, and what describes them.
+    """Make one archive of the records that others can check.
 
-    The same results always give the same bytes. What is private is masked; what is left out is listed. Then: runner
-    verify kit.tar, runner summarize kit.tar.
+    It holds the code, the tables, and what describes them. The same results always give the same bytes. What is private
+    is masked; what is left out is listed. Then: runner verify kit.tar, runner summarize kit.tar.
     """
     import hashlib
 

@@ -30,10 +30,11 @@ def collect(
         typer.Option(metavar="FILE", help="A YAML file that says how the lines of a log are read; may be repeated."),
     ] = None,
 ) -> None:
-    """Make the record of a run, or of a job applied by hand; or read the stdout of any training.
+    """Make the record of a run, of a job, or of any stdout.
 
-    From a folder its raw files are parsed again; for a run whose runner was killed, it is the first record. From a
-    manifest the pods of its job are read in the cluster, to their end if they still run; it takes the options of
+    The run may be one whose runner was killed, the job one that was applied by hand, and the stdout that of any
+    training. From a folder its raw files are parsed again; for a run whose runner was killed, it is the first record.
+    From a manifest the pods of its job are read in the cluster, to their end if they still run; it takes the options of
     target kubernetes, as pods do. The stdout of a program that knows nothing of the kit is read by dialects.
     """
     from runner.cli.collect_logs import PODS, are_containers, collect_logs, is_log

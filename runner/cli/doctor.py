@@ -34,11 +34,12 @@ def doctor(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Look whether runs will work: versions, engine, GPUs, memory, disks, network, cluster.
+    """Look whether runs will work here, and what would stop them.
 
-    Each line is ok, a warning or wrong, with what mends it. Exit code 1 if something is wrong. It changes nothing, and
-    listens nowhere unless --listen asks for it; then the doctors of other machines, started with --peers, also learn
-    this one's versions and clock.
+    It looks at versions, the engine, GPUs, memory, disks, the network and the cluster. Each line is ok, a warning or
+    wrong, with what mends it. Exit code 1 if something is wrong. It changes nothing, and listens nowhere unless
+    --listen asks for it; then the doctors of other machines, started with --peers, also learn this one's versions and
+    clock.
     """
     from runner.core.errors import Interrupted
     from runner.core.yaml_writer import to_json

@@ -37,7 +37,7 @@ def init(
         bool, typer.Option("--dry-run", help="Print what would change; write and start nothing.")
     ] = False,
 ) -> None:
-    """Make the repository that you are in a project, and write its first definition.
+    """Make your repository a project with a first definition.
 
     The script is not edited. It is started once, so that its output can be read. Nothing that is there is overwritten.
 

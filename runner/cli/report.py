@@ -26,10 +26,10 @@ def report(
         Optional[Path], typer.Option(metavar="FOLDER", help="Also write each plot here, as PNG and SVG.")
     ] = None,
 ) -> None:
-    """Make one HTML file of the records, with plots: it needs no network, and can be sent and printed.
+    """Make one HTML file of the records, with plots.
 
-    Speed-up, efficiency, phases, loss and accuracy, bandwidth and load, the table with every number's runs, and what
-    may not be claimed and why.
+    It needs no network, and can be sent and printed. It shows speed-up, efficiency, phases, loss and accuracy,
+    bandwidth and load, the table with every number's runs, and what may not be claimed and why.
     """
     import gc
 

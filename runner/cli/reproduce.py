@@ -35,10 +35,10 @@ def reproduce(
     anyway: Annotated[bool, typer.Option("--anyway", help="Run it though its hashes do not hold.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run a record again, from what it says alone, and compare: bit for bit, by accuracy and by time.
+    """Run a record again from what it says, and compare.
 
-    The code is that of the commit, with the uncommitted changes that were kept. Exit code 0: the level asked for is
-    reached; 1: it is not, or a run failed.
+    Results are compared bit for bit, by accuracy and by time. The code is that of the commit, with the uncommitted
+    changes that were kept. Exit code 0: the level asked for is reached; 1: it is not, or a run failed.
     """
     from runner.cli.lines import show_document
     from runner.cli.terminal import Screen

@@ -25,10 +25,11 @@ def verify(
     level: Annotated[int, typer.Option(min=0, max=1, help="How far to look: 0 the records, 1 their inputs too.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say how far a record can be believed: the highest level that it reaches, and what stopped the next.
+    """Say how far a record can be believed.
 
-    Level 0: the record is whole. Level 1: its inputs are there and the same. `runner reproduce` goes further. Exit
-    code 0: every run reaches the level asked for; 1: one does not.
+    It names the highest level that the record reaches, and what stopped the next. Level 0: the record is whole. Level
+    1: its inputs are there and the same. `runner reproduce` goes further. Exit code 0: every run reaches the level
+    asked for; 1: one does not.
     """
     notes: list[str] = []
     verdicts = _verdicts(run, level, notes)

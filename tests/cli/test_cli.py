@@ -42,6 +42,7 @@ def test_without_a_command_the_help_is_shown(project: Project) -> None:
     for command in ("list", "plan", "run", "summarize", "prepare", "collect", "targets", "schema"):
         assert f"  {command} " in shown.stdout
     assert project.runner("--help").stdout == shown.stdout
+    assert "..." not in shown.stdout.partition("Commands:")[2]  # each summary is short enough to be shown in full
     assert project.runner("-h").stdout == shown.stdout
     for command in ("list", "plan", "run", "summarize", "prepare", "collect", "targets", "schema"):
         assert project.runner(command, "--help").code == 0
