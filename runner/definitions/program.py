@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line, shown
@@ -85,6 +85,10 @@ class Program:
         if value is not None and (wrong := option.refuses(value)):
             msg = f"{option.spelling} of program {self.name} is {wrong}, not {shown(value)}"
             raise RequestError(msg)
+
+    def beside(self, args: dict[str, Any]) -> Program:
+        """Return it with what it takes beside args: only the options of the subcommand that they name."""
+        return replace(self, interface=self.interface.beside(args))
 
     def argv(self, args: dict[str, object]) -> list[str]:
         """Spell args as the program's command line; a null is left to the program's own default."""

@@ -27,8 +27,9 @@ _HYDRA = "Hydra: any other setting is an arg too, by its dotted name, for exampl
 
 
 def missing(program: Program, args: dict[str, Any]) -> list[str]:
-    """List the arguments without a default that have no value."""
-    options = program.options.items()
+    """List the arguments without a default that have no value; if no subcommand is named, those of the first."""
+    first = {key: one.choices[0] for key, one in program.options.items() if one.depth == 1 and one.choices}
+    options = program.beside({**first, **args}).options.items()
     return [key for key, one in options if one.required and args.get(key) is None and key not in RESERVED]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core import yaml_reader
 from runner.core.errors import RequestError
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.definitions import experiment as definition
 from runner.definitions import program as programs
 from runner.definitions.choices import read_change
@@ -106,6 +106,7 @@ def propose(here: Path, script: str | None, name: str | None, words: list[str]) 
     args = dict(map(read_change, words))
     for key, value in args.items():
         program.check(key, value)
+    program = _with_command(program, args)
     proposal = Proposal(settings, git, choice, traits(choice.modules), chosen_name, program, args)
     _require_arguments(proposal)
     return proposal
@@ -175,6 +176,16 @@ def _refuse_taken(settings: Settings, name: str) -> None:
             f"{there} is there already, and stays as it is: give the new one another name, runner init --name {name}-2"
         )
         raise RequestError(msg)
+
+
+def _with_command(program: Program, args: dict[str, Any]) -> Program:
+    """Leave a program with the options of the subcommand that args name; RequestError if one of another is given."""
+    own = program.beside(args)
+    if key := next((key for key in args if key in program.options and key not in own.options), None):
+        names = listed(program.options[key].commands)
+        msg = f"--set {key}: program {program.name} takes it only with another command: {names}"
+        raise RequestError(one_line(msg))
+    return own
 
 
 def _require_arguments(proposal: Proposal) -> None:

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from tests.support.projects import Project
 
 NEEDS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('config')\np.parse_args()\n" + TRAINS
+COMMANDS = """
+import typer
+app = typer.Typer()
+@app.command()
+def train(data: str, epochs: int = 3): ...
+@app.command()
+def evaluate(ckpt: str, steps: int = 9): ...
+"""
 
 
 @pytest.mark.parametrize(
@@ -36,6 +44,17 @@ NEEDS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('config'
         ({}, ["/etc/hostname.py"], "no script /etc/hostname.py here"),
         ({"train.py": NEEDS}, [], "does not start without the argument config: runner init --set config=VALUE"),
         ({"train.py": NEEDS}, ["--set", "confg=1"], "takes no arg 'confg'; did you mean 'config'?"),
+        (
+            {"train.py": COMMANDS + TRAINS},
+            [],
+            "the arguments command, data: runner init --set command=train --set data=",
+        ),
+        ({"train.py": COMMANDS + TRAINS}, ["--set", "command=evaluate"], "without the argument ckpt: runner init"),
+        (
+            {"train.py": COMMANDS + TRAINS},
+            ["--set", "command=train", "--set", "ckpt=1"],
+            "--set ckpt: program train.py takes it only with another command: evaluate",
+        ),
         ({"train.py": TRAINS}, ["--set", "epochs"], "--set epochs: write arg=value"),
         ({"train.py": TRAINS}, ["--set", "device=cpu"], "the device is chosen on the command line"),
         ({"train.py": TRAINS}, ["--name", "A B"], "for example --name a-b"),

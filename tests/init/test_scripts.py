@@ -9,6 +9,7 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
+from runner.init.arguments import for_first_try
 from runner.init.proposal import Proposal, propose
 from runner.init.reading import unread
 from tests.init.conftest import REPOSITORIES
@@ -31,6 +32,23 @@ if __name__ == "__main__":
 LIBRARY = TRAINS.partition("if __name__")[0]
 SERVES = "import torch\nif __name__ == '__main__':\n    print(torch.ones(1))\n"
 GROUP = "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
+COMMANDS = {
+    "typer": """
+import typer
+app = typer.Typer()
+@app.command()
+def train(epochs: int = 3): ...
+@app.command()
+def evaluate(ckpt: str, steps: int = 9): ...
+""",
+    "fire": """
+import fire
+class Trainer:
+    def train(self, epochs=3): ...
+    def evaluate(self, ckpt, steps=9): ...
+fire.Fire(Trainer)
+""",
+}
 PACKAGES = {"pkg/__init__.py": "", "pkg/net.py": ""}
 
 
@@ -200,6 +218,19 @@ def test_what_hydra_reads_is_listed_by_its_dotted_names(folder: Project, tmp_pat
     assert "# Hydra: any other setting is an arg too, by its dotted name" in written
     proposal = propose(folder.root, None, None, ["optimizer.lr=0.5"])
     assert "train.py optimizer.lr=0.5\n" in text(proposal, tmp_path)
+
+
+@pytest.mark.parametrize("library", COMMANDS)
+def test_of_several_commands_only_the_args_of_the_chosen_one_are_written(
+    folder: Project, tmp_path: Path, library: str
+) -> None:
+    write(folder.root, {"train.py": COMMANDS[library] + TRAINS})
+    proposal = propose(folder.root, None, None, ["command=train"])
+    written = text(proposal, tmp_path)
+    assert "train.py train\n" in written
+    assert "#   epochs: 3" in written
+    assert "ckpt" not in written
+    assert for_first_try(proposal.program, proposal.args) == {"epochs": 1}
 
 
 def test_a_script_that_reads_its_settings_from_yaml_is_told_of_with_its_file(folder: Project, tmp_path: Path) -> None:

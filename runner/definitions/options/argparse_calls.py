@@ -21,6 +21,8 @@ _SWITCH = "BooleanOptionalAction"
 _NONE = ("help", "version")
 """Actions that end the program."""
 _NUMBERS = ("int", "float")
+_MOST_COMMANDS = 100
+"""Subcommands that share an option; of more none is named."""
 _AT_LEAST = "at_least"
 """The type of whole numbers with a lower bound, of `trainkit.arguments`."""
 SPELLING = re.compile(r"-{0,2}[^\W_][\w.-]*")
@@ -66,7 +68,7 @@ def read(code: Code) -> Interface:
         if name == _ADD:
             option = declared(call)
             is_open |= option is None and not _ends(call)
-            add(options, option and option._replace(depth=commands.depth(source, call) if commands else 0))
+            add(options, commands.place(source, call, option) if commands and option else option)
         elif name == "set_defaults":
             _set_defaults(options, call)
         elif name in _ADDS_UNSEEN or _is_given_away(code, source, call, parsers):
@@ -90,7 +92,14 @@ def add(options: dict[str, Option], option: Option | None) -> None:
         options[key] = known._replace(kind="value", choices=(), least=None)
     elif known.choices != option.choices:
         options[key] = known._replace(choices=())
-    options[key] = options[key]._replace(required=known.required and option.required)
+    required = known.required and option.required
+    options[key] = options[key]._replace(required=required, commands=_together(known.commands, option.commands))
+
+
+def _together(known: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    """Join the commands that take an option; without names it may be any of them."""
+    both = (*known, *(one for one in more if one not in known)) if known and more else ()
+    return both if len(both) <= _MOST_COMMANDS else ()
 
 
 def declared(call: ast.Call) -> Option | None:

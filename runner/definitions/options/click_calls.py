@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.definitions.options.argparse_calls import SPELLING, add
 from runner.definitions.options.literals import annotation, is_true, keywords, kind_of, literal, literals, texts
@@ -21,6 +21,14 @@ _RANGES = {"IntRange": "int", "FloatRange": "float"}
 _TAKE_MORE = ("ignore_unknown_options", "allow_extra_args")
 
 
+class _Commands(NamedTuple):
+    """The commands of groups, and the ids of the calls that declare what a group takes, or one command."""
+
+    names: tuple[str, ...]
+    of_groups: set[int]
+    of_commands: dict[int, str]
+
+
 def marks(code: Code, source: Source) -> bool:
     """Whether a file declares a command or its arguments with click."""
     return any(_what(source, call) for call in code.calls(source))
@@ -29,19 +37,26 @@ def marks(code: Code, source: Source) -> bool:
 def read(code: Code) -> Interface:
     """Collect the options and arguments of all commands; those of a group's commands stand behind their name."""
     options: dict[str, Option] = {}
-    groups, commands, below = _commands(code)
+    commands = _commands(code)
     for source, call in code.every_call():
         what = _what(source, call)
         option = _option(code, call) if what == "option" else _argument(call) if what == "argument" else None
-        add(options, option and option._replace(depth=2 if groups and id(call) not in below else 0))
-    if groups:
-        options = {"command": Option("command", "value", tuple(commands), required=True, depth=1), **options}
+        add(options, _placed(option, id(call), commands) if commands and option else option)
+    if commands:
+        options = {"command": Option("command", "value", commands.names, required=True, depth=1), **options}
     is_open = any(is_true(word.value) for _, call in code.every_call() for word in call.keywords if _takes_more(word))
     settings = (node for source, call in code.every_call() for node in call.keywords if node.arg == "context_settings")
     is_open |= any(literal(key) in _TAKE_MORE for node in settings for key in _keys(node.value))
     declares = ((call, _what(source, call)) for source, call in code.every_call())
     is_open |= any(what in ("option", "argument") and not _spelling(call) for call, what in declares)
     return Interface("click", options, is_open)
+
+
+def _placed(option: Option, call: int, commands: _Commands) -> Option:
+    """Say of an option whether it stands before or behind the command, and which command takes it."""
+    if call in commands.of_groups:
+        return option
+    return option._replace(depth=2, commands=(commands.of_commands[call],) if call in commands.of_commands else ())
 
 
 def _takes_more(word: ast.keyword) -> bool:
@@ -58,14 +73,15 @@ def _what(source: Source, call: ast.Call) -> str:
     return name.rpartition(".")[2] if module in _MODULES and name.rpartition(".")[2] in _DECLARES else ""
 
 
-def _commands(code: Code) -> tuple[set[str], list[str], set[int]]:
-    """Return the functions that are groups, the names of the commands, and the ids of the calls that groups are given.
+def _commands(code: Code) -> _Commands | None:
+    """Find the commands of groups; None for a program without any group.
 
     A group is a function under `@click.group()`, its commands those under `@<group>.command()`.
     """
     groups: set[str] = set()
-    commands: list[str] = []
+    names: list[str] = []
     of_groups: set[int] = set()
+    of_commands: dict[int, str] = {}
     for source in code.sources:
         for function in source.part.functions.values():
             calls = [one for one in function.decorator_list if isinstance(one, ast.Call)]
@@ -78,8 +94,9 @@ def _commands(code: Code) -> tuple[set[str], list[str], set[int]]:
             func = one.func if isinstance(one, ast.Call) else one
             if isinstance(func, ast.Attribute) and func.attr == "command" and last(func.value) in groups:
                 given = (texts(one.args) if isinstance(one, ast.Call) else [])[:1]
-                commands += given or [re.sub(r"-(command|cmd|group|grp)$", "", function.name.lower().replace("_", "-"))]
-    return groups, commands, of_groups
+                names += given or [re.sub(r"-(command|cmd|group|grp)$", "", function.name.lower().replace("_", "-"))]
+                of_commands.update(dict.fromkeys(map(id, function.decorator_list), names[-1]))
+    return _Commands(tuple(names), of_groups, of_commands) if groups else None
 
 
 def _spelling(call: ast.Call) -> str:

@@ -1,19 +1,29 @@
-"""python-fire: the signature of the function that `fire.Fire` is given."""
+"""python-fire: the signature of the function that `fire.Fire` is given, or the methods of its class."""
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
-from runner.definitions.options.fields import Field, fields_of_function, read_fields
+from runner.definitions.options.argparse_calls import add
+from runner.definitions.options.fields import (
+    MOST_FIELDS,
+    Field,
+    Fields,
+    fields_of_class,
+    fields_of_function,
+    read_fields,
+)
 from runner.definitions.options.literals import Annotation, literal
 from runner.definitions.options.option import Interface, Option
 from runner.definitions.options.sources import last
 from runner.definitions.options.spelling import PYTHON, STYLES
 
 if TYPE_CHECKING:
-    from runner.definitions.options.sources import Code, Source
+    from runner.definitions.options.sources import Code, Function, Source
 
 _FIRE = "fire.Fire"
+_PROPERTIES = {"property", "cached_property", "setter", "deleter"}
 
 
 def marks(code: Code, source: Source) -> bool:
@@ -22,15 +32,63 @@ def marks(code: Code, source: Source) -> bool:
 
 
 def read(code: Code) -> Interface:
-    """Read a function's parameters; a class, or whole modules, have methods and their arguments, which are open."""
+    """Read a function's parameters, or the methods of a class and what they take; whole modules are open."""
     for source, call in code.every_call():
-        if source.origin(call.func) == _FIRE:
-            given = last(call.args[0]) if call.args else ""
-            function = code.function(given) if given and code.klass(given) is None else None
+        if source.origin(call.func) == _FIRE and call.args:
+            given = call.args[0]
+            klass = code.klass(last(given.func if isinstance(given, ast.Call) else given))
+            function = code.function(last(given))
+            if klass is not None:
+                return _of_class(code, klass, is_made=isinstance(given, ast.Call))
             if function is not None:
                 options, is_open = read_fields(code, fields_of_function(function), _option)
                 return Interface("fire", options, is_open, PYTHON)
     return Interface("fire", is_open=True, style=PYTHON)
+
+
+def _of_class(code: Code, klass: ast.ClassDef, *, is_made: bool) -> Interface:
+    """Read a class: what its constructor takes, unless the object is made, and each public method as a command."""
+    above = fields_of_class(code, klass)
+    methods = _methods(code, klass, set())
+    init = methods.get("__init__")
+    fields = Fields([], is_open=False) if is_made else fields_of_function(init, 1) if init else above
+    options, is_open = read_fields(code, fields, _option)
+    public = {name: method for name, method in methods.items() if not name.startswith("_")}
+    names = () if above.is_open else tuple(public)
+    options["command"] = Option("command", choices=names, required="__call__" not in methods, depth=1)
+    is_open |= _add_methods(code, public, options) or above.is_open
+    return Interface("fire", options, is_open, PYTHON)
+
+
+def _add_methods(code: Code, methods: dict[str, Function], options: dict[str, Option]) -> bool:
+    """Note what each method takes; returns whether there may be more."""
+    is_open, looked = False, 0
+    for name, method in methods.items():
+        skip = 0 if _is_decorated(method, {"staticmethod"}) else 1
+        found, has_more = read_fields(code, fields_of_function(method, skip), _option)
+        looked += len(found)
+        if looked > MOST_FIELDS:
+            return True
+        is_open |= has_more
+        for option in found.values():
+            add(options, option._replace(depth=2, commands=(name,)))
+    return is_open
+
+
+def _methods(code: Code, klass: ast.ClassDef, seen: set[str]) -> dict[str, Function]:
+    """List the methods of a class by their names, those of its bases in the project among them."""
+    methods: dict[str, Function] = {}
+    seen.add(klass.name)
+    for base in reversed(klass.bases):
+        found = code.klass(last(base))
+        if found is not None and found.name not in seen:
+            methods.update(_methods(code, found, seen))
+    own = (node for node in klass.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {**methods, **{one.name: one for one in own if not _is_decorated(one, _PROPERTIES)}}
+
+
+def _is_decorated(function: Function, names: set[str]) -> bool:
+    return any(last(one) in names for one in function.decorator_list)
 
 
 def _option(name: str, field: Field, said: Annotation) -> Option:

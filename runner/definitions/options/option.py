@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from runner.definitions.options.spelling import STYLES, WORDS, spell
 
@@ -28,6 +28,7 @@ class Option(NamedTuple):
         style: a key of STYLES, how its value is written.
         truth: the words for true and false.
         depth: 0 stands before the name of a subcommand, 1 is that name, 2 stands behind it.
+        commands: the subcommands that take it; empty if every one does, or if that cannot be read from the source.
     """
 
     spelling: str
@@ -41,6 +42,7 @@ class Option(NamedTuple):
     style: str = WORDS
     truth: tuple[str, str] = ("true", "false")
     depth: int = 0
+    commands: tuple[str, ...] = ()
 
     @property
     def positional(self) -> bool:
@@ -139,6 +141,14 @@ class Interface:
     def takes(self, key: str) -> bool:
         """Whether it may be given an argument."""
         return self.is_open or key in self.options
+
+    def beside(self, args: dict[str, Any]) -> Interface:
+        """Return what it takes beside args: if they name a subcommand, nothing that only the others take."""
+        chosen = {str(args[key]) for key, one in self.options.items() if one.depth == 1 and args.get(key) is not None}
+        if not chosen:
+            return self
+        own = {key: one for key, one in self.options.items() if not one.commands or chosen & {*one.commands}}
+        return replace(self, options=own)
 
     def option(self, key: str) -> Option:
         """Return what is known of an argument; of one that is not seen, only how it is written."""

@@ -10,6 +10,7 @@ from runner.definitions.options.literals import keywords, literal, texts
 from runner.definitions.options.sources import last
 
 if TYPE_CHECKING:
+    from runner.definitions.options.option import Option
     from runner.definitions.options.sources import Code, Source
 
 _MAKES, _STARTS = "add_parser", "add_subparsers"
@@ -27,19 +28,28 @@ class Commands(NamedTuple):
     names: tuple[str, ...]
     made: dict[tuple[int, str], list[tuple[int, ast.Call]]]
 
-    def depth(self, source: Source, call: ast.Call) -> int:
-        """Say where what a call declares stands: 0 before the name of the subcommand, 2 behind it."""
+    def place(self, source: Source, call: ast.Call, option: Option) -> Option:
+        """Say of an option that a call declares whether it stands before or behind a subcommand, and which take it."""
+        parser = self._parser(source, call)
+        if parser is None:
+            return option._replace(depth=2)
+        if last(parser.func) != _MAKES:
+            return option._replace(depth=0)
+        return option._replace(depth=2, commands=tuple(texts(parser.args)[:1]))
+
+    def _parser(self, source: Source, call: ast.Call) -> ast.Call | None:
+        """Find the call that makes the parser which another call declares something of; None if it is not seen."""
         for _ in range(_LONGEST_CHAIN):
             if not isinstance(call.func, ast.Attribute):
-                break
+                return None
             owner = call.func.value
             made = owner if isinstance(owner, ast.Call) else self._before(source, last(owner), call.lineno)
             if made is None:
-                break  # the parameter of a function that adds what several subcommands share
+                return None  # the parameter of a function that adds what several subcommands share
             if last(made.func) not in _GROUPS:
-                return 2 if last(made.func) == _MAKES else 0
+                return made
             call = made
-        return 2
+        return None
 
     def _before(self, source: Source, name: str, line: int) -> ast.Call | None:
         """Find what was assigned to a name last before a line."""

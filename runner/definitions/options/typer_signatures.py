@@ -41,7 +41,7 @@ def read(code: Code) -> Interface:
         options["command"] = Option("command", "value", names, required=True, depth=1)
     for command in commands:
         for option in _options(code, command.function):
-            add(options, option._replace(depth=2 if several else 0))
+            add(options, option._replace(depth=2, commands=(command.name,)) if several else option)
     is_open = not commands or any(command.is_open for command in commands) or _adds_others(code)
     return Interface("typer", options, is_open)
 

@@ -34,6 +34,44 @@ CASES = {
         {"path": "-a, b", "epochs": 2, "lr": -1, "amp": True, "name": "12", "sizes": [3, 4]},
         frozenset({"path"}),
     ),
+    "fire with a class": Case(
+        "fire",
+        """
+        import fire, json
+        class Base:
+            def train_it(self, epochs: int = 3, resume=False, *, note=""):
+                print(json.dumps([self.path, self.lr, self.size, epochs, resume, note]))
+        class Trainer(Base):
+            def __init__(self, path, lr=0.1):
+                self.path, self.lr = path, lr
+            @property
+            def size(self):
+                return 1
+            @staticmethod
+            def evaluate(ckpt):
+                pass
+            def _load(self, file):
+                pass
+        fire.Fire(Trainer)
+        """,
+        {"epochs": 2, "note": "a b", "command": "train_it", "resume": True, "lr": -1, "path": "12"},
+        ["12", -1, 1, 2, True, "a b"],
+        frozenset({"command", "path", "ckpt"}),
+    ),
+    "fire with an object": Case(
+        "fire",
+        """
+        import fire, json
+        class Trainer:
+            def train(self, epochs=3):
+                print(json.dumps(epochs))
+        if __name__ == "__main__":
+            fire.Fire(Trainer())
+        """,
+        {"epochs": 2, "command": "train"},
+        2,
+        frozenset({"command"}),
+    ),
     "tyro": Case(
         "tyro",
         """

@@ -33,7 +33,8 @@ OPEN = {
     ],
     "lightning": ["from lightning.pytorch.cli import LightningCLI\nLightningCLI(Model)\n"],
     "fire": [
-        "import fire\nclass Trainer:\n    def run(self, x): ...\nfire.Fire(Trainer)\n",
+        "import fire\nfrom own import Base\nclass Trainer(Base):\n    def run(self, x): ...\nfire.Fire(Trainer)\n",
+        "import fire\nclass Trainer:\n    def run(self, **given): ...\nfire.Fire(Trainer)\n",
         "import fire\nfire.Fire()\n",
     ],
     "click": ["import click\n@click.command(context_settings={'ignore_unknown_options': True})\ndef f(): ...\n"],
@@ -94,6 +95,74 @@ def test_the_commands_of_a_module_behind_the_script_count(tmp_path: Path) -> Non
     app = "import typer\napp = typer.Typer()\n@app.command()\ndef main(epochs: int = 3): ...\n"
     read = script(tmp_path, "from cli import app\napp()\n", cli_py=app)
     assert (read.interface.kind, list(read.options)) == ("typer", ["epochs"])
+
+
+COMMANDS = {
+    "argparse": """
+        import argparse
+        def add_both(parser):
+            parser.add_argument("--out", required=True)
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--seed", required=True)
+        commands = parser.add_subparsers(dest="command")
+        train = commands.add_parser("train")
+        train.add_argument("--data", required=True)
+        train.add_argument("--name")
+        test = commands.add_parser("test")
+        test.add_argument("ckpt")
+        test.add_argument("--name")
+        add_both(train)
+        add_both(test)
+        """,
+    "click": """
+        import click
+        @click.group()
+        @click.option("--seed", required=True)
+        def cli(): ...
+        def add_both(function):
+            return click.option("--out", required=True)(function)
+        @cli.command()
+        @click.option("--data", required=True)
+        @click.option("--name")
+        @add_both
+        def train(data, name, out): ...
+        @cli.command()
+        @click.argument("ckpt")
+        @click.option("--name")
+        @add_both
+        def test(ckpt, name, out): ...
+        """,
+    "typer": """
+        import typer
+        app = typer.Typer()
+        @app.callback()
+        def top(seed: str): ...
+        @app.command()
+        def train(data: str, out: str, name: str = ""): ...
+        @app.command()
+        def test(ckpt: str, out: str, name: str = ""): ...
+        """,
+    "fire": """
+        import fire
+        class Trainer:
+            def __init__(self, seed): ...
+            def train(self, data, out, name=""): ...
+            def test(self, ckpt, out, name=""): ...
+            def _load(self, path): ...
+        fire.Fire(Trainer)
+        """,
+}
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_beside_a_subcommand_stand_no_args_of_another_one(kind: str, tmp_path: Path) -> None:
+    read = script(tmp_path, COMMANDS[kind])
+    assert read.options["command"].choices == ("train", "test")
+    both = {"seed", "command", "name", "out"}
+    assert read.options.keys() == {*both, "data", "ckpt"}
+    assert read.beside({"data": 1, "command": None}) == read
+    assert read.beside({"command": "train"}).options.keys() == {*both, "data"}
+    assert read.beside({"command": "test"}).options.keys() == {*both, "ckpt"}
 
 
 def test_lightning_s_subcommand_stands_first(tmp_path: Path) -> None:
