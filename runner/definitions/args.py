@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import did_you_mean
 from runner.core.text import shown
 from runner.core.values import LARGEST_WHOLE
+from runner.core.yaml_writer import to_yaml
+from runner.definitions.options.spelling import spell
 
 if TYPE_CHECKING:
     from runner.core.yaml_reader import Document
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 NAME = r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*"
 """A dot stands in the names of nested settings, as Hydra's `optimizer.lr`."""
 LONGEST_TEXT = 10_000
+LONGEST_HINT = 200
+_SEVERAL = 2
 RESERVED = {
     "scaling": "the scaling is declared by the definition's own key 'scaling'",
     "device": "the device is chosen on the command line, by --device",
@@ -69,7 +74,21 @@ def check_arg(document: Document, key: str, value: object, *path: str | int) -> 
     if key in RESERVED:
         document.fail(RESERVED[key], *path)
     if wrong := unfit(value):
-        document.fail(f"arg '{key}' {wrong}", *path)
+        document.fail(f"arg '{key}' {wrong}{_as_text(key, value)}", *path)
+
+
+def _as_text(key: str, value: object) -> str:
+    """Say how a list of values is written: as one text, in the way of the library that reads it."""
+    if (
+        not isinstance(value, list)
+        or not _SEVERAL <= len(value) <= LONGEST_HINT
+        or None in value
+        or any(map(unfit, value))
+    ):
+        return ""
+    words, items = to_yaml({key: shlex.join(map(spell, value))}), to_yaml({key: f"[{', '.join(map(spell, value))}]"})
+    hint = f"{words.rstrip()} (for Hydra, OmegaConf and Fire {items.rstrip()})"
+    return f"; several values are one text: {hint}" if len(hint) <= LONGEST_HINT and "\n" not in hint else ""
 
 
 def unfit(value: object) -> str | None:

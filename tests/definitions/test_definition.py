@@ -111,6 +111,14 @@ WRONG = [
     ("epochs: 2", "epochs: [2]", "5: arg 'epochs' has to be a number, a text, true or false, not [2]"),
     (
         "epochs: 2",
+        "betas: [0.9, x y]",
+        (
+            "5: arg 'betas' has to be a number, a text, true or false, not [0.9, 'x y']; several values are one text: "
+            """betas: "0.9 'x y'" (for Hydra, OmegaConf and Fire betas: "[0.9, x y]")"""
+        ),
+    ),
+    (
+        "epochs: 2",
         "epochs: 99999999999999999999",
         "5: arg 'epochs' is too large: a whole number has 63 bits at most; quote it to pass it on as text",
     ),
