@@ -139,13 +139,27 @@ def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choi
 def _definitions(root: Path, git: Repository, path: tuple[str, ...]) -> str:
     """Choose the folder of the definitions: none that holds other things, or that git leaves out."""
     of_root = replace(git, folder=root)
+    ignored = []
     for name in _FOLDERS:
         module = any(is_file(root / place / f"{name}.py") or is_folder(root / place / name) for place in path)
         taken = module or is_file(root / f"{name}.py") or not _only_definitions(root / name)
         if not taken and not of_root.ignores(f"{name}/{name}.yaml"):
             return name
-    msg = f'{" and ".join(_FOLDERS)} hold other things: say definitions = "FOLDER" in {one_line(root / OWN_FILE)}'
-    raise RequestError(msg)
+        ignored += [] if taken else [name]
+    raise RequestError(_nowhere(of_root, ignored))
+
+
+def _nowhere(git: Repository, ignored: list[str]) -> str:
+    """Say why none of the folders can hold definitions, and what to do; git ignores what would be in some of them."""
+    held = [name for name in _FOLDERS if name not in ignored]
+    why = [f"{' and '.join(held)} hold{'s' * (len(held) == 1)} other things"] if held else []
+    why += [f"git ignores {' and '.join(f'{name}/*.yaml' for name in ignored)}"] if ignored else []
+    # What is in an ignored folder cannot be taken out again; what is ignored by its name can.
+    found = next((name for name in ignored if not git.ignores(f"{name}/{name}")), None)
+    way_out = f'say definitions = "FOLDER" in {one_line(git.folder / OWN_FILE)}'
+    if found is not None:
+        way_out = f"add the line !/{found}/*.yaml to {one_line(git.folder / '.gitignore')}"
+    return f"{', and '.join(why)}: {way_out}"
 
 
 def _only_definitions(folder: Path) -> bool:

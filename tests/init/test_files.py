@@ -88,6 +88,39 @@ def test_definitions_go_where_nothing_else_is(folder: Project, files: dict[str, 
     assert "train" in folder.runner("list").stdout
 
 
+@pytest.mark.parametrize(
+    ("ignored", "more", "why", "line"),
+    [
+        ("*.yaml\n", [], "git ignores experiments/*.yaml and runs/*.yaml and runner-definitions/*.yaml", "experiments"),
+        ("*.yaml\n", ["experiments"], "experiments holds other things, and git ignores runs/*.yaml", "runs"),
+        ("*.yaml\nruns/\nexperiments\n", [], "git ignores experiments/*.yaml and runs/*.yaml", "runner-definitions"),
+    ],
+    ids=["all", "held", "folders"],
+)
+def test_definitions_that_git_ignores_everywhere_are_refused_with_the_line_that_keeps_them(
+    folder: Project, ignored: str, more: list[str], why: str, line: str
+) -> None:
+    write(folder.root, {"train.py": TRAINS, ".gitignore": ignored, **{f"{name}/notes.md": "" for name in more}})
+    commit_all(folder.root)
+    done = folder.runner("init", "--no-try")
+    assert done.code == 2
+    assert done.stderr.startswith(f"error: {why}")
+    way_out = done.stderr.partition(": add the line ")[2]
+    assert way_out == f"!/{line}/*.yaml to {folder.root / '.gitignore'}\n"
+    (folder.root / ".gitignore").write_text(ignored + way_out.partition(" ")[0])
+    init(folder)
+    assert f"{line}/train.yaml" in git(folder.root, "ls-files", "--others", "--exclude-standard").splitlines()
+
+
+def test_folders_that_hold_other_things_are_named(folder: Project) -> None:
+    held = {f"{name}/notes.md": "" for name in ("experiments", "runs", "runner-definitions")}
+    write(folder.root, {"train.py": TRAINS, **held})
+    done = folder.runner("init", "--no-try")
+    assert done.code == 2
+    said = "experiments and runs and runner-definitions hold other things: say definitions = "
+    assert said in done.stderr
+
+
 @pytest.mark.parametrize("line", ["results", "/results/", "res*"])
 def test_results_that_are_ignored_already_get_no_line(folder: Project, line: str) -> None:
     write(folder.root, {"train.py": TRAINS, ".gitignore": line})
