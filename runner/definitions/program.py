@@ -53,7 +53,7 @@ class Program:
         """Name it for torchrun."""
         before = ["-m", ALONE] if self.alone else []
         if self.name.endswith(_SCRIPT):
-            return [*before, self.name]
+            return [*before, as_path(self.name)]
         return [*before, "-m", self.name if self.files else f"{PACKAGE}.{self.name}"]
 
     def sources(self, root: Path) -> dict[str, bytes]:
@@ -104,6 +104,11 @@ class Program:
             # A value that begins with a hyphen is no option behind two of them.
             line += ["--", *values] if any(word.startswith("-") for word in values) else values
         return line
+
+
+def as_path(script: str) -> str:
+    """Write the path of a script so that no command line takes it for an option: `./-train.py`."""
+    return f"./{script}" if script.startswith("-") else script
 
 
 def find(root: Path, name: str, settings: Settings | None = None) -> Program:

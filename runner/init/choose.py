@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from runner.core.errors import RequestError
 from runner.core.text import listed, one_line
+from runner.definitions.program import as_path
 from runner.init import source
 from runner.init.modules import Modules
 from runner.init.source import (
@@ -35,8 +36,8 @@ LARGEST_TOTAL = 20_000_000
 """Bytes of Python that are looked at in one repository."""
 _MARGIN = 2
 """A score has to be higher by this to be the best; scripts nearer than that are all named."""
-_STARTS = re.compile(rb"__main__|^(?:for|while|with)\b|^[A-Za-z_][\w.]*\(", re.MULTILINE)
-"""What a file has that does something when it is started: a guard, or work at the left margin."""
+_STARTS = re.compile(rb"__main__|^(?:for|while|with)\b|^[A-Za-z_](?:.*=[ \t]*)?[\w.]*\(", re.MULTILINE)
+"""What a file has that may do something when it is started: a guard, or work or an assigned call at the left margin."""
 _TRAINS = re.compile(r"(pre)?train(er|ing)?|fine[-_]?tun(e|ing)|pretrain(ing)?|sft")
 _HAS_TRAIN = re.compile(r"train|fine[-_]?tun")
 _MAIN = re.compile(r"main|__main__|run")
@@ -137,4 +138,4 @@ def _refuse(tree: Tree) -> NoReturn:
 
 
 def _quoted(script: str) -> str:
-    return one_line(shlex.quote(script))
+    return one_line(shlex.quote(as_path(script)))

@@ -55,7 +55,7 @@ class Source:
     guarded: bool
     """Whether it has `if __name__ == "__main__"`."""
     works: bool
-    """Whether something is done at its top level."""
+    """Whether something is done at its top level, or its last lines take what a function of its own returns."""
     devices: str | None = None
     """What Lightning's Trainer is given as `devices`, as it is written."""
 
@@ -115,7 +115,8 @@ def parse(text: bytes) -> Source | None:
         elif isinstance(node, ast.FunctionDef):
             signs |= {sign for one in node.decorator_list for sign in _of_decorator(one)}
     guarded = any(isinstance(node, ast.If) and _is_guard(node.test) for node in tree.body)
-    return Source(tuple(imports), frozenset(signs), guarded, any(map(_is_work, tree.body)), devices)
+    works = any(map(_is_work, tree.body)) or _ends_with_own_call(tree.body)
+    return Source(tuple(imports), frozenset(signs), guarded, works, devices)
 
 
 def _name(node: ast.expr) -> str:
@@ -178,6 +179,22 @@ def _is_work(node: ast.stmt) -> bool:
         return False
     name = _name(node.value.func)
     return not name.startswith(("sys.path.", "warnings.", "logging.", "os.environ", "torch.set_", "torch.backends"))
+
+
+def _ends_with_own_call(body: list[ast.stmt]) -> bool:
+    """Whether a call of a function of the file is assigned behind all definitions, as in `best = run()`.
+
+    One between them is a constant of a module that others import: `DEVICE = find_device()`.
+    """
+    functions, found = set[str](), False
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            functions.add(node.name)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found = False
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+            found |= _name(node.value.func) in functions
+    return found
 
 
 def is_regular(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -97,6 +98,16 @@ def test_a_program_that_reads_its_command_line_by_hand_is_given_everything(proje
     assert found.argv({"batch_size": 8, "flag": True, "off": False, "none": None}) == [
         "--batch_size", "8", "--flag", "true", "--off", "false",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["-train.py", "--x/train.py"])
+def test_a_script_whose_path_begins_with_a_hyphen_is_no_option_of_torchrun(project: Project, name: str) -> None:
+    path = project.root / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    found = program.find(project.root, name)
+    assert found.words == [f"./{name}"]
+    assert replace(found, alone=True).words == ["-m", "trainkit.alone", f"./{name}"]
 
 
 def test_args_are_spelt_as_the_program_declares_them(project: Project) -> None:

@@ -39,6 +39,11 @@ def evaluate(ckpt: str, steps: int = 9): ...
         ({"conf.yaml": ""}, ["conf.yaml"], "conf.yaml holds settings: name the script that reads it"),
         ({"pkg/a.py": ""}, ["pkg"], "pkg is a folder: name a script in it"),
         ({"train": TRAINS}, ["train"], "train is no Python file"),
+        (
+            {"-a.py": TRAINS, "-b.py": TRAINS},
+            [],
+            "2 scripts may be the training: -a.py, -b.py; name one: runner init ./-a.py",
+        ),
         ({"train.py": "print 'x'\n"}, ["train.py"], "train.py cannot be read: line 1 is no Python 3."),
         ({"train.py": "x = '\0'\n"}, ["train.py"], "train.py cannot be read"),
         ({}, ["/etc/hostname.py"], "no script /etc/hostname.py here"),
