@@ -244,6 +244,17 @@ def test_runs_of_several_folders_are_compared_and_copies_count_once(tmp_path: Pa
     assert "6 runs in 1 table" in again
 
 
+def test_a_load_that_others_may_have_made_is_not_taken_for_that_of_the_runs(results: Path, make: Make) -> None:
+    make_scaling(results, make, {"1x1": [10.0], "1x2": [6.0]}, facts={"machine_cores": 2})
+    for run in results.glob("tiny/*"):
+        own = 15.0 if RunFolder(run).launch().layout == "1x1" else 95.0
+        edited(run, "load", 0, "mean", value={"cpu_percent": 97.0, "own_cpu_percent": own})
+    said = captions(page_of(results))
+    assert "With 1x2 nothing of it is free" in said
+    disturbed = "1x1 was disturbed: other processes took 1.64 of 2 cores during 1x1 repeat 1"
+    assert f"Not all of it need be the runs&#39; own: {disturbed}." in said
+
+
 def test_an_unknown_experiment_is_one_line_that_knows_the_others(scaling: Path) -> None:
     with pytest.raises(RequestError, match=r"no runs of 'tinny'; did you mean 'tiny'\?"):
         page_of(scaling, experiment="tinny")
