@@ -16,7 +16,7 @@ from runner.report.page.lines import choose_lines, line_of, not_drawn, point_of
 from runner.report.page.scaling_plots import draw_speed_up
 from runner.report.page.steps import node_hours, steps_of
 from runner.report.page.style import Plot, drawing
-from runner.report.page.subject import Subject, listing, show_interval, show_ratio, show_seconds
+from runner.report.page.subject import Subject, is_slow_down, listing, show_interval, show_ratio, show_seconds
 from runner.report.page.tex import tex
 
 if TYPE_CHECKING:
@@ -204,11 +204,10 @@ def _findings(block: Block, steps: list[Step], reader: DetailReader) -> list[str
     """Say what the table comes to: how far it scales, what may be claimed, and what was spent."""
     others = [step for step in steps if step.row is not step.base]
     found = _how_far(others)
-    claimed = [step.row.first.cell for step in others if step.claimed is True]
+    claimed = [step for step in others if step.claimed is True]
     if claimed:
-        found.append(
-            f"Claimed, with three runs or more on both sides and everything else the same: {listing(claimed)}."
-        )
+        named = [f"{step.row.first.cell}{' (a slow-down)' if is_slow_down(step.speedup) else ''}" for step in claimed]
+        found.append(f"Claimed, with three runs or more on both sides and everything else the same: {listing(named)}.")
     elif others:
         found.append("None of the speed-ups may be claimed; the last column says why.")
     spent = [node_hours(row, reader) for row in block.rows for _ in row.complete]

@@ -9,7 +9,7 @@ from runner.report.cells import processes
 from runner.report.page import style
 from runner.report.page.lines import choose_lines, first_of, not_drawn, on_one_scale, point_of
 from runner.report.page.style import GRID, MUTED, PAPER, SERIES, Plot
-from runner.report.page.subject import Gap, listing, show_interval, show_seconds
+from runner.report.page.subject import Gap, is_slow_down, listing, show_interval, show_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -267,7 +267,7 @@ def _conclusion(rows: list[Row], best: Row) -> str:
     if not claimed:
         count = f"none of {len(others)} speed-ups" if len(others) > 1 else "no speed-up"
         return f"{count.capitalize()} may be claimed. {best.first.cell}: {show_interval(estimate)}; {best.claimed}."
-    slower = ", a slow-down" if estimate.value < 1 else ""
+    slower = ", a slow-down" if is_slow_down(estimate) else ""
     words = f"{best.first.cell} is {show_interval(estimate)} times as fast as {base.first.cell}{slower}"
     ideal = best.first.processes / base.first.processes
     words += f", and this may be claimed; ideal is {ideal:g}" if ideal > 1 else ", and this may be claimed"

@@ -68,6 +68,13 @@ def test_where_one_process_did_not_complete_the_smallest_that_did_is_the_baselin
     assert (base[-1], other[-1]) == ("the baseline", "yes"), "both are said of the speed-up that stands there"
 
 
+def test_a_slow_down_that_may_be_claimed_is_called_one(results: Path, make: Make) -> None:
+    make_scaling(results, make, {"1x1": [10.0, 10.1, 9.9], "1x2": [6.0, 6.1, 5.9], "1x4": [20.0, 20.1, 19.9]})
+    page, latex, _ = evidence_of(results)
+    for text in (page, latex):
+        assert "everything else the same: 1x2 and 1x4 (a slow-down)." in text
+
+
 MATRIX = {"layout": ["1x1", "1x2", "1x4"], "communication": ["ddp", "bf16"]}
 DECLARED = {**MINIMAL, "published": None, "matrix": MATRIX, "baseline": {"layout": "1x1", "communication": "ddp"}}
 

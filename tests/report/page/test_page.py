@@ -69,6 +69,28 @@ def test_what_may_not_be_claimed_stands_there_with_its_reason(results: Path, mak
     assert "No speed-up may be claimed" in captions(page)
 
 
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ({"1x2": [20.0, 20.1, 19.9]}, "1 slow-down may be claimed."),
+        ({"1x2": [6.0, 6.1, 5.9], "1x4": [20.0, 20.1, 19.9]}, "1 of 1 speed-up may be claimed, and 1 slow-down."),
+        ({"1x2": [6.0, 6.1], "1x4": [20.0, 20.1, 19.9]}, "0 of 1 speed-up may be claimed, and 1 slow-down."),
+        ({"1x2": [6.0, 6.1], "1x4": [5.0, 5.1, 4.9]}, "1 of 2 speed-ups may be claimed."),
+    ],
+)
+def test_a_slow_down_is_called_one_where_claims_are_counted(
+    results: Path, make: Make, times: dict[str, list[float]], verdict: str
+) -> None:
+    for layout, seconds in {"1x1": [10.0, 10.1, 9.9], **times}.items():
+        for one in seconds:
+            make.run(results, one, layout=layout)
+    page = page_of(results)
+    assert f"\n{verdict}</p>" in page.partition("<nav")[0]
+    layout, seconds = list(times.items())[-1]
+    named = f"<li>{layout} is {10 / seconds[0]:.2f} times as fast as 1x1, a slow-down, 95% interval"
+    assert (named in page) == ("slow-down" in verdict)
+
+
 def test_each_run_stands_there_with_where_it_came_from(results: Path, make: Make) -> None:
     make_scaling(
         results,

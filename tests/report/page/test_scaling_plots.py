@@ -100,6 +100,12 @@ def test_an_interval_many_times_as_wide_does_not_flatten_the_efficiencies() -> N
     assert axes_of(plot).get_ylim()[1] < 400
 
 
+def test_the_caption_calls_a_slow_down_one() -> None:
+    plot, _ = plots_of(base(about(10.0)) + pair(about(20.0)))
+    assert plot.caption.startswith("1x2 is 0.50 [")
+    assert plot.caption.endswith(" times as fast as 1x1, a slow-down, and this may be claimed; ideal is 2.")
+
+
 def test_over_a_baseline_of_two_processes_the_ideal_line_and_the_words_are_over_two() -> None:
     published = {"rows": [{"layout": "1x2", "hardware": "2x A100", "speedup": 1.7}], "source": "s"}
     runs = pair(about(10.0)) + pair(about(5.0), layout="1x4", processes=4)
