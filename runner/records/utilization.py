@@ -17,6 +17,13 @@ MOST_LOOKS = 20_000
 """Looks that are held of all nodes, five hours of one; of a longer run, neighbours are merged."""
 FEWEST_LOOKS = 10
 MOST_FIGURES = 64
+FIGURES = {
+    "cpu_percent": "cpu_percent",
+    "memory_bytes": "memory_bytes",
+    "gpu_percent": r"gpu\d+_percent",
+    "gpu_memory_bytes": r"gpu\d+_memory_bytes",
+}
+"""What tables and plots show of a load, and under which names nodes report it: of GPUs, each has a name of its own."""
 _MEASURED = re.compile(r"\w{1,60}_(percent|bytes|bytes_per_second)")
 
 
@@ -102,6 +109,11 @@ def mean(nodes: list[dict[str, Any]], name: str) -> float | None:
     told = [(key, number(value)) for one in means if isinstance(one, dict) for key, value in one.items()]
     values = [value for key, value in told if value is not None and wanted.fullmatch(key)]
     return sum(values) / len(values) if values else None
+
+
+def figure_of(name: str) -> str | None:
+    """Return the figure that a node reports under this name; None if it is none of the `FIGURES`."""
+    return next((figure for figure, names in FIGURES.items() if re.fullmatch(names, name)), None)
 
 
 def _merged(looks: list[_Look]) -> _Look:

@@ -55,6 +55,11 @@ def share(value: float | None) -> str:
     return f"{value:.0%}" if value >= _TWO_DIGITS else f"{value:.1%}"
 
 
+def processes(number: int) -> str:
+    """Write a number of processes as a sentence does."""
+    return "one process" if number == 1 else f"{number} processes"
+
+
 def _digits(value: float) -> int:
     return decimals(value) if value < _FOUR_DIGITS else 0
 

@@ -61,13 +61,17 @@ class Row(CellRuns):
 
     @property
     def efficiency(self) -> Estimate | None:
-        """Speed-up over the number of processes."""
-        return self.speedup.over(self.first.processes) if self.speedup else None
+        """Speed-up over how many times the processes of its baseline there are."""
+        if self.speedup is None or self.baseline is None:
+            return None
+        return self.speedup.over(self.first.processes / self.baseline.first.processes)
 
     @property
     def serial_fraction(self) -> float | None:
-        """Karp and Flatt's metric of the speed-up."""
-        return karp_flatt(self.speedup.value, self.first.processes) if self.speedup else None
+        """Karp and Flatt's metric of the speed-up; it is defined over one process alone."""
+        if self.speedup is None or self.baseline is None or self.baseline.first.processes > 1:
+            return None
+        return karp_flatt(self.speedup.value, self.first.processes)
 
 
 @dataclass(frozen=True)

@@ -205,12 +205,7 @@ def _load(record: Record) -> dict[str, float]:
     """Average what the nodes reported of themselves while they trained."""
     if not record.load:
         return {}
-    figures = {
-        "cpu_percent": utilization.mean(record.load, "cpu_percent"),
-        "memory_bytes": utilization.mean(record.load, "memory_bytes"),
-        "gpu_percent": utilization.mean(record.load, r"gpu\d+_percent"),
-        "gpu_memory_bytes": utilization.mean(record.load, r"gpu\d+_memory_bytes"),
-    }
+    figures = {figure: utilization.mean(record.load, names) for figure, names in utilization.FIGURES.items()}
     return {name: value for name, value in figures.items() if value is not None}
 
 

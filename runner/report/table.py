@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.report.cells import estimate, interval, seconds, share
 from runner.report.notes import notes
 from runner.report.published_rows import published_grid
@@ -79,21 +79,25 @@ def without_empty(head: list[str], lines: list[list[str]]) -> tuple[list[str], l
 
 
 def _common(block: Block) -> list[str]:
-    """Say once what all rows share."""
+    """Say once what all rows share, and list the values of what may differ between them."""
     run = block.first
     summary = block.definition.get("summary", "")
-    work = next((row.complete[0] for row in block.rows if row.complete), run)
-    batches = sorted({row.first.global_batch_size for row in block.rows if row.first.global_batch_size})
+    measured = [row.complete[0] for row in block.rows if row.complete] or [run]
     args = " ".join(f"{key}={value}" for key, value in run.args.items() if key not in ("scaling", "device"))
     about = [f"target {run.target}", f"{run.scaling} scaling"]
-    if batches:
-        about.append(f"global batch {', '.join(map(str, batches))}")
-    if work.trained_samples:
-        about.append(f"{work.trained_samples:,} samples trained in {work.steps:,} steps")
-    if work.torch:
-        about.append(f"torch {work.torch}")
+    if batches := {row.first.global_batch_size for row in block.rows} - {0}:
+        about.append(f"global batch {listed(sorted(batches))}")
+    if samples := {one.trained_samples for one in measured} - {0}:
+        about.append(f"{_each(samples)} samples trained in {_each({one.steps for one in measured})} steps")
+    if versions := {one.torch for one in measured} - {""}:
+        about.append(f"torch {listed(sorted(versions))}")
     what = ": ".join(word for word in ("" if "program" in run.axes else run.program, args) if word)
     return [line for line in (summary, f"on {run.hardware}; {'; '.join(about)}", what) if line]
+
+
+def _each(counts: set[int]) -> str:
+    """Name each of some counts, whose thousands have commas."""
+    return listed((f"{count:,}" for count in sorted(counts)), " or ")
 
 
 def _line(row: Row, axes: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.core.layout import Layout
+from runner.report.cells import processes
 
 if TYPE_CHECKING:
     from runner.report.rows import Block, Row
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 INPUT_SHARE = 0.25
 """Part of the training that waits for batches, from which on the input is named."""
 LOST_SHARE = 0.2
-"""Part of the one-process utilization that more processes lose, from which on communication is named."""
+"""Part of the baseline's utilization that more processes than its own lose, from which on communication is named."""
 BUSY = 0.5
 """Part of the peak from which on the computing is named."""
 
@@ -28,8 +29,9 @@ def limit(row: Row) -> str | None:
         return "input"
     if mfu is None:
         return None
-    alone = row.baseline.mean("mfu") if row.baseline else None
-    if row.first.processes > 1 and alone and _devices_of_their_own(row) and mfu <= (1 - LOST_SHARE) * alone:
+    fewer = row.baseline and row.first.processes > row.baseline.first.processes
+    before = row.baseline.mean("mfu") if row.baseline else None
+    if fewer and before and _devices_of_their_own(row) and mfu <= (1 - LOST_SHARE) * before:
         return "communication"
     return "compute" if mfu >= BUSY else None
 
@@ -55,7 +57,8 @@ def _words(row: Row) -> str:
     what, mfu = limit(row), row.mean("mfu")
     if what == "input":
         return f"input, {row.mean('input_share'):.0%} of the training waits for batches"
-    alone = row.baseline.mean("mfu") if row.baseline else None
-    if what == "communication" and mfu is not None and alone:
-        return f"communication, or waiting for each other: MFU {mfu:.0%}, {alone:.0%} with one process"
+    before = row.baseline.mean("mfu") if row.baseline else None
+    if what == "communication" and mfu is not None and row.baseline and before:
+        fewer = processes(row.baseline.first.processes)
+        return f"communication, or waiting for each other: MFU {mfu:.0%}, {before:.0%} with {fewer}"
     return f"compute, MFU {mfu:.0%}" if what else ""

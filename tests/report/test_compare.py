@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import ratio, typical
+from runner.report.statistics import Estimate, ratio, typical
 from tests.support.summaries import ONE, SAME, TWO, base, block, changed, pair, row, run
 
 
@@ -224,6 +224,15 @@ def test_a_declared_baseline_is_used() -> None:
     assert gloo.speedup is not None
     assert gloo.speedup.value == pytest.approx(0.5, rel=1e-2)
     assert gloo.claimed is True
+
+
+def test_over_a_declared_baseline_of_two_processes_the_efficiency_is_over_the_ratio_of_processes() -> None:
+    runs = pair([10.0, 10.1, 9.9]) + pair([5.0, 5.05, 4.95], layout="1x4", processes=4)
+    two, four = block(runs, {"baseline": {"layout": "1x2"}}).rows
+    assert (two.claimed, two.efficiency, two.serial_fraction) == ("the baseline", Estimate(1.0), None)
+    assert four.efficiency is not None
+    assert four.efficiency.value == pytest.approx(1.0)
+    assert four.serial_fraction is None, "it is defined over one process"
 
 
 def test_programs_as_an_axis_share_a_block() -> None:

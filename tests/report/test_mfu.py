@@ -51,6 +51,16 @@ def test_what_limits_follows_from_the_figures_or_is_not_said(
         assert word in said[0]
 
 
+def test_communication_is_named_over_a_baseline_of_fewer_processes_and_the_note_says_how_many() -> None:
+    runs = [run(6.0, "1x2", 2, mfu=0.6), run(3.0, "1x4", 4, mfu=0.4)]
+    (over_two,) = compare(runs, lambda _: {"baseline": {"layout": "1x2"}})
+    assert [limit(row) for row in over_two.rows] == ["compute", "communication"]
+    assert any("MFU 40%, 60% with 2 processes" in note for note in notes(over_two))
+    ways = [run(6.0, "1x2", 2, mfu=0.6, axes={"way": "a"}), run(6.0, "1x2", 2, mfu=0.4, axes={"way": "b"})]
+    (as_many,) = compare(ways, lambda _: {"baseline": {"layout": "1x2", "way": "a"}})
+    assert [limit(row) for row in as_many.rows] == ["compute", None]
+
+
 def test_the_input_limits_a_gpu_only_if_that_had_time_left() -> None:
     busy = {"device": "cuda", "mfu": 0.2, "input_share": 0.6, "load": {"gpu_percent": 97.0}}
     assert limit(block({}, busy).rows[1]) is None

@@ -16,6 +16,7 @@ from runner.report.fit import fit
 from runner.report.rows import Block
 from runner.report.run_summary import RunSummary
 from runner.report.table import Grid, Table, to_table
+from tests.support.summaries import base, block, pair
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = {path.stem: path for path in files(ROOT)}
@@ -121,6 +122,16 @@ def test_there_are_definitions_with_published_rows_and_their_hardware_has_a_colu
         hardware = [line[grid.head.index("hardware")] for line in grid.lines]
         assert all(hardware)
         assert grid.title.startswith("published: ")
+
+
+def test_work_that_grows_with_the_processes_is_not_said_to_be_the_same_in_all_rows() -> None:
+    weak: dict[str, Any] = {"scaling": "weak"}
+    more: dict[str, Any] = {"trained_samples": 2_000, "global_batch_size": 200, "torch": "2.4.0"}
+    common = to_table(block(base(**weak) + pair(**weak, **more))).common
+    assert common[0].endswith(
+        "weak scaling; global batch 100, 200; 1,000 or 2,000 samples trained in 10 steps; torch 2.3.1, 2.4.0"
+    )
+    assert "; 1,000 samples trained in 10 steps; torch 2.3.1" in to_table(block(base() + pair())).common[0]
 
 
 @pytest.mark.parametrize("name", NAMES)

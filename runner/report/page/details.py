@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line
 from runner.core.values import number, positive, whole
+from runner.records import utilization
 from runner.records.decode import read_record
 from runner.records.events import read_events
 from runner.records.folder import LARGEST_RECORD, RunFolder
@@ -174,7 +175,7 @@ def _load(nodes: list[dict[str, Any]]) -> dict[str, Curve]:
         if not isinstance(points, dict) or not isinstance(seconds, list):
             continue
         for key, values in points.items():
-            if (figure := _figure(key)) and isinstance(values, list):
+            if (figure := utilization.figure_of(str(key))) and isinstance(values, list):
                 for second, value in zip(seconds, values, strict=False):
                     at, found = number(second, 0.0), number(value, 0.0)
                     if at is not None and found is not None:
@@ -183,16 +184,6 @@ def _load(nodes: list[dict[str, Any]]) -> dict[str, Curve]:
         figure: thinned([(second, sum(values) / len(values)) for second, values in sorted(of_figure.items())])
         for figure, of_figure in sums.items()
     }
-
-
-def _figure(key: object) -> str | None:
-    """Name the figures that are drawn; those of several GPUs are averaged."""
-    text = str(key)
-    if text in ("cpu_percent", "memory_bytes"):
-        return text
-    if text.startswith("gpu") and text.endswith("_percent"):
-        return "gpu_percent"
-    return None
 
 
 def _messages(folder: RunFolder, run: RunSummary) -> dict[str, list[tuple[float, float]]]:

@@ -105,8 +105,7 @@ def _whole(
         sections=sections,
         bodies=[Markup(text) for _, text in shown],  # noqa: S704 - made by the template above, which escapes
         runs=selection.runs,
-        claimed=sum(len(section.claimed) for section in sections),
-        refused=sum(len(section.refused) for section in sections),
+        verdict=_verdict(sections),
         others=others[:_MOST_NAMED],
         more_others=max(0, len(others) - _MOST_NAMED),
         notes=notes[:_MOST_NOTES],
@@ -114,6 +113,20 @@ def _whole(
         version=__version__,
     )
     return Page(html, [plot for section in sections for plot in section.plots], told)
+
+
+def _verdict(sections: list[Section]) -> str:
+    """Say how many of the speed-ups of a page may be claimed, and how many slow-downs."""
+    slower = sum(section.slow_downs for section in sections)
+    faster = sum(len(section.claimed) for section in sections) - slower
+    compared = faster + sum(len(section.refused) for section in sections)
+    if not compared and not slower:
+        return "There is no speed-up to claim."
+    slow_downs = f"{slower} slow-down{'' if slower == 1 else 's'}"
+    if not compared:
+        return f"{slow_downs} may be claimed."
+    speed_ups = f"{faster} of {compared} speed-up{'' if compared == 1 else 's'} may be claimed"
+    return f"{speed_ups}, and {slow_downs}." if slower else f"{speed_ups}."
 
 
 def plot_prefix(place: int, experiment: str) -> str:

@@ -6,59 +6,38 @@ ideal one is the ratio of processes.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import RequestError, did_you_mean
-from runner.core.layout import Layout
 from runner.core.text import one_line
+from runner.report.cells import processes
 from runner.report.page.document import environment_of_templates, plot_prefix
-from runner.report.page.scaling_plots import draw_speed_up, line_of, point_of
+from runner.report.page.lines import choose_lines, line_of, not_drawn, point_of
+from runner.report.page.scaling_plots import draw_speed_up
+from runner.report.page.steps import node_hours, steps_of
 from runner.report.page.style import Plot, drawing
-from runner.report.page.subject import Subject, listing, show_interval, show_ratio, show_seconds
+from runner.report.page.subject import Subject, is_slow_down, listing, show_interval, show_ratio, show_seconds
 from runner.report.page.tex import tex
-from runner.report.statistics import Estimate, ratio
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from runner.report.page.details import DetailReader
+    from runner.report.page.lines import Lines
     from runner.report.page.select import Selection
+    from runner.report.page.steps import Step
     from runner.report.rows import Block, Row
 
 MOST_STEPS = 12
 """Cells on the page: more do not fit beside the plot."""
 ENOUGH = 0.7
 """The efficiency that computing centres commonly ask for."""
-_HOUR = 3600.0
 _LONGEST_FACT, _LONGEST_WHY, _LONGEST_NAME = 200, 60, 16
 _SCALING = {
     "strong": "Strong scaling: the work is the same in every row, so the ideal speed-up is the ratio of processes.",
     "weak": "Weak scaling: the batch of a process is the same in every row, so the global batch grows with them; the"
     " speed-up is that of samples per second, and the ideal one is the ratio of processes.",
 }
-
-
-@dataclass(frozen=True)
-class Step:
-    """One cell against the smallest feasible one; `node_hours` are those of one run, start and end included."""
-
-    row: Row
-    base: Row
-    speedup: Estimate
-    node_hours: float | None
-
-    @property
-    def nodes(self) -> int:
-        """How many nodes the cell takes."""
-        return Layout.parse(self.row.first.layout).nodes
-
-    @property
-    def efficiency(self) -> Estimate:
-        """Speed-up over the ratio of processes."""
-        return self.speedup.over(self.row.first.processes / self.base.first.processes)
 
 
 class Evidence(NamedTuple):
@@ -79,16 +58,16 @@ class Evidence(NamedTuple):
 def make_evidence(selection: Selection, reader: DetailReader) -> tuple[Evidence, Plot]:
     """Sum up the newest block of the one experiment that was chosen; RequestError if there is nothing to sum up."""
     block, others = _choose(selection)
-    steps = _steps(block, reader)
+    steps = steps_of(block, reader)
     if not steps:
         msg = f"{one_line(block.first.experiment)}: no run is complete, so there is no evidence to show"
         raise RequestError(msg)
     shown = steps[:MOST_STEPS]
-    bases = {step.base.first.processes for step in shown}
+    points = [point_of(step.row, step.base, step.speedup, claimed=step.claimed is True) for step in shown]
+    lines = choose_lines(points, "")
     with drawing():
-        points = [point_of(step.row, step.speedup) for step in shown]
-        figure = draw_speed_up(points, min(bases), [])
-    caption = f"Speed-up over {_processes(min(bases))}, with 95% intervals, beside the ideal line."
+        figure = draw_speed_up(lines, [])
+    caption = _caption(lines)
     name = f"{plot_prefix(0, block.first.experiment)}-evidence"
     evidence = Evidence(
         title=f"Scaling of {block.first.experiment}",
@@ -159,47 +138,6 @@ def _choose(selection: Selection) -> tuple[Block, list[Block]]:
     return newest, [block for block in selection.blocks if block is not newest]
 
 
-def _steps(block: Block, reader: DetailReader) -> list[Step]:
-    """Compare each complete cell with the smallest complete one of the same axes; lines with most cells first."""
-    lines: dict[str, list[Row]] = defaultdict(list)
-    for row in block.rows:
-        if row.complete:
-            lines[line_of(row)].append(row)
-    steps = []
-    for rows in sorted(lines.values(), key=len, reverse=True):
-        base = min(rows, key=lambda row: (row.first.processes, Layout.parse(row.first.layout).nodes))
-        unit = _seconds_per_work(base)
-        for row in rows:
-            own = _seconds_per_work(row)
-            speedup = Estimate(1.0) if row is base else ratio(unit[1], own[1]) if unit[0] == own[0] else None
-            if speedup is not None:
-                steps.append(Step(row, base, speedup, _node_hours(row, reader)))
-    return steps
-
-
-def _seconds_per_work(row: Row) -> tuple[bool, list[float]]:
-    """Return the seconds of each run over its work, and whether the work is counted in samples.
-
-    Where it is not, a process is taken to do as much in every layout under weak scaling, and all of them together under
-    strong scaling.
-    """
-    counted = all(run.trained_samples for run in row.complete)
-    weak = row.first.scaling == "weak"
-    return counted, [
-        run.seconds / (run.trained_samples if counted else run.processes if weak else 1)
-        for run in row.complete
-        if run.seconds
-    ]
-
-
-def _node_hours(row: Row, reader: DetailReader) -> float | None:
-    """Return nodes times hours of one run, from before its processes start until they have ended."""
-    read = [details.seconds for run in row.complete[:MOST_STEPS] if (details := reader(run))]
-    walls = [seconds.get("wall", seconds.get("total")) for seconds in read]
-    known = [wall for wall in walls if wall is not None]
-    return Layout.parse(row.first.layout).nodes * fmean(known) / _HOUR if known else None
-
-
 def _facts(subject: Subject) -> list[tuple[str, str]]:
     run = subject.block.first
     details = next((one for row in subject.measured for each in row.complete if (one := subject.reader(each))), None)
@@ -216,17 +154,25 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
     return [(name, one_line(value, _LONGEST_FACT)) for name, value in found if value]
 
 
+def _caption(lines: Lines) -> str:
+    one = len(lines.bases) == 1
+    over = f"over {processes(min(lines.bases))}" if one else "over each line's baseline, times the processes of that"
+    return f"Speed-up {over}, with 95% intervals, beside the ideal line.{not_drawn(lines.left_out, 'line')}"
+
+
 def _baseline(steps: list[Step], block: Block) -> str:
-    base = steps[0].base
+    """Name the smallest complete cell of each line: what the speed-ups and efficiencies are over."""
+    bases = [_base(step.row, block) for step in steps if step.row is step.base]
+    return f"Smallest feasible baseline{'' if len(bases) == 1 else 's, one for each line'}: {'. '.join(bases)}."
+
+
+def _base(base: Row, block: Block) -> str:
     seconds = f"{show_seconds(base.seconds.value)}" if base.seconds else ""
-    smaller = [row.first.cell for row in block.rows if row.first.processes < base.first.processes and not row.complete]
+    of_line = [row.first for row in block.rows if line_of(row) == line_of(base) and not row.complete]
+    smaller = [run.cell for run in of_line if run.processes < base.first.processes]
     failed = f"; {listing(smaller)} did not complete" if smaller else ""
     one = "" if base.first.processes == 1 or failed else "; smaller ones were not run"
-    return f"Smallest feasible baseline: {base.first.cell}, {_processes(base.first.processes)}, {seconds}{failed}{one}."
-
-
-def _processes(number: int) -> str:
-    return "one process" if number == 1 else f"{number} processes"
+    return f"{base.first.cell}, {processes(base.first.processes)}, {seconds}{failed}{one}"
 
 
 def _head(block: Block) -> list[str]:
@@ -241,7 +187,6 @@ def _line(step: Step, axes: list[str]) -> list[str]:
     if seconds:
         ends = [show_seconds(end).removesuffix(" s") for end in (seconds.low, seconds.high) if end is not None]
         times = show_seconds(seconds.value).removesuffix(" s") + (f" [{', '.join(ends)}]" if len(ends) > 1 else "")
-    base = row is step.base
     return [
         str(step.nodes),
         str(row.first.processes),
@@ -251,22 +196,21 @@ def _line(step: Step, axes: list[str]) -> list[str]:
         show_interval(step.speedup) if step.speedup.low else show_ratio(step.speedup.value),
         f"{step.efficiency.value:.0%}",
         "" if step.node_hours is None else f"{step.node_hours:.3g}",
-        "the baseline" if base else "yes" if row.claimed is True else one_line(row.claimed, _LONGEST_WHY),
+        "yes" if step.claimed is True else one_line(step.claimed, _LONGEST_WHY),
     ]
 
 
 def _findings(block: Block, steps: list[Step], reader: DetailReader) -> list[str]:
     """Say what the table comes to: how far it scales, what may be claimed, and what was spent."""
-    found = _how_far([step for step in steps if step.row is not step.base])
     others = [step for step in steps if step.row is not step.base]
-    claimed = [step.row.first.cell for step in others if step.row.claimed is True]
+    found = _how_far(others)
+    claimed = [step for step in others if step.claimed is True]
     if claimed:
-        found.append(
-            f"Claimed, with three runs or more on both sides and everything else the same: {listing(claimed)}."
-        )
+        named = [f"{step.row.first.cell}{' (a slow-down)' if is_slow_down(step.speedup) else ''}" for step in claimed]
+        found.append(f"Claimed, with three runs or more on both sides and everything else the same: {listing(named)}.")
     elif others:
         found.append("None of the speed-ups may be claimed; the last column says why.")
-    spent = [_node_hours(row, reader) for row in block.rows for _ in row.complete]
+    spent = [node_hours(row, reader) for row in block.rows for _ in row.complete]
     known = [hours for hours in spent if hours is not None]
     if known:
         found.append(f"These {len(known)} runs took {sum(known):.3g} node-hours.")
@@ -280,7 +224,8 @@ def _how_far(others: list[Step]) -> list[str]:
         widest = max(enough, key=lambda step: step.row.first.processes)
         efficiency, faster = widest.efficiency, show_ratio(widest.speedup.value)
         reached = f"{efficiency.value:.0%}, 95% interval from {efficiency.low:.0%}; {faster} times as fast"
-        return [f"The efficiency is {ENOUGH:.0%} or more up to {widest.row.first.cell} ({reached} as the baseline)."]
+        reached += f" as {widest.base.first.cell}"
+        return [f"The efficiency is {ENOUGH:.0%} or more up to {widest.row.first.cell} ({reached})."]
     perhaps = max(others, key=lambda step: step.efficiency.value, default=None)
     if perhaps is None:
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runner.report.claims import disturbed
 from runner.report.page import style
 from runner.report.page.style import MUTED, Plot
 from runner.report.page.subject import Gap, listing, show_seconds, typical_run
@@ -251,8 +252,16 @@ def _how_busy(drawn: Drawn, name: str, highest: list[tuple[float, str]]) -> str:
     most, cell = max(highest)
     if name == "memory_bytes":
         return f"At most {most:.1f} GB are in use, with {cell}; what else ran on the node is in it."
-    means = {row.first.cell: row.load[name] for row, _ in drawn if name in row.load}
-    said = ", ".join(f"{cell} {mean:.0f}%" for cell, mean in means.items())
-    full = [cell for cell, mean in means.items() if mean >= _BUSY]
-    end = f" With {listing(full)} nothing of it is free: more processes would share what there is." if full else ""
+    means = [(row, row.load[name]) for row, _ in drawn if name in row.load]
+    said = ", ".join(f"{row.first.cell} {mean:.0f}%" for row, mean in means)
+    end = _what_fills_it([row for row, mean in means if mean >= _BUSY])
     return f"Mean while training: {said}.{end}" if said else f"At most {most:.0f}%, with {cell}."
+
+
+def _what_fills_it(full: list[Row]) -> str:
+    """Say of cells with a high load that nothing is free, or what else may have taken it."""
+    disturbances = {row.first.cell: disturbed(row.complete) for row in full}
+    own = [cell for cell, disturbance in disturbances.items() if not disturbance]
+    end = f" With {listing(own)} nothing of it is free: more processes would share what there is." if own else ""
+    others = [f"{cell} was {disturbance}" for cell, disturbance in disturbances.items() if disturbance]
+    return f"{end} Not all of it need be the runs' own: {'; '.join(others)}." if others else end

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from runner.core.layout import Layout
+from runner.report.cells import processes
 from runner.report.page import style
+from runner.report.page.lines import choose_lines, first_of, not_drawn, on_one_scale, point_of
 from runner.report.page.style import GRID, MUTED, PAPER, SERIES, Plot
-from runner.report.page.subject import Gap, listing, show_interval, show_seconds
+from runner.report.page.subject import Gap, is_slow_down, listing, show_interval, show_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from runner.report.page.lines import Lines, Point
     from runner.report.page.subject import Subject
     from runner.report.rows import Row
     from runner.report.statistics import Estimate
@@ -37,38 +40,47 @@ _PHASES: dict[str, tuple[str, str, str]] = {
 """Of each phase its name, colour and hatch."""
 
 
-class Point(NamedTuple):
-    """One cell in a plot over processes: which line it belongs to, and what was estimated."""
-
-    line: str
-    processes: int
-    nodes: int
-    estimate: Estimate
-
-
 def speed_up(subject: Subject) -> Plot | Gap:
     """Draw speed-up over processes beside the ideal line; over cells where all have as many processes."""
     title = "Speed-up"
     rows = [row for row in subject.block.rows if row.speedup and row.seconds]
     if not any(row.baseline and row.baseline.first is not row.first for row in rows):
         return Gap(title, _why_no_speedup(subject, rows))
-    name, conclusion = subject.plot("speed-up"), _conclusion(rows)
+    name, best = subject.plot("speed-up"), _best(rows)
+    conclusion = _conclusion(rows, best)
     if len({row.first.processes for row in rows}) == 1:
-        return Plot(name, title, conclusion, _by_cell(rows))
-    points = [point_of(row, row.speedup) for row in rows if row.speedup]
+        shown = first_of(rows, lambda row: (row is not best, row.claimed is not True), 2 * MOST_BARS)
+        left_out = [row.first.cell for row in rows if not any(row is one for one in shown)]
+        return Plot(name, title, conclusion + not_drawn(left_out, "cell"), _by_cell(shown))
+    lines = choose_lines(_points(rows, lambda row: row.speedup), best.first.cell)
     published = [
         (line["processes"], line.get("computed_speedup") or line["speedup"])
         for line in subject.published
         if line["processes"] and (line.get("computed_speedup") or line.get("speedup"))
     ]
-    return Plot(name, title, conclusion, draw_speed_up(points, 1, published))
+    caption = conclusion + not_drawn(lines.left_out, "line")
+    if len(lines.bases) > 1:
+        caption = f"{caption} Here each speed-up is times the processes of its baseline, so that all have one ideal."
+    if published and lines.bases != {1}:
+        caption, published = f"{caption} The published speed-ups are over one process, and in the table.", []
+    return Plot(name, title, caption, draw_speed_up(lines, published))
 
 
-def draw_speed_up(points: list[Point], base: int, published: list[tuple[int, float]]) -> Figure:
-    """Draw speed-ups over those of `base` processes, the ideal ones, and published ones."""
+def _points(rows: list[Row], estimate_of: Callable[[Row], Estimate | None]) -> list[Point]:
+    """Place an estimate of each row that has it, over the row's own baseline."""
+    each = [(row, row.baseline, estimate_of(row)) for row in rows]
+    return [
+        point_of(row, base, estimate, claimed=row.claimed is True) for row, base, estimate in each if base and estimate
+    ]
+
+
+def draw_speed_up(lines: Lines, published: list[tuple[int, float]]) -> Figure:
+    """Draw speed-ups over their baselines, the ideal ones, and published ones."""
+    label, lines = _over_what(lines), on_one_scale(lines)
+    (base,), points = lines.bases, lines.points
     figure, axes = style.axes()
-    _over_processes(axes, points, 1.0)
-    most = max([point.processes for point in points] + [processes for processes, _ in published])
+    _over_processes(axes, lines, 1.0)
+    most = max([point.processes for point in points] + [count for count, _ in published])
     if published:
         axes.plot(*zip(*published, strict=True), "D", mfc="none", mec=MUTED, ms=6, label="published", zorder=2)
     axes.plot([base, most], [1, most / base], color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="ideal", zorder=1)
@@ -82,9 +94,13 @@ def draw_speed_up(points: list[Point], base: int, published: list[tuple[int, flo
         axes.set_ylim(max(min(1.0, *values) * 0.8, top / 1e5), top)
     else:
         axes.set_ylim(0, top)
-    axes.set_ylabel("speed-up over one process" if base == 1 else f"speed-up over {base} processes")
+    axes.set_ylabel(label)
     style.finish(figure, axes)
     return figure
+
+
+def _over_what(lines: Lines) -> str:
+    return "speed-up x baseline's processes" if len(lines.bases) > 1 else f"speed-up over {processes(min(lines.bases))}"
 
 
 def efficiency(subject: Subject) -> Plot | None:
@@ -92,29 +108,33 @@ def efficiency(subject: Subject) -> Plot | None:
     rows = [row for row in subject.block.rows if row.efficiency and row.seconds]
     if len({row.first.processes for row in rows}) < 2:  # noqa: PLR2004 - a line needs two points
         return None
-    points = [point_of(row, row.efficiency) for row in rows if row.efficiency]
+    worst = min(rows, key=lambda row: row.efficiency.value if row.efficiency else 0.0)
+    lines = choose_lines(_points(rows, lambda row: row.efficiency), worst.first.cell)
     figure, axes = style.axes()
-    _over_processes(axes, points, 100.0)
+    _over_processes(axes, lines, 100.0)
     axes.axhline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="ideal", zorder=1)
-    _scale_processes(axes, points, max(point.processes for point in points))
-    highest = max(min(point.estimate.high or point.estimate.value, 2.0) for point in points)
-    axes.set_ylim(0, 100 * max(1.12, highest * 1.05))
+    _scale_processes(axes, lines.points, max(point.processes for point in lines.points))
+    top = max(1.0, *(_bounded(point.estimate.value) for point in lines.points))
+    highest = max(_bounded(point.estimate.high or 0.0) for point in lines.points)
+    axes.set_ylim(0, 100 * max(1.12, 1.05 * max(top, min(highest, 2 * top))))  # an interval of many times it is cut
     axes.set_ylabel("efficiency in %")
     style.finish(figure, axes)
-    return Plot(subject.plot("efficiency"), "Efficiency", _what_is_lost(rows), figure)
+    return Plot(
+        subject.plot("efficiency"), "Efficiency", _what_is_lost(worst) + not_drawn(lines.left_out, "line"), figure
+    )
 
 
-def _what_is_lost(rows: list[Row]) -> str:
-    worst = min(rows, key=lambda row: row.efficiency.value if row.efficiency else 0.0)
-    estimate = worst.efficiency
-    if estimate is None:
+def _what_is_lost(worst: Row) -> str:
+    estimate, base = worst.efficiency, worst.baseline
+    if estimate is None or base is None:
         return ""
     between = f" (95%: {estimate.low:.0%} to {estimate.high:.0%})" if estimate.low and estimate.high else ""
     verdict = "Nearly all of each process is used" if estimate.value >= _FULL else f"{1 - estimate.value:.0%} is lost"
     serial = worst.serial_fraction
     as_if = f", as if {serial:.0%} of the work were serial" if serial is not None and 0 < serial <= 1 else ""
+    one = "one alone" if base.first.processes == 1 else f"one of {base.first.cell}"
     return (
-        f"With {worst.first.cell}, a process does {estimate.value:.0%}{between} of the work that one alone does. "
+        f"With {worst.first.cell}, a process does {estimate.value:.0%}{between} of the work that {one} does. "
         f"{verdict}{as_if}."
     )
 
@@ -174,21 +194,10 @@ def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]])
     return f"{'; '.join(words)}. {what}{more}".strip()
 
 
-def point_of(row: Row, estimate: Estimate) -> Point:
-    """Place an estimate of a row in a plot over processes."""
-    return Point(line_of(row), row.first.processes, Layout.parse(row.first.layout).nodes, estimate)
-
-
-def line_of(row: Row) -> str:
-    """Name the line that a row belongs to: its axes without the layout."""
-    return " ".join(str(value) for value in row.first.axes.values()) or "measured"
-
-
-def _over_processes(axes: Axes, points: list[Point], factor: float) -> None:
+def _over_processes(axes: Axes, lines: Lines, factor: float) -> None:
     """Draw estimates with their intervals over the number of processes, side by side where they have as many."""
-    drawn = list(_lines(points).items())[: style.MOST_SERIES]
-    for number, (name, own) in enumerate(drawn):
-        shift = 1 + 0.025 * (number - (len(drawn) - 1) / 2)
+    for number, (name, own) in enumerate(lines.drawn.items()):
+        shift = 1 + 0.025 * (number - (len(lines.drawn) - 1) / 2)
         y = [_bounded(point.estimate.value) * factor for point in own]
         low = [_bounded(point.estimate.low or point.estimate.value) * factor for point in own]
         high = [_bounded(point.estimate.high or point.estimate.value) * factor for point in own]
@@ -197,20 +206,6 @@ def _over_processes(axes: Axes, points: list[Point], factor: float) -> None:
         label, look = style.name(name), style.series(number)
         x = [point.processes * shift for point in own]
         axes.errorbar(x, y, [below, above], ecolor=look["color"], elinewidth=1.1, capsize=3, label=label, **look)
-
-
-def _lines(points: list[Point]) -> dict[str, list[Point]]:
-    """Group points; where one line has two layouts of as many processes, each number of nodes is a line."""
-    lines: dict[str, list[Point]] = defaultdict(list)
-    for point in points:
-        lines[point.line].append(point)
-    split: dict[str, list[Point]] = defaultdict(list)
-    for name, own in lines.items():
-        twice = len({point.processes for point in own}) < len(own)
-        for point in own:
-            nodes = f"{point.nodes} node{'' if point.nodes == 1 else 's'}"
-            split[f"{name}, {nodes}" if twice else name].append(point)
-    return split
 
 
 def _scale_processes(axes: Axes, points: list[Point], most: int) -> None:
@@ -223,9 +218,8 @@ def _scale_processes(axes: Axes, points: list[Point], most: int) -> None:
     axes.set_xlabel("processes")
 
 
-def _by_cell(rows: list[Row]) -> Figure:
+def _by_cell(shown: list[Row]) -> Figure:
     """Draw the speed-up of each cell as a point with its interval, one line a cell."""
-    shown = rows[: 2 * MOST_BARS]
     figure, axes = style.axes(1.0 + 0.28 * len(shown))
     for place, row in enumerate(shown):
         estimate = row.speedup
@@ -253,22 +247,30 @@ def _bounded(value: float) -> float:
     return min(max(value, 1 / _LARGEST), _LARGEST)
 
 
-def _conclusion(rows: list[Row]) -> str:
-    """Say which speed-ups may be claimed, and of the largest other one why not."""
-    others = [row for row in rows if row.baseline and row.baseline.first is not row.first and row.speedup]
+def _compared(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row.baseline and row.baseline.first is not row.first and row.speedup]
+
+
+def _best(rows: list[Row]) -> Row:
+    """Return the row of the largest speed-up that may be claimed, or else of the largest."""
+    others = _compared(rows)
     claimed = [row for row in others if row.claimed is True]
-    best = max(claimed or others, key=lambda row: row.speedup.value if row.speedup else 0.0)
-    estimate = best.speedup
-    base = best.baseline.first.cell if best.baseline else ""
-    if estimate is None:
+    return max(claimed or others, key=lambda row: row.speedup.value if row.speedup else 0.0)
+
+
+def _conclusion(rows: list[Row], best: Row) -> str:
+    """Say which speed-ups may be claimed, and of the largest other one why not."""
+    others, base, estimate = _compared(rows), best.baseline, best.speedup
+    if base is None or estimate is None:
         return ""
-    ideal = best.first.processes if best.first.processes > 1 else None
+    claimed = [row for row in others if row.claimed is True]
     if not claimed:
         count = f"none of {len(others)} speed-ups" if len(others) > 1 else "no speed-up"
         return f"{count.capitalize()} may be claimed. {best.first.cell}: {show_interval(estimate)}; {best.claimed}."
-    faster = "as fast as" if estimate.value >= 1 else "as fast as (so slower than)"
-    words = f"{best.first.cell} is {show_interval(estimate)} times {faster} {base}, and this may be claimed"
-    words += f"; ideal is {ideal}" if ideal else ""
+    slower = ", a slow-down" if is_slow_down(estimate) else ""
+    words = f"{best.first.cell} is {show_interval(estimate)} times as fast as {base.first.cell}{slower}"
+    ideal = best.first.processes / base.first.processes
+    words += f", and this may be claimed; ideal is {ideal:g}" if ideal > 1 else ", and this may be claimed"
     rest = len(others) - len(claimed)
     more = f" Of the other {rest}, none may be claimed; the table says why." if rest else ""
     return f"{words}.{more}"

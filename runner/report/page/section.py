@@ -10,7 +10,7 @@ from runner.report.cells import share
 from runner.report.page import run_plots, scaling_plots
 from runner.report.page.extra import can_draw
 from runner.report.page.style import Plot, drawing
-from runner.report.page.subject import Gap, show_interval, show_ratio, show_seconds
+from runner.report.page.subject import Gap, is_slow_down, show_interval, show_ratio, show_seconds
 from runner.report.table import to_table
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Section:
     common: list[str]
     claimed: list[str]
     refused: list[tuple[str, str]]
+    slow_downs: int
     head: list[str]
     lines: list[Line]
     published_head: list[str]
@@ -114,6 +115,7 @@ def section_of(subject: Subject, number: int, size: Size) -> Section:
         title=table.title,
         common=table.common,
         claimed=[_claim(row) for row in compared if row.claimed is True],
+        slow_downs=sum(is_slow_down(row.speedup) for row in compared if row.claimed is True),
         refused=[(row.first.cell, str(row.claimed)) for row in compared if row.claimed is not True],
         head=[*head, "claimed"],
         lines=[
@@ -194,7 +196,9 @@ def _claim(row: Row) -> str:
     if estimate.low is not None and estimate.high is not None:
         between = f", 95% interval {show_ratio(estimate.low)} to {show_ratio(estimate.high)}"
     n = f"n = {len(row.complete)} and {len(row.baseline.complete)}"
-    return f"{row.first.cell} is {show_ratio(estimate.value)} times as fast as {row.baseline.first.cell}{between} ({n})"
+    slower = ", a slow-down" if is_slow_down(estimate) else ""
+    cell, ratio, base = row.first.cell, show_ratio(estimate.value), row.baseline.first.cell
+    return f"{cell} is {ratio} times as fast as {base}{slower}{between} ({n})"
 
 
 def _published(subject: Subject, axes: list[str]) -> dict[str, Any]:

@@ -101,6 +101,11 @@ def show_ratio(value: float) -> str:
     return f"{value:.2f}" if 0.005 <= value < 10_000 or value == 0 else f"{value:.1e}"  # noqa: PLR2004 - digits
 
 
+def is_slow_down(speedup: Estimate | None) -> bool:
+    """Whether what is compared takes longer than its baseline."""
+    return speedup is not None and speedup.value < 1
+
+
 def listing(words: list[str]) -> str:
     """Join words as a sentence does."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -65,7 +65,43 @@ def test_where_one_process_did_not_complete_the_smallest_that_did_is_the_baselin
     assert base[4] == "1.00"
     assert other[4].startswith("1.67 [")
     assert other[5] == "83%"
-    assert other[-1] not in ("yes", "the baseline")
+    assert (base[-1], other[-1]) == ("the baseline", "yes"), "both are said of the speed-up that stands there"
+
+
+def test_a_slow_down_that_may_be_claimed_is_called_one(results: Path, make: Make) -> None:
+    make_scaling(results, make, {"1x1": [10.0, 10.1, 9.9], "1x2": [6.0, 6.1, 5.9], "1x4": [20.0, 20.1, 19.9]})
+    page, latex, _ = evidence_of(results)
+    for text in (page, latex):
+        assert "everything else the same: 1x2 and 1x4 (a slow-down)." in text
+
+
+MATRIX = {"layout": ["1x1", "1x2", "1x4"], "communication": ["ddp", "bf16"]}
+DECLARED = {**MINIMAL, "published": None, "matrix": MATRIX, "baseline": {"layout": "1x1", "communication": "ddp"}}
+
+
+def test_a_claim_belongs_to_the_speed_up_beside_it_where_the_definition_declares_another_baseline(
+    results: Path, make: Make
+) -> None:
+    def compared(communication: str, times: dict[str, list[float]]) -> None:
+        make_scaling(results, make, times, axes={"communication": communication}, definition=DECLARED)
+
+    compared("ddp", {"1x1": [10.0, 10.1, 9.9], "1x2": [6.0, 6.1, 5.9]})
+    compared("bf16", {"1x2": [5.0, 5.1, 4.9], "1x4": [4.8, 5.0, 4.7]})
+    page, latex, _ = evidence_of(results)
+    claims = {tuple(row[1:3]): (row[5].split()[0], row[-1]) for row in cells(page)[1:]}
+    assert claims == {
+        ("1", "ddp"): ("1.00", "the baseline"),
+        ("2", "ddp"): ("1.67", "yes"),
+        ("2", "bf16"): ("1.00", "the baseline"),
+        ("4", "bf16"): ("1.03", "the interval includes 1"),
+    }, "over 1x1 ddp, 1x4 bf16 is twice as fast, which may be claimed"
+    said = "Claimed, with three runs or more on both sides and everything else the same: 1x2 ddp."
+    bases = "1x1 ddp, one process, 10.00 s. 1x2 bf16, 2 processes, 5.00 s; smaller ones were not run."
+    for text in (page, latex):
+        assert said in text
+        assert f" {bases}" in text
+        assert "Speed-up over each line" in text
+    assert "speed-up x baseline" in page, "the name of the axis"
 
 
 def test_weak_scaling_compares_samples_per_second(results: Path, make: Make) -> None:

@@ -69,6 +69,28 @@ def test_what_may_not_be_claimed_stands_there_with_its_reason(results: Path, mak
     assert "No speed-up may be claimed" in captions(page)
 
 
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ({"1x2": [20.0, 20.1, 19.9]}, "1 slow-down may be claimed."),
+        ({"1x2": [6.0, 6.1, 5.9], "1x4": [20.0, 20.1, 19.9]}, "1 of 1 speed-up may be claimed, and 1 slow-down."),
+        ({"1x2": [6.0, 6.1], "1x4": [20.0, 20.1, 19.9]}, "0 of 1 speed-up may be claimed, and 1 slow-down."),
+        ({"1x2": [6.0, 6.1], "1x4": [5.0, 5.1, 4.9]}, "1 of 2 speed-ups may be claimed."),
+    ],
+)
+def test_a_slow_down_is_called_one_where_claims_are_counted(
+    results: Path, make: Make, times: dict[str, list[float]], verdict: str
+) -> None:
+    for layout, seconds in {"1x1": [10.0, 10.1, 9.9], **times}.items():
+        for one in seconds:
+            make.run(results, one, layout=layout)
+    page = page_of(results)
+    assert f"\n{verdict}</p>" in page.partition("<nav")[0]
+    layout, seconds = list(times.items())[-1]
+    named = f"<li>{layout} is {10 / seconds[0]:.2f} times as fast as 1x1, a slow-down, 95% interval"
+    assert (named in page) == ("slow-down" in verdict)
+
+
 def test_each_run_stands_there_with_where_it_came_from(results: Path, make: Make) -> None:
     make_scaling(
         results,
@@ -242,6 +264,17 @@ def test_runs_of_several_folders_are_compared_and_copies_count_once(tmp_path: Pa
     again = page_of(one, other, other)
     assert "3 runs lie in more than one of the folders, and count once" in again
     assert "6 runs in 1 table" in again
+
+
+def test_a_load_that_others_may_have_made_is_not_taken_for_that_of_the_runs(results: Path, make: Make) -> None:
+    make_scaling(results, make, {"1x1": [10.0], "1x2": [6.0]}, facts={"machine_cores": 2})
+    for run in results.glob("tiny/*"):
+        own = 15.0 if RunFolder(run).launch().layout == "1x1" else 95.0
+        edited(run, "load", 0, "mean", value={"cpu_percent": 97.0, "own_cpu_percent": own})
+    said = captions(page_of(results))
+    assert "With 1x2 nothing of it is free" in said
+    disturbed = "1x1 was disturbed: other processes took 1.64 of 2 cores during 1x1 repeat 1"
+    assert f"Not all of it need be the runs&#39; own: {disturbed}." in said
 
 
 def test_an_unknown_experiment_is_one_line_that_knows_the_others(scaling: Path) -> None:
