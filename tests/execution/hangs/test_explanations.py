@@ -124,6 +124,13 @@ def test_nodes_that_each_made_a_world_of_their_own_are_named() -> None:
     assert said.startswith("node 0, 1: each is a world of its own: the processes report a world size of 1, not 2")
 
 
+def test_one_process_may_start_a_world_of_its_own() -> None:
+    alone = Layout.parse("1x1")
+    known = heard(alone, (0, "run_start", {"world_size": 2}), (0, "run_start", {"world_size": 2, "rank": 1}))
+    assert rendezvous.explain(alone, known, []) == []
+    assert not known.worlds
+
+
 def test_a_rank_that_does_not_begin_to_join_is_named_with_where_it_is() -> None:
     waits = heard(TWO, (0, "init_start", {}), (1, "run_start", {"world_size": 2}))
     said = rendezvous.explain(TWO, waits, [rank(0, []), rank(1, LOADER)])
