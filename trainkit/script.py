@@ -68,6 +68,7 @@ class ScriptRun(Session):
         self._epoch: Epoch | None = None
         self._last_epoch = -1
         self._facts: dict[str, Any] = {}
+        self._stated: dict[str, int] = {}  # those that the script has reported itself
         self._seconds = {"train_seconds": 0.0, "eval_seconds": 0.0, "input_seconds": 0.0}
         self._trained = 0
         self._accuracies: list[tuple[float, int]] = []
@@ -100,6 +101,7 @@ class ScriptRun(Session):
                 self._figures[name] = measured
             else:
                 self._say(f"{name} is {measured} and is left out")
+        self._stated |= known
         self._report_facts(known)
         if words and self.first:
             self.log.point("dataset", words.pop("dataset", None), **words)
@@ -306,7 +308,8 @@ class ScriptRun(Session):
         self._report_facts({name: value for name, value in counted.items() if value and name not in self._facts})
         if not self.first:
             return {}
-        told: dict[str, Any] = {} if alone else {"trained_samples": int(samples), "global_batch_size": int(batch)}
+        batch_size = self._stated.get("global_batch_size", int(batch))
+        told: dict[str, Any] = {} if alone else {"trained_samples": int(samples), "global_batch_size": batch_size}
         return told if epoch.loss is None else {**told, "loss": epoch.loss, "loss_hex": epoch.loss.hex()}
 
     def _report_facts(self, known: dict[str, int]) -> None:

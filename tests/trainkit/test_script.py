@@ -324,6 +324,23 @@ def test_an_evaluation_within_an_epoch_and_what_is_left_out_are_not_training(scr
     assert ended.first("eval_accuracy")["metadata"]["f1"] == 0.25
 
 
+def test_the_batch_that_a_script_reports_stands_in_each_epoch_in_place_of_the_counted_one(script: Script) -> None:
+    text = """
+        import sys
+        from trainkit import running
+        with running() as run:
+            if "states" in sys.argv:
+                run.report(global_batch_size=32)
+            for number in (1, 2):
+                with run.epoch(number) as epoch:
+                    [epoch.add(8 * number) for part in range(4)]
+    """
+    for words, found in (((), [8, 16]), (("states",), [32, 32])):
+        ended = good(script(text, None, *words))
+        assert [one["metadata"]["global_batch_size"] for one in ended.all("epoch_stop")] == found
+        assert [one["value"] for one in ended.all("global_batch_size")] == found[:1]
+
+
 def test_parameters_that_differ_between_ranks_end_the_run(script: Script) -> None:
     text = """
         import sys, torch
