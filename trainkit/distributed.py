@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.distributed as dist
@@ -53,6 +53,21 @@ class Place:
         except ValueError as error:
             message = f"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and GROUP_RANK have to be whole numbers: {error}"
             raise Refusal(message) from None
+
+    @classmethod
+    def of_process(cls) -> "Place":
+        """Read what torchrun set; without it, the place in the process group, if this process is in one.
+
+        A script that starts its processes itself gives each its rank as an argument: they are on one node, unless the
+        environment says more of it.
+        """
+        place = cls.from_environment()
+        if not dist.is_initialized() or (place.world_size > 1 and os.environ.get("RANK")):
+            return place
+        rank, world_size = dist.get_rank(), dist.get_world_size()
+        if place.world_size > 1:
+            return replace(place, rank=rank, world_size=world_size)
+        return cls(rank, world_size, local_rank=rank, local_world_size=world_size)
 
 
 def choose_device(name: str, place: Place) -> torch.device:

@@ -66,6 +66,7 @@ class EventLog:
         self.rank = rank
         self._fd = fd
         self._seq = 0
+        self._silent = False
         self._lock = threading.Lock()
         self._synchronise = synchronise
 
@@ -81,6 +82,10 @@ class EventLog:
         """Report that an interval ends."""
         self._emit("INTERVAL_END", key, value, metadata)
 
+    def fall_silent(self) -> None:
+        """Report nothing from here on."""
+        self._silent = True
+
     @contextmanager
     def phase(self, name: str, /, **metadata: object) -> Iterator[Phase]:
         """Put `<name>_start` and `<name>_stop` around a block, the latter with its `seconds`.
@@ -94,6 +99,8 @@ class EventLog:
         self.stop(f"{name}_stop", **metadata, seconds=seconds, **phase.metadata)
 
     def _emit(self, event_type: str, key: str, value: object, metadata: dict[str, Any]) -> None:
+        if self._silent:
+            return
         with self._lock:  # the node's utilization is reported by another thread
             own = {"rank": self.rank, "seq": self._seq}
             event = {

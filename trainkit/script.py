@@ -41,6 +41,7 @@ from trainkit.run import make_repeatable
 from trainkit.script_facts import choose_device, name_of_program, plain_args
 from trainkit.session import Session, opened
 from trainkit.step_profile import watch_optimizer
+from trainkit.time_use import TimeUse
 
 COUNTS = ("global_batch_size", "train_samples", "eval_samples")
 """What `ScriptRun.report` takes as a fact of the work, and not as a figure that was measured."""
@@ -56,16 +57,18 @@ class ScriptRun(Session):
     """
 
     def __init__(self, program: str | None, device: str | torch.device | None) -> None:
-        place = Place.from_environment()
+        place = Place.of_process()
         name, is_of_a_family = name_of_program()
         backend = dist.get_backend() if dist.is_initialized() else None
         super().__init__(
             program or name, place, choose_device(device, place), 1, backend, is_of_a_family=is_of_a_family
         )
         distributed.use_gpu(self.device)
+        self._device = device
         self._epoch: Epoch | None = None
         self._last_epoch = -1
         self._facts: dict[str, Any] = {}
+        self._stated: dict[str, int] = {}  # those that the script has reported itself
         self._seconds = {"train_seconds": 0.0, "eval_seconds": 0.0, "input_seconds": 0.0}
         self._trained = 0
         self._accuracies: list[tuple[float, int]] = []
@@ -98,6 +101,7 @@ class ScriptRun(Session):
                 self._figures[name] = measured
             else:
                 self._say(f"{name} is {measured} and is left out")
+        self._stated |= known
         self._report_facts(known)
         if words and self.first:
             self.log.point("dataset", words.pop("dataset", None), **words)
@@ -231,6 +235,7 @@ class ScriptRun(Session):
 
     def finish(self) -> None:
         """Report the totals of the run: on every rank, because of some the largest counts."""
+        self._find_place()
         stats = {name: seconds for name, seconds in self._seconds.items() if seconds > 0}
         if self._trained and "train_seconds" in stats:
             stats["samples_per_second"] = self._trained / stats["train_seconds"]
@@ -254,6 +259,26 @@ class ScriptRun(Session):
         if self._ended:
             message = "the run has ended: nothing can be reported behind the block of running()"
             raise RuntimeError(message)
+        self._find_place()
+
+    def _find_place(self) -> None:
+        """Take the place in a group that came after this process was taken for the only one.
+
+        Its lines say rank 0: that of rank 0 alone may go on with them.
+        """
+        if self.world_size > 1 or not dist.is_initialized() or dist.get_world_size() == 1:
+            return
+        self.place = Place.of_process()
+        self.device = choose_device(self._device, self.place)
+        distributed.use_gpu(self.device)
+        if not self.time_use.running:
+            self.time_use = TimeUse(self.device)
+        if self.rank != self.log.rank:
+            self.log.fall_silent()
+        self._say(
+            f"a process group of {self.world_size} was made behind running(), which took each process for the only one:"
+            " rank 0 alone reports; make the group before, or start the script by torchrun"
+        )
 
     def _begin_epoch(self, number: int) -> None:
         if self._epoch:
@@ -283,7 +308,8 @@ class ScriptRun(Session):
         self._report_facts({name: value for name, value in counted.items() if value and name not in self._facts})
         if not self.first:
             return {}
-        told: dict[str, Any] = {} if alone else {"trained_samples": int(samples), "global_batch_size": int(batch)}
+        batch_size = self._stated.get("global_batch_size", int(batch))
+        told: dict[str, Any] = {} if alone else {"trained_samples": int(samples), "global_batch_size": batch_size}
         return told if epoch.loss is None else {**told, "loss": epoch.loss, "loss_hex": epoch.loss.hex()}
 
     def _report_facts(self, known: dict[str, int]) -> None:
@@ -322,13 +348,13 @@ def running(
     """Open the run of a script: `run_start` before the block; whatever happens in it, `run_stop` behind it.
 
     The process's place is that which torchrun's variables give (`accelerate launch`, `deepspeed` and Lightning set them
-    too); without them it is the only process.
+    too); without them that in the process group which the script has made; without one it is the only process.
 
     Args:
         program: its name; that of the script, as it was started.
         args: its arguments, for the record: a Namespace, a mapping, or a dataclass; the words of the command line.
-        device: what the script trains on; the GPU of this process's local rank if torch sees one, else the CPU. Nothing
-            is moved there: `run.device` says which it is.
+        device: what the script trains on; the GPU that `torch.cuda.set_device` chose, or that of this process's local
+            rank, if torch sees one, else the CPU. Nothing is moved there: `run.device` says which it is.
         repeatable: whether torch is set up so that one seed gives one result, as in the kit's own experiments
             (`trainkit.run.make_repeatable`). It costs speed. By default nothing is changed.
 

@@ -38,16 +38,19 @@ def name_of_program() -> tuple[str, bool]:
 
 
 def choose_device(device: str | torch.device | None, place: Place) -> torch.device:
-    """Return the device that is named, or this process's GPU by its local rank, or the CPU if torch sees none.
+    """Return the device that is named, or the GPU that the script has set, or that of the local rank, or the CPU.
 
     Several processes share the GPUs if there are fewer than processes, and a launcher may show each of them only its
-    own.
+    own. That the first GPU was set cannot be told from none.
     """
     if device is not None and torch.device(device).index is not None:
         return torch.device(device)
     kind = torch.device(device).type if device is not None else "cuda" if torch.cuda.is_available() else "cpu"
     seen = torch.cuda.device_count() if kind == "cuda" else 0
-    return torch.device("cuda", place.local_rank % seen) if seen else torch.device(kind)
+    if not seen:
+        return torch.device(kind)
+    chosen = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+    return torch.device("cuda", chosen or place.local_rank % seen)
 
 
 def plain_args(args: object) -> dict[str, Any]:

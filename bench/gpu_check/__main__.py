@@ -21,6 +21,7 @@ import torch
 from bench.gpu_check.checks import Check, Plan, checks
 from bench.gpu_check.results import Result, read, table, write_record
 from bench.gpu_check.standin import write_model, write_sentences
+from experiments.mnist.inputs import NAMES
 from trainkit.errors import Refusal
 from trainkit.process_facts import device_name, nccl_version
 
@@ -66,7 +67,7 @@ def run(args: Namespace) -> list[Result]:
         write_sentences(stand_in, **({"count": SMALL} if args.small else {}))
         model = write_model(Path(folder) / "model", "tiny" if args.small else "base")
         real = args.data_dir if (args.data_dir / "bert" / "model" / "prepared.json").exists() else None
-        mnist = (args.data_dir / "mnist").is_dir()
+        mnist = is_prepared(args.data_dir / "mnist")
         plan = Plan(args.device, processes, stand_in, model, mnist, args.data_dir, real, args.small)
         results = []
         chosen = [check for check in checks(plan) if check.program.startswith(tuple(args.only.split(",")))]
@@ -82,6 +83,11 @@ def run(args: Namespace) -> list[Result]:
     sys.stdout.flush()
     say(f"kept in {write_record(args.records, surroundings(args.device), results)}")
     return [result for result in results if result.failed]
+
+
+def is_prepared(mnist: Path) -> bool:
+    """Whether all files of MNIST are there, gzipped or not."""
+    return all((mnist / name).exists() or (mnist / f"{name}.gz").exists() for name in NAMES)
 
 
 def count(args: Namespace) -> int:

@@ -116,14 +116,14 @@ def _line(result: Result, alone: float | None) -> tuple[str, ...]:
         _number(faster, "{:.2f}"),
         _number(figures.get("device_peak_bytes"), "{:.2f}", 1e9),
         _number(figures.get("gpu_percent"), "{:.0f}"),
-        f"failed: {result.failed}" if result.failed else _outcome(figures),
+        f"failed: {result.failed}" if result.failed else _outcome(figures, result.processes),
     )
 
 
-def _outcome(figures: dict[str, float]) -> str:
+def _outcome(figures: dict[str, float], processes: int) -> str:
     if "final_accuracy" in figures:
         return f"accuracy {figures['final_accuracy']:.2%}"
-    if "all_reduce_bus_bytes_per_second" in figures:
+    if "all_reduce_bus_bytes_per_second" in figures and processes > 1:  # one process sends nothing over a bus
         return f"all_reduce busbw {figures['all_reduce_bus_bytes_per_second'] / 1e9:.2f} GB/s"
     return _number(figures.get("final_loss"), "loss {:.4g}") or "done"
 

@@ -44,8 +44,8 @@ def train(run: Run, args: Namespace) -> None:
         batches = Batches(data.train, args, run, batch_size)
     with run.phase("setup"):
         model = build_model(args, run)
-        # Without a GPU, DataParallel calls the model itself.
-        parallel = nn.DataParallel(model, device_ids=run.cuda_devices)
+        # On the CPU the model stands for itself: DataParallel would look for the machine's GPUs.
+        parallel = nn.DataParallel(model, device_ids=run.cuda_devices) if run.cuda_devices else model
         optimizer = build_optimizer(args, model)
     report = Report(run, data, args, batch_size)
 

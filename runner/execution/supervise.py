@@ -76,7 +76,8 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
         with interrupts.raising():
             reserve = Reserve(folder.path)
             handle = life.start()
-            watch = Watch(handle, Layout.parse(launch.layout), launch.patience_seconds, life.nodes)
+            layout, on_gpu = Layout.parse(launch.layout), launch.device == "cuda"
+            watch = Watch(handle, layout, launch.patience_seconds, life.nodes, on_gpu=on_gpu)
             because = follow(handle, folder, began + life.timeout_seconds, observer, watch, interrupts)
             because = because or next((one.stopped_because for one in handle.exits if one.stopped_because), None)
     except KeyboardInterrupt:

@@ -240,6 +240,19 @@ def test_data_parallel_without_gpus_is_the_model_alone(train: Launch) -> None:
     assert ended.losses == train("mnist.single", None, *ALIKE).losses
 
 
+def test_data_parallel_on_the_cpu_is_the_model_alone_on_a_machine_with_gpus_too(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import sys, torch\n"
+        "from experiments.mnist.data_parallel import main\n"
+        "sys.modules['torch.nn.parallel.data_parallel']._get_available_device_type = lambda: 'cuda'\n"
+        "main()\n"
+    )
+    words = ["--device", "cpu", "--dataset", "digits", "--peak-milliseconds", "20", *ODD]
+    ended = start([str(path), *words], None, {})
+    check_stream(ended, 1)
+
+
 def test_the_published_loader_trains_the_same_model(launch: Launch) -> None:
     resident = launch("mnist.single", None, *ODD)
     torchvision = launch("mnist.single", None, *ODD, "--loader", "torchvision")

@@ -97,7 +97,10 @@ CASES: dict[str, tuple[Record, list[tuple[tuple[int, ...], str]]]] = {
         record(told(WAITING, cpu_share=0.4), told(SLOW, cpu_share=0.85)), [((1,), "processor")],
     ),
     "a node that others use": (record(told(WAITING), told(SLOW), machines="ab"), [((1,), "node")]),
-    "a slower GPU": (record(told(WAITING), told(SLOW), device="cuda"), [((1,), "gpu")]),
+    "a slower GPU": (record(told(WAITING), told(SLOW), device="cuda:1"), [((1,), "gpu")]),
+    "a slower GPU on a machine of its own": (
+        record(told(WAITING), told(SLOW), machines="ab", device="cuda:0"), [((1,), "gpu")],
+    ),
     "a slow link": (record(told(EXCHANGING), told(EXCHANGING), links=SLOW_LINK), [((1,), "link")]),
     "much to exchange over good links": (record(told(EXCHANGING), told(EXCHANGING), links=GOOD_LINKS), []),
     "much to exchange, and no link was measured": (record(told(EXCHANGING), told(EXCHANGING)), []),

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from tests.experiments.conftest import start
+from trainkit.communication import gradients
+from trainkit.communication.gradients import LowRank
 from trainkit.communication.parts import parts
 from trainkit.communication.power_sgd import PowerSgd, as_matrix
+from trainkit.time_use import EXCHANGE, TimeUse
 
 
 def alone(_: Tensor) -> None:
@@ -53,6 +57,17 @@ def test_what_an_approximation_lacks_is_added_later_so_nothing_is_lost() -> None
             one.add_(other)
     for expected, found in zip(given, taken, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-2)
+
+
+def test_comparing_the_parameters_of_the_ranks_counts_as_exchanging(monkeypatch: pytest.MonkeyPatch) -> None:
+    time_use, hashed_in = TimeUse(torch.device("cpu")), []
+    compare = object.__new__(LowRank)  # without a process group, which it would join
+    compare.model = LAYERS
+    compare._run = SimpleNamespace(exchanging=lambda: time_use.within(EXCHANGE))  # type: ignore[assignment]
+    monkeypatch.setattr(gradients, "fingerprint", lambda _: hashed_in.append(time_use._kind) or 12 * "0")
+    time_use.open()
+    compare.synchronise()
+    assert hashed_in == [EXCHANGE]
 
 
 def test_an_approximation_has_its_rank_and_biases_are_exact() -> None:

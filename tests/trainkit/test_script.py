@@ -10,6 +10,7 @@ from textwrap import dedent
 
 import pytest
 
+from runner.core.ports import free_port
 from tests.experiments.conftest import Ended, start
 from tests.support.projects import ROOT
 
@@ -129,6 +130,54 @@ def test_processes_without_a_group_are_not_added_up_and_a_line_says_so(script: S
         assert "trained_samples" not in event["metadata"]
     said = "trainkit: 2 processes and no process group: what the ranks count cannot be added up\n"
     assert ended.stderr == said
+
+
+SPAWNED = """
+    import sys
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+    from trainkit import running
+    def work(rank, port, early):
+        def join():
+            dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+        if early:
+            join()
+        with running() as run:
+            if not early:
+                join()
+            for number in (1, 2):
+                with run.epoch(number) as epoch:
+                    epoch.add(8 + rank, float(number))
+            print("place:", run.rank, run.world_size, run.first, flush=True)
+        dist.destroy_process_group()
+    if __name__ == "__main__":
+        mp.spawn(work, (int(sys.argv[2]), sys.argv[1] == "early"), nprocs=2)
+"""
+
+
+def test_processes_that_a_script_starts_itself_report_as_the_ranks_of_its_group(script: Script) -> None:
+    ended = good(script(SPAWNED, None, "early", str(free_port())))
+    begun = [event["metadata"] for event in ended.all("run_start")]
+    assert [(one["rank"], one["world_size"], one["local_rank"]) for one in begun] == [(0, 2, 0), (1, 2, 1)]
+    assert [one["local_world_size"] for one in begun] == [2, 2]
+    assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 17
+    assert {event["metadata"]["rank"] for event in ended.all("load")} <= {0}
+    assert ended.stderr == ""
+
+
+def test_of_processes_whose_group_comes_late_rank_0_alone_goes_on_and_says_so_once(script: Script) -> None:
+    ended = script(SPAWNED, None, "late", str(free_port()))
+    assert ended.code == 0, ended.stderr
+    assert [event["metadata"]["trained_samples"] for event in ended.all("epoch_stop")] == [17, 17]
+    assert len(ended.all("run_stop")) == 1
+    assert sorted(line for line in ended.stdout.decode().splitlines() if line.startswith("place")) == [
+        "place: 0 2 True",
+        "place: 1 2 False",
+    ]
+    assert ended.stderr == (
+        "trainkit: a process group of 2 was made behind running(), which took each process for the only one:"
+        " rank 0 alone reports; make the group before, or start the script by torchrun\n"
+    )
 
 
 def test_nothing_of_the_scripts_numerics_is_changed_unless_it_is_asked_for(script: Script) -> None:
@@ -273,6 +322,23 @@ def test_an_evaluation_within_an_epoch_and_what_is_left_out_are_not_training(scr
     assert 0.2 <= stats["input_seconds"] <= stats["train_seconds"] + 0.01
     assert (stats["final_accuracy"], stats["final_eval_loss"], stats["final_f1"]) == (0.75, 0.5, 0.25)
     assert ended.first("eval_accuracy")["metadata"]["f1"] == 0.25
+
+
+def test_the_batch_that_a_script_reports_stands_in_each_epoch_in_place_of_the_counted_one(script: Script) -> None:
+    text = """
+        import sys
+        from trainkit import running
+        with running() as run:
+            if "states" in sys.argv:
+                run.report(global_batch_size=32)
+            for number in (1, 2):
+                with run.epoch(number) as epoch:
+                    [epoch.add(8 * number) for part in range(4)]
+    """
+    for words, found in (((), [8, 16]), (("states",), [32, 32])):
+        ended = good(script(text, None, *words))
+        assert [one["metadata"]["global_batch_size"] for one in ended.all("epoch_stop")] == found
+        assert [one["value"] for one in ended.all("global_batch_size")] == found[:1]
 
 
 def test_parameters_that_differ_between_ranks_end_the_run(script: Script) -> None:

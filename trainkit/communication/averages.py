@@ -82,7 +82,7 @@ class LocalSgd(Exchange):
             parameter.copy_(mean)
 
     def _means(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Return the mean of each tensor over all ranks."""
+        """Return the mean of each tensor over all ranks, which count alike: their gradients are weighted by samples."""
         pending, parts = [], []
         for group in _groups(tensors):
             flat = torch.cat([tensor.reshape(-1) for tensor in group]).div_(self._run.world_size)

@@ -49,7 +49,10 @@ class Heard:
     """Ranks that began to join the process group."""
     joined: set[int] = field(default_factory=set)
     worlds: dict[int, int] = field(default_factory=dict)
-    """The world size that the ranks of a node report, if it is another one than the layout's."""
+    """The world size that the ranks of a node report, if it is another one than the layout's.
+
+    Of a layout of one process it is none: that process may start its own, as many as it likes.
+    """
 
     def __post_init__(self) -> None:
         self.began = self.last = self.now
@@ -76,7 +79,7 @@ class Heard:
             of_rank.epoch = epoch
         if event.key == "run_start":
             world_size = whole(event.metadata.get("world_size"), 1)
-            if world_size is not None and world_size != self.layout.world_size:
+            if world_size is not None and world_size != self.layout.world_size > 1:
                 self.worlds[node] = world_size
         elif event.key == "init_start":
             self.joining.add(rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ _STATES = {"T": "stopped", "t": "stopped", "Z": "zombie", "D": "disk"}
 """States of proc(5) in which a process answers nobody."""
 _C10D = "/torch/distributed/distributed_c10d.py"
 _DDP = "/torch/nn/parallel/distributed.py"
+_OF_GPU = ("/torch/cuda/__init__.py", "/torch/cuda/streams.py", "/torch/accelerator/__init__.py")
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list")
 _JOINING = ("init_process_group", "new_group", "_new_process_group_helper", "rendezvous", "_store_based_barrier")
 _OF_LIBRARIES = ("/torch/", "/trainkit/", "/lib/python", "-packages/", "<")
@@ -30,12 +31,14 @@ class Position:
     Attributes:
         rank: its number.
         node: the node that it runs on.
-        kind: `stopped`, `disk`, `zombie`, `joining`, `collective`, `pair` (point to point), `backward`, `busy`,
-            `elsewhere`, or `unknown` if there is no stack.
+        kind: `stopped`, `disk`, `zombie`, `joining`, `collective`, `pair` (point to point), `backward`, `gpu` (it
+            waits for it), `busy`, `spinning` (busy, and that may be a wait for its GPU), `elsewhere`, or `unknown` if
+            there is no stack.
         name: the operation, for example `all_reduce`.
         where: the line of the program, for example `mnist/ddp.py:57 in train`.
         pid: the number of its process, on its machine or in its container.
         stack: its main thread, the innermost frame first.
+        is_busy: whether it uses a core.
     """
 
     rank: int
@@ -45,11 +48,12 @@ class Position:
     where: str = ""
     pid: int = 0
     stack: tuple[Frame, ...] = ()
+    is_busy: bool = False
 
     @property
     def waits_for_others(self) -> bool:
-        """Whether it waits in an exchange with other ranks."""
-        return self.kind in ("collective", "pair", "backward", "joining")
+        """Whether it waits in an exchange with other ranks, or on its GPU, where NCCL exchanges."""
+        return self.kind in ("collective", "pair", "backward", "joining", "gpu")
 
     def words(self) -> str:
         """Say where it is, after the rank's name."""
@@ -62,30 +66,39 @@ class Position:
             "collective": f"waits in {self.name}{at}",
             "pair": f"waits in {self.name}{at}",
             "backward": f"waits in backward, where DistributedDataParallel exchanges gradients,{at}",
+            "gpu": f"waits on the GPU{at}",
             "busy": f"computes{at}",
+            "spinning": f"is busy computing, or waiting on the GPU,{at}",
             "elsewhere": f"is{at}",
             "unknown": "cannot be asked where it is",
         }[self.kind]
 
 
-def position_of(view: RankView, node: int) -> Position:
-    """Read where a rank is."""
-    stack = tuple(view.stack)
-    kind, name = _kind(view, stack)
-    return Position(view.rank, node, kind, name, _where(stack), view.pid, stack)
-
-
-def with_stack(position: Position, stack: tuple[Frame, ...]) -> Position:
-    """Return a position that was unknown, with the stack that the rank printed when it was ended."""
-    kind, name = _in_torch(stack)
-    return Position(position.rank, position.node, kind, name, _where(stack), position.pid, stack)
-
-
-def _kind(view: RankView, stack: tuple[Frame, ...]) -> tuple[str, str]:
+def position_of(view: RankView, node: int, *, on_gpu: bool) -> Position:
+    """Read where a rank is, of a run that trains on GPUs or does not."""
+    stack, is_busy = tuple(view.stack), view.busy > BUSY
     if view.state in _STATES and not (view.state == "D" and stack):
-        return _STATES[view.state], ""
+        kind, name = _STATES[view.state], ""
+    else:
+        kind, name = _kind(stack, is_busy=is_busy, on_gpu=on_gpu)
+    return Position(view.rank, node, kind, name, _where(stack), view.pid, stack, is_busy)
+
+
+def with_stack(position: Position, stack: tuple[Frame, ...], *, on_gpu: bool) -> Position:
+    """Return a position that was unknown, with the stack that the rank printed when it was ended."""
+    kind, name = _kind(stack, is_busy=position.is_busy, on_gpu=on_gpu)
+    return replace(position, kind=kind, name=name, where=_where(stack), stack=stack)
+
+
+def _kind(stack: tuple[Frame, ...], *, is_busy: bool, on_gpu: bool) -> tuple[str, str]:
+    """Tell a rank that waits from one that computes.
+
+    A wait on the GPU keeps a core busy, and that of `loss.item()` has no line of its own.
+    """
     kind, name = _in_torch(stack)
-    return ("busy", "") if kind in ("backward", "elsewhere") and view.busy > BUSY else (kind, name)
+    if kind in ("backward", "elsewhere") and is_busy:
+        return ("spinning" if on_gpu else "busy"), ""
+    return kind, name
 
 
 def _in_torch(stack: tuple[Frame, ...]) -> tuple[str, str]:
@@ -106,6 +119,8 @@ def _operation(file: str, function: str) -> tuple[str, str] | None:
         found = "collective", "an exchange of DistributedDataParallel"
     elif "/torch/autograd/" in file and function in _BACKWARD:
         found = "backward", ""
+    elif file.endswith(_OF_GPU) and function == "synchronize":
+        found = "gpu", ""
     return found
 
 

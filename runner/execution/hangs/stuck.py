@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _ENDED = ("stopped", "disk", "zombie")
 
 
-def positions_of(layout: Layout, views: Sequence[NodeView]) -> list[Position]:
+def positions_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = False) -> list[Position]:
     """Return where each rank is whose process was seen."""
     found = {
-        rank.rank: position_of(rank, view.node)
+        rank.rank: position_of(rank, view.node, on_gpu=on_gpu)
         for view in views
         for rank in (view.seen.ranks if view.seen else [])
         if 0 <= rank.rank < layout.world_size and layout.node_of(rank.rank) == view.node
@@ -61,13 +61,15 @@ def _of_positions(positions: Sequence[Position]) -> Iterable[str]:
     known = [one for one in positions if one.kind != "unknown"]
     held = [one for one in known if one.kind in _ENDED]
     waiting = [one for one in known if one.waits_for_others]
-    others = [one for one in known if one not in held and one not in waiting]
+    doubtful = [one for one in known if one.kind == "spinning"]
+    others = [one for one in known if one not in held and one not in waiting and one not in doubtful]
     if held or (others and waiting):
         yield from map(_sentence, _alike(held or others))
         late = _name([one.rank for one in held or others])
         yield from (f"{_sentence(group)} for {late}" for group in _alike(waiting))
-        if held:
-            yield from map(_sentence, _alike(others))
+        yield from map(_sentence, _alike([*(others if held else []), *doubtful]))
+    elif doubtful:
+        yield from map(_sentence, _alike([*waiting, *doubtful, *others]))
     elif len(calls := _alike(waiting)) > 1 and _differ(waiting):
         yield f"the ranks wait in different operations: {'; '.join(map(_sentence, calls))}"
         yield "all ranks have to call the same operations in the same order"

@@ -46,12 +46,19 @@ class Watch:
         layout: its nodes and ranks.
         patience: after so many seconds without a sign of any rank the run is ended; None if it shall go on.
         nodes: the nodes that are followed; None if it is all of them.
+        on_gpu: whether the run trains on GPUs.
     """
 
     def __init__(
-        self, handle: Handle, layout: Layout, patience: float | None, nodes: tuple[int, ...] | None = None
+        self,
+        handle: Handle,
+        layout: Layout,
+        patience: float | None,
+        nodes: tuple[int, ...] | None = None,
+        *,
+        on_gpu: bool = False,
     ) -> None:
-        self._handle, self._layout, self._agreed = handle, layout, patience
+        self._handle, self._layout, self._agreed, self._on_gpu = handle, layout, patience, on_gpu
         self._patience = PATIENCE_SECONDS if patience is None else patience
         now = time.monotonic()
         self._heard = Heard(layout, now, tuple(range(layout.nodes)) if nodes is None else nodes)
@@ -98,7 +105,7 @@ class Watch:
         views = self._handle.look(abort=abort)
         if self._is_waiting_for_rendezvous() and (says := rendezvous.explain(self._layout, self._heard, views)):
             return Stuck(quiet, [one_line(one) for one in says])
-        positions = [self._with_printed(one, folder) for one in stuck.positions_of(self._layout, views)]
+        positions = [self._with_printed(one, folder) for one in self._positions(views)]
         says = [one_line(one) for one in stuck.explain(self._layout, self._heard, views, positions)]
         held = stuck.culprit(positions)
         return Stuck(quiet, says, held.rank if held else None, self._ranks(positions, now))
@@ -140,7 +147,7 @@ class Watch:
         elif now - self._heard.last < self._patience:
             return
         else:
-            positions = stuck.positions_of(self._layout, views)
+            positions = self._positions(views)
             says = stuck.explain(self._layout, self._heard, views, positions)
             held = stuck.culprit(positions)
             stack = list(_shown(self._rank(held, now))) if held else []
@@ -151,11 +158,14 @@ class Watch:
             yield f"{head}: {says[0]}"
             yield from (f"  {one}" for one in [*says[1:], *stack])
 
+    def _positions(self, views: list[NodeView]) -> list[Position]:
+        return stuck.positions_of(self._layout, views, on_gpu=self._on_gpu)
+
     def _with_printed(self, position: Position, folder: RunFolder) -> Position:
         if position.kind != "unknown":
             return position
         stack = printed_stack(folder, self._layout, position.rank)
-        return with_stack(position, stack) if stack else position
+        return with_stack(position, stack, on_gpu=self._on_gpu) if stack else position
 
     def _ranks(self, positions: Sequence[Position], now: float) -> list[StuckRank]:
         return [self._rank(one, now) for one in positions[:MOST_RANKS]]

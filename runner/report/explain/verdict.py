@@ -164,7 +164,7 @@ def _why_it_computes_longer(
     elsewhere = all(rank.machine != suspect.machine for rank in others)
     if only_here and elsewhere:
         return "node", f"{figures}; on its machine {only_here[0]}"
-    if suspect.device == "cuda":
+    if suspect.device.partition(":")[0] == "cuda":  # a process reports it with its number: cuda:1
         return "gpu", figures
     cpu, of_others = suspect.extra_mean("cpu"), [rank.extra_mean("cpu") for rank in others]
     known = [share for share in of_others if share is not None]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from runner.core.layout import Layout
 from runner.execution.hangs import rendezvous, stuck, watch
 from runner.execution.hangs.heard import Heard
+from runner.execution.hangs.position import with_stack
 from runner.execution.hangs.watch import Watch
 from runner.records.events import Event
 from runner.targets.base import Line
@@ -46,6 +47,9 @@ BARRIER = [
     ("/home/me/x.py", 5, "<module>"),
 ]
 BACKWARD = [(f"{TORCH}/autograd/graph.py", 744, "_engine_run_backward"), ("/home/me/train.py", 58, "train")]
+ON_GPU = [(f"{TORCH}/cuda/__init__.py", 892, "synchronize"), ("/home/me/train.py", 60, "train")]
+EVENT_ON_GPU = [(f"{TORCH}/cuda/streams.py", 224, "synchronize"), ("/home/me/train.py", 60, "train")]
+ITEM = [("/home/me/train.py", 59, "train")]
 LOADER = [
     ("/usr/lib/python3/queue.py", 171, "get"),
     ("/home/me/data.py", 12, "fetch"),
@@ -120,6 +124,13 @@ def test_nodes_that_each_made_a_world_of_their_own_are_named() -> None:
     assert said.startswith("node 0, 1: each is a world of its own: the processes report a world size of 1, not 2")
 
 
+def test_one_process_may_start_a_world_of_its_own() -> None:
+    alone = Layout.parse("1x1")
+    known = heard(alone, (0, "run_start", {"world_size": 2}), (0, "run_start", {"world_size": 2, "rank": 1}))
+    assert rendezvous.explain(alone, known, []) == []
+    assert not known.worlds
+
+
 def test_a_rank_that_does_not_begin_to_join_is_named_with_where_it_is() -> None:
     waits = heard(TWO, (0, "init_start", {}), (1, "run_start", {"world_size": 2}))
     said = rendezvous.explain(TWO, waits, [rank(0, []), rank(1, LOADER)])
@@ -137,8 +148,14 @@ def test_connections_that_nobody_answers_are_named_when_all_ranks_are_there() ->
     assert said[2].startswith("rank 1 (node 1) gets no answer from 10.0.0.1:41234: a firewall drops it")
 
 
-def said(layout: Layout, *views: NodeView) -> list[str]:
-    return stuck.explain(layout, heard(layout), views, stuck.positions_of(layout, views))
+def said(layout: Layout, *views: NodeView, on_gpu: bool = False) -> list[str]:
+    return stuck.explain(layout, heard(layout), views, stuck.positions_of(layout, views, on_gpu=on_gpu))
+
+
+def named(*views: NodeView) -> int | None:
+    """The rank that the others of two are said to wait for, on GPUs."""
+    held = stuck.culprit(stuck.positions_of(TWO, views, on_gpu=True))
+    return held.rank if held else None
 
 
 def test_the_one_rank_that_does_not_wait_is_what_the_others_wait_for() -> None:
@@ -189,6 +206,44 @@ def test_a_rank_that_computes_is_not_said_to_wait() -> None:
     assert found[0].startswith("rank 1 (node 1) computes at me/train.py:58")
 
 
+@pytest.mark.parametrize("waits", [ON_GPU, EVENT_ON_GPU], ids=["device", "event"])
+@pytest.mark.parametrize("busy", [0.0, 1.0])
+def test_a_rank_that_waits_on_its_gpu_is_no_culprit_though_it_keeps_a_core_busy(waits: list[Any], busy: float) -> None:
+    views = rank(0, BARRIER, busy=1.0), rank(1, waits, busy=busy)
+    assert said(TWO, *views, on_gpu=True)[0] == (
+        "the ranks wait in different operations: rank 0 (node 0) waits in barrier at me/x.py:5;"
+        " rank 1 (node 1) waits on the GPU at me/train.py:60 in train"
+    )
+    assert named(*views) is None
+
+
+def test_a_rank_on_a_gpu_waits_for_the_one_that_hangs_elsewhere() -> None:
+    views = rank(0, ON_GPU, busy=1.0), rank(1, LOADER)
+    assert said(TWO, *views, on_gpu=True) == [
+        "rank 1 (node 1) is at me/data.py:12 in fetch",
+        "rank 0 (node 0) waits on the GPU at me/train.py:60 in train for rank 1",
+    ]
+    assert named(*views) == 1
+
+
+@pytest.mark.parametrize("stack", [ITEM, BACKWARD], ids=["item", "backward"])
+def test_a_busy_rank_of_a_run_on_gpus_is_no_culprit_because_it_may_wait_as_well(stack: list[Any]) -> None:
+    views = rank(0, BARRIER, busy=1.0), rank(1, stack, busy=1.0)
+    line = stack[-1][1]
+    assert said(TWO, *views, on_gpu=True) == [
+        "rank 0 (node 0) waits in barrier at me/x.py:5",
+        f"rank 1 (node 1) is busy computing, or waiting on the GPU, at me/train.py:{line} in train",
+    ]
+    assert named(*views) is None
+
+
+def test_a_stack_that_a_busy_rank_printed_when_it_was_ended_names_it_no_culprit_either() -> None:
+    waiting, unknown = stuck.positions_of(TWO, [rank(0, BARRIER), rank(1, [], busy=1.0)], on_gpu=True)
+    stack = tuple((str(file), int(line), str(function)) for file, line, function in ITEM)
+    assert stuck.culprit([waiting, with_stack(unknown, stack, on_gpu=True)]) is None
+    assert stuck.culprit([waiting, with_stack(unknown, stack, on_gpu=False)]) is not None
+
+
 def test_a_rank_without_a_process_and_one_that_cannot_be_asked_are_named() -> None:
     found = said(TWO, rank(0, []), NodeView(1, Seen("node1", [], [])))
     assert found == [
@@ -235,9 +290,10 @@ def test_whatever_a_container_answers_something_is_said(views: Any, events: list
     nodes = [NodeView(0, views[0], views[2]), NodeView(1, views[1], trouble=views[3])]
     known = heard(TWO, *((number, key, {"world_size": 3}) for number, key in events))
     rendezvous.explain(TWO, known, nodes)
-    positions = stuck.positions_of(TWO, nodes)
-    stuck.culprit(positions)
-    stuck.explain(TWO, known, nodes, positions)
+    for on_gpu in (False, True):
+        positions = stuck.positions_of(TWO, nodes, on_gpu=on_gpu)
+        stuck.culprit(positions)
+        stuck.explain(TWO, known, nodes, positions)
 
 
 class Silent:
@@ -286,6 +342,18 @@ def test_a_silent_run_goes_on_if_no_patience_was_agreed_and_the_stack_is_shown(m
     ]
     assert notes(run, 0.5) == [], "what has not changed is said once"
     assert not run.is_hung(time.monotonic() + 1000)
+    run.close()
+
+
+def test_a_watch_over_a_run_on_gpus_names_no_rank_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.2)
+    run = Watch(Silent(rank(0, BARRIER), rank(1, ITEM, busy=1.0)), TWO, None, on_gpu=True)
+    for number in (0, 1):
+        run.take(Line(number, 0, b""), Event(0, "epoch_start", metadata={"rank": number, "epoch_num": 2}))
+    assert notes(run) == [
+        "no rank was heard of for 0 s: rank 0 (node 0) waits in barrier at me/x.py:5",
+        "  rank 1 (node 1) is busy computing, or waiting on the GPU, at me/train.py:59 in train",
+    ]
     run.close()
 
 
