@@ -7,12 +7,15 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from trainkit.distributed import SENT, device_of_messages
+from trainkit.distributed import SENT, device_of_messages, largest
 from trainkit.run import Run
 
 WARM_UP_CALLS = 2
 ROUND_BYTES = 64 * 2**20
 """A round repeats a call until it has moved about so much; small messages are repeated more often."""
+SHORT_CALLS = 10
+SHORT_SECONDS = 0.1
+"""A large message is sent so often if all of it takes no longer: else the start of a round would be a part of it."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +30,19 @@ class Timing:
 
 def time_calls(run: Run, call: Callable[[], None], size: int, rounds: int, most_calls: int) -> Timing:
     """Time a call that moves `size` bytes, at most so many times a round; every rank has to make it."""
-    calls = max(1, min(most_calls, ROUND_BYTES // max(size, 1)))
-    for _ in range(WARM_UP_CALLS):
-        call()
+    *_, last = [time_round(run, call, 1) for _ in range(WARM_UP_CALLS)]
+    calls = calls_of_round(size, largest([last])[0], most_calls)
     seconds = torch.tensor([time_round(run, call, calls) for _ in range(rounds)], dtype=torch.float64)
     seconds = seconds.to(device_of_messages()) / calls
     SENT.append(seconds)
     dist.all_reduce(seconds, op=dist.ReduceOp.MAX)  # a call is done when the last rank is
     return Timing(seconds.mean().item(), seconds.min().item(), calls * rounds)
+
+
+def calls_of_round(size: int, seconds: float, most_calls: int) -> int:
+    """Return how often a round repeats a call that moves `size` bytes in so many seconds."""
+    by_time = min(SHORT_CALLS, int(SHORT_SECONDS / max(seconds, 1e-9)))
+    return max(1, min(most_calls, max(ROUND_BYTES // max(size, 1), by_time)))
 
 
 def time_round(run: Run, call: Callable[[], None], calls: int) -> float:

@@ -15,6 +15,7 @@ from experiments.collectives.limits import require_sense, sizes_between
 from experiments.collectives.load import sizes
 from experiments.collectives.network import quantiles
 from experiments.collectives.operations import OPERATIONS
+from experiments.collectives.timing import calls_of_round
 from tests.experiments.conftest import start
 from trainkit.errors import Refusal
 
@@ -152,6 +153,23 @@ def refused(ended: Any, world: int | None, text: str) -> None:
     assert len(lines) == 1, ended.stderr
     assert text in lines[0]
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * (world or 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds", "most_calls", "calls"),
+    [
+        (2**28, 0.001, 100, 10),  # a fast link: the start of a round would be a part of one call
+        (2**28, 0.04, 100, 2),
+        (2**28, 3.0, 100, 1),
+        (2**28, 0.001, 5, 5),
+        (2**20, 1.0, 100, 64),
+        (0, 0.0, 100, 100),
+    ],
+)
+def test_a_round_of_large_messages_has_several_calls_as_long_as_it_stays_short(
+    size: int, seconds: float, most_calls: int, calls: int
+) -> None:
+    assert calls_of_round(size, seconds, most_calls) == calls
 
 
 def test_the_network_is_measured_both_ways_between_all_pairs(plain: Launch) -> None:
