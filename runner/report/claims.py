@@ -154,13 +154,29 @@ def _apart(*values: str) -> list[str]:
 
 
 def accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Whether the choice of test samples does not explain how much the accuracies of two cells differ."""
+    """Say that the choice of test samples does not explain how much the accuracies of two cells differ.
+
+    One that some of the runs do not report may be any; None if no run reports one, because it does not train a model.
+    """
     ours, theirs = cell.mean("accuracy"), base.mean("accuracy")
-    if ours is None or theirs is None:
+    if ours is None and theirs is None:
         return None
-    samples, others = cell.complete[0].eval_samples, base.complete[0].eval_samples
+    for side in (cell, base):
+        lacking = sum(run.accuracy is None for run in side.complete)
+        if 0 < lacking < len(side.complete):
+            return f"accuracy differs: none in {lacking} of {len(side.complete)} runs of {side.first.layout}"
+    if ours is None or theirs is None:
+        words = ("none" if mean is None else f"{mean:.2%}" for mean in (ours, theirs))
+        return f"accuracy differs: {' against '.join(words)}"
+    samples, others = _eval_samples(cell), _eval_samples(base)
     if samples and others:
         agree = accuracies_agree(ours, samples, theirs, others)
     else:  # a program that does not say of how many samples they are
         agree = abs(ours - theirs) <= AGREEING_SHARE
     return None if agree else f"accuracy differs: {ours:.2%} against {theirs:.2%}"
+
+
+def _eval_samples(cell: CellRuns) -> int:
+    """Return of how many samples a cell's accuracies are, at most, because more explain less; 0 if a run says none."""
+    counts = [run.eval_samples for run in cell.complete]
+    return max(counts) if all(counts) else 0

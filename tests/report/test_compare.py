@@ -124,6 +124,14 @@ REFUSED = {
     "no effect": (base(), pair([9.0, 10.0, 11.0]), "the interval includes 1"),
     "equal times": (base([5.0] * 3), pair([5.0] * 3), "the interval includes 1"),
     "other accuracy": (base(), pair(accuracy=0.90), "accuracy differs: 90.00% against 95.00%"),
+    "no accuracy": (base(), pair(accuracy=None), "accuracy differs: none against 95.00%"),
+    "no accuracy there": (base(accuracy=None), pair(), "accuracy differs: 95.00% against none"),
+    "no accuracy once": (base(), changed(pair(), accuracy=None), "accuracy differs: none in 1 of 3 runs of 1x2"),
+    "other accuracy, first of few samples": (
+        base(),
+        [*pair(TWO[:1], accuracy=0.90, eval_samples=10), *pair(TWO[1:], accuracy=0.90)],
+        "accuracy differs: 90.00% against 95.00%",
+    ),
     "other samples": (base(), changed(pair(), trained_samples=999), "trained samples differs: 1,000 and 999"),
     "other steps": (base(), pair(steps=5), "steps differs: 5 and 10"),
     "other batch": (base(), pair(global_batch_size=200), "global batch differs: 200 and 100"),
@@ -166,6 +174,10 @@ def test_each_thing_that_is_wrong_alone_refuses_the_claim(
     first: list[RunSummary], second: list[RunSummary], why: str
 ) -> None:
     assert row(first + second).claimed == why
+
+
+def test_runs_without_any_accuracy_are_compared_by_their_times() -> None:
+    assert row(base(accuracy=None) + pair(accuracy=None)).claimed is True
 
 
 def test_nothing_of_nccl_matters_on_the_cpu() -> None:

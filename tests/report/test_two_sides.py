@@ -177,6 +177,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "other threads": ({"same": {**PROVENANCE, "threads per process": "2"}}, "threads per process differs: 1 and 2"),
     "less work": ({"trained_samples": 900}, "trained samples differs: 1,000 and 900"),
     "worse accuracy": ({"accuracy": 0.8}, "accuracy differs: 80.00% against 95.00%"),
+    "no accuracy": ({"accuracy": None}, "accuracy differs: none against 95.00%"),
     "a doubt": ({"doubts": ["a clock that runs backwards"], "path": "x"}, "doubtful: a clock that runs backwards (x)"),
     "a disturbance": ({"disturbed": ["the machine swapped 9.0 MB/s"]},
                       "disturbed: the machine swapped 9.0 MB/s during 1x1 repeat 1"),
