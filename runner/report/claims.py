@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 AGREEING_SHARE = 0.005
 """Accuracies of unknown numbers of samples may differ by this much."""
+NO_SPREAD = "the repeats do not vary: what printed the times has rounded them"
+"""Why nothing is said of times that are all the same on both sides: how far off they are, no repeat shows."""
 _LONGEST_VALUE = 24
 
 
@@ -54,6 +56,8 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
 
 def not_shown(speedup: Estimate | None, adjusted_p: float | None) -> str | None:
     """Return why the repeats do not show a difference, together with the other rows of the table; None if they do."""
+    if speedup is not None and speedup.low is not None and speedup.low == speedup.high:
+        return NO_SPREAD
     if speedup is None or speedup.low is None or speedup.high is None or adjusted_p is None:
         return "no interval"
     if speedup.low <= 1 <= speedup.high:

@@ -57,10 +57,9 @@ def _block(
     by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
     against = [_Against(cell, by_cell, definition, everywhere) for cell in sorted(cells, key=_order)]
     # What is refused for another reason is not tested, so it makes it no harder for the other rows.
-    tested = [one for one in against if one.why_not is None and one.difference]
-    values = [one.difference.p if one.difference else None for one in tested]
-    adjusted = holm([1.0 if value is None else value for value in values])
-    adjusted_p = {id(one): value for one, value in zip(tested, adjusted, strict=True)}
+    p = {id(one): one.difference.p for one in against if one.why_not is None and one.difference}
+    tested = {key: value for key, value in p.items() if value is not None}
+    adjusted_p = dict(zip(tested, holm(list(tested.values())), strict=True))
     return Block(tuple(_row(one, adjusted_p.get(id(one)), definition) for one in against), definition)
 
 

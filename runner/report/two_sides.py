@@ -12,6 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from runner.report.claims import NO_SPREAD
 from runner.report.comparable import differences, not_comparable
 from runner.report.compare import key_of
 from runner.report.repeats import FEWEST, repeats_to_find
@@ -113,7 +114,8 @@ def _difference(pair: Pair) -> tuple[str | None, Difference | None]:
         [run.seconds for run in sorted(side.complete, key=lambda run: run.repeat) if run.seconds]
         for side in (pair.b, pair.a)
     ]
-    return None, (paired if pair.in_pairs else welch)(*times)
+    difference = (paired if pair.in_pairs else welch)(*times)
+    return (NO_SPREAD, None) if difference.error == 0 and pair.repeats >= FEWEST else (None, difference)
 
 
 def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detect: float) -> Verdict:

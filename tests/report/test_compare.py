@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.report.claims import NO_SPREAD
 from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
 from runner.report.run_summary import RunSummary
@@ -122,7 +123,8 @@ REFUSED = {
         "no one-process run on the same hardware to compare with",
     ),
     "no effect": (base(), pair([9.0, 10.0, 11.0]), "the interval includes 1"),
-    "equal times": (base([5.0] * 3), pair([5.0] * 3), "the interval includes 1"),
+    "equal times": (base([5.0] * 3), pair([5.0] * 3), NO_SPREAD),
+    "times of whole seconds": (base([10.0] * 3), pair([9.0] * 3), NO_SPREAD),
     "other accuracy": (base(), pair(accuracy=0.90), "accuracy differs: 90.00% against 95.00%"),
     "no accuracy": (base(), pair(accuracy=None), "accuracy differs: none against 95.00%"),
     "no accuracy there": (base(accuracy=None), pair(), "accuracy differs: 95.00% against none"),

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.report.claims import NO_SPREAD
 from runner.report.run_summary import RunSummary
 from runner.report.two_sides import FASTER, NOT_COMPARABLE, SAME, SLOWER, Verdict, exit_code, judge
 from runner.report.verdicts import to_notes, to_plain, to_rows
@@ -152,6 +153,14 @@ def test_two_repeats_are_no_verdict_however_far_apart() -> None:
     assert few.proposed is not None
     single = one(side("A", STEADY[:1]), side("B", SLOW[:1]))
     assert (single.verdict, single.proposed) == (SAME, None)
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["made in turn", "made apart"])
+@pytest.mark.parametrize("seconds", [10.0, 10.01])
+def test_times_that_do_not_vary_are_rounded_and_give_no_verdict(seconds: float, made: bool) -> None:  # noqa: FBT001
+    found = one(side("A", [10.0] * 3, made=made), side("B", [seconds] * 3, made=made))
+    assert (found.verdict, found.why, exit_code([found])) == (NOT_COMPARABLE, NO_SPREAD, 4)
+    assert not [note for note in to_notes([found], DETECT) if "--repeat" in note]
 
 
 def test_runs_made_in_turn_are_compared_in_pairs_and_others_are_not() -> None:
