@@ -63,7 +63,8 @@ class Verdict(Pair):
         why: what is not comparable, or why nothing is shown; None where the repeats decide.
         ratio: the typical time of B over that of A, with its 95% interval.
         adjusted_p: the p-value after Holm's correction over all cells.
-        decided: whether B is faster or slower, or differs by less than was asked for.
+        small: whether the whole interval is within the difference that was asked for, whatever its sign.
+        decided: whether B is faster or slower, or the difference is small.
         proposed: repeats of each side that find the difference asked for in nine of ten comparisons, by this spread.
         differs: what differs between the sides and is compared, each with its two values.
     """
@@ -72,14 +73,18 @@ class Verdict(Pair):
     why: str | None = None
     ratio: Estimate | None = None
     adjusted_p: float | None = None
+    small: bool = False
     decided: bool = False
     proposed: int | None = None
     differs: tuple[str, ...] = ()
 
 
 def exit_code(verdicts: list[Verdict]) -> int:
-    """Return 1 if B is slower in any cell, 4 if anything is left open, else 0; a cell that is new in B is not open."""
-    if any(one.verdict == SLOWER for one in verdicts):
+    """Return 1 if B is slower in any cell by what was asked for, or may be, 4 if anything is left open, else 0.
+
+    A cell that is new in B is not open.
+    """
+    if any(one.verdict == SLOWER and not one.small for one in verdicts):
         return REGRESSION
     return UNDECIDED if any(not one.decided and one.a is not None for one in verdicts) else 0
 
@@ -135,6 +140,7 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
         why=why,
         ratio=difference.estimate(),
         adjusted_p=adjusted_p,
+        small=small,
         decided=shown or small,
         proposed=repeats_to_find(difference, effect),
         differs=tuple(differences(pair.a, pair.b)) if pair.a and pair.b else (),

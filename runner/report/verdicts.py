@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from runner.report.markup import markdown
 from runner.report.repeats import MOST, POWER
 from runner.report.statistics import decimals
-from runner.report.two_sides import exit_code
+from runner.report.two_sides import FASTER, SLOWER, exit_code
 
 if TYPE_CHECKING:
     from runner.report.rows import CellRuns
@@ -43,6 +43,8 @@ def to_markdown(a: str, b: str, verdicts: list[Verdict], detect: float) -> str:
 def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     """Return what a reader of the rows has to know: each reason, what is compared, and how many repeats it takes."""
     found = [f"{one.name}: {one.why}" for one in verdicts if one.why]
+    clear = [one for one in verdicts if one.verdict in (FASTER, SLOWER) and one.small]
+    found += [f"{one.name}: {one.verdict}, by less than {100 * detect:.3g}%" for one in clear]
     tested = sum(one.adjusted_p is not None for one in verdicts)
     if tested > 1:
         found.append(f"{tested} cells are compared, so each verdict holds after Holm's correction")

@@ -147,6 +147,16 @@ def test_whether_no_difference_is_enough_depends_on_the_difference_that_was_aske
     assert (one(*sides, 0.05).proposed or 0) < 10
 
 
+def test_a_slow_down_of_less_than_was_asked_for_is_named_and_is_no_regression() -> None:
+    slightly = [value * 1.005 for value in (10.0, 10.001, 9.999, 10.0)]
+    sides = side("A", [10.0, 10.001, 9.999, 10.0], made=False), side("B", slightly, made=False)
+    found = one(*sides)
+    assert (found.verdict, found.decided, exit_code([found])) == (SLOWER, True, 0)
+    assert "1x1: slower, by less than 5%" in to_notes([found], DETECT)
+    assert exit_code([one(*sides, 0.005)]) == 1
+    assert not [note for note in to_notes([one(*sides, 0.005)], 0.005) if "by less than" in note]
+
+
 def test_two_repeats_are_no_verdict_however_far_apart() -> None:
     few = one(side("A", STEADY[:2]), side("B", SLOW[:2]))
     assert (few.verdict, few.why, exit_code([few])) == (SAME, "n = 2, needs 3 on both sides", 4)
