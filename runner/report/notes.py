@@ -77,7 +77,7 @@ def _more_repeats(block: Block) -> list[str]:
             narrower.append(f"{row.first.cell}: {_count(more)}")
         if row.adjusted_p is not None and row.claimed is not True:
             needed = repeats_to_find(difference, abs(difference.log))
-            there = max(count for _, count in difference.samples)
+            there = min(count for _, count in difference.samples)
             clearer.append(f"{row.first.cell}: {_count(needed and max(1, needed - there))}")
     width = f"more repeats for +-{PRECISION:.0%}, of a cell and of its baseline"
     effect = f"more repeats to show a speed-up like the one seen, of both ({POWER:.0%} power)"
