@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from runner.report.statistics import karp_flatt, typical
@@ -32,10 +33,11 @@ class CellRuns:
 
     @property
     def load(self) -> dict[str, float]:
-        """What the nodes reported of themselves while they trained, averaged over the complete runs."""
-        told = [run.load for run in self.complete if run.load]
-        names = {name: None for one in told for name in one}
-        return {name: sum(one.get(name, 0.0) for one in told) / len(told) for name in names}
+        """What the nodes reported while they trained: each figure averaged over the complete runs that have it."""
+        told: dict[str, list[float]] = {}
+        for name, value in (figure for run in self.complete for figure in run.load.items()):
+            told.setdefault(name, []).append(value)
+        return {name: fmean(values) for name, values in told.items()}
 
     @property
     def sources(self) -> dict[str, str]:
