@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
+from runner.core.values import by_value
 from runner.report.repeats import FEWEST
 from runner.report.statistics import SIGNIFICANT, accuracies_agree
 
@@ -121,7 +122,7 @@ def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) ->
         fields["program"] = [run.program for run in runs]
     if "args" not in may_differ:
         for arg in dict.fromkeys(arg for run in runs for arg in run.args):
-            fields[arg] = [str(run.args.get(arg, "none")) for run in runs]
+            fields[arg] = [str(by_value(run.args.get(arg, "none"))) for run in runs]
     return [found for name, values in fields.items() if (found := two_values(name, values))]
 
 

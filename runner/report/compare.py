@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from runner.core.layout import Layout
+from runner.core.values import by_value
 from runner.report.claims import not_shown, refusal
 from runner.report.rows import Block, CellRuns, Row, cell_runs
 from runner.report.statistics import Estimate, holm, welch
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from runner.report.statistics import Difference
 
 _encoder = msgspec.json.Encoder(order="deterministic")
+_WHOLE = re.compile(rb"\d(?:\.0(?!\d)|[eE])")
+"""What every float has in JSON that is a whole number."""
 
 
 def compare(
@@ -160,5 +164,6 @@ def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
 
 
 def key_of(value: object) -> bytes:
-    """Encode a value so that equal means equal."""
-    return _encoder.encode(value)
+    """Encode a value so that equal means equal, also of numbers that are written in two ways: 1 and 1.0."""
+    encoded = _encoder.encode(value)
+    return _encoder.encode(by_value(value)) if _WHOLE.search(encoded) else encoded

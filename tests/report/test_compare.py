@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from runner.report.claims import NO_SPREAD
 from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
-from runner.report.repeats import repeats_to_find
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import ratio, typical
 from tests.support.summaries import ONE, SAME, TWO, base, block, changed, pair, row, run
@@ -85,16 +84,6 @@ def test_a_difference_that_is_not_shown_comes_with_the_number_of_repeats_that_wo
     assert said.startswith("more repeats to show a speed-up like the one seen, of both (90% power): 1x2: ")
     assert 10 < int(said.rpartition(" ")[2].replace(",", "")) < 500
     assert more(base() + pair([5.0, 10.0, 20.0]))[1].endswith("1x2: over 10,000")
-
-
-def test_the_repeats_that_would_show_a_difference_are_as_many_as_the_side_with_fewer_runs_lacks() -> None:
-    many = [10 + 0.1 * (number % 5 - 2) for number in range(60)]
-    runs = base(many) + pair([9.0, 10.1, 9.6])
-    difference = row(runs).difference
-    assert difference is not None
-    needed = repeats_to_find(difference, abs(difference.log))
-    assert needed is not None
-    assert more(runs)[-1].endswith(f"1x2: {needed - 3}")
 
 
 def test_one_run_of_a_cell_has_no_spread_to_plan_with() -> None:
@@ -219,6 +208,15 @@ def test_runs_made_in_another_way_are_not_compared_and_what_differs_is_named(cha
     assert len(blocks) == 2
     (claimed,) = [found.claimed for one in blocks for found in one.rows if found.first.layout == "1x2"]
     assert claimed == f"no one-process run like it: {why}"
+
+
+def test_numbers_that_are_written_in_two_ways_are_one_argument_and_one_axis() -> None:
+    found = block(changed(base(), args={"epochs": 1.0}) + pair(args={"epochs": 1.0}))
+    assert [(len(one.runs), one.claimed) for one in found.rows] == [(3, "the baseline"), (3, True)]
+    mixed = changed(base(axes={"batch": [8, {"of": 2}]}), axes={"batch": [8.0, {"of": 2.0}]})
+    assert [len(one.runs) for one in block(mixed).rows] == [3]
+    for value in (True, "1.0", 1.5):
+        assert len(compare(changed(base(), args={"epochs": value}))) == 2
 
 
 def test_a_baseline_of_another_experiment_or_folder_is_none() -> None:

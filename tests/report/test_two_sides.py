@@ -223,6 +223,12 @@ def test_two_definitions_may_differ_in_their_arguments_if_they_do_the_same_work(
     assert one(side("A", STEADY), side("B", SLOW, trained_samples=500)).verdict == NOT_COMPARABLE
 
 
+def test_arguments_are_compared_by_their_values() -> None:
+    found = one(changed("A", args={"epochs": 1, "lr": 10**16}), changed("B", args={"epochs": 1.0, "lr": 1e16}))
+    assert (found.verdict, found.differs) == (SAME, ())
+    assert one(changed("A", args={"epochs": 1}), changed("B", args={"epochs": 1.5})).why == "epochs differs: 1 and 1.5"
+
+
 def test_a_side_that_mixes_versions_is_not_comparable() -> None:
     mixed = changed("B")[:-1] + changed("B", same={**PROVENANCE, "code": "x"})[-1:]
     assert one(changed("A"), mixed).why == "within B: code differs: c and x"
