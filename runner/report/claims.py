@@ -21,6 +21,8 @@ AGREEING_SHARE = 0.005
 """Accuracies of unknown numbers of samples may differ by this much."""
 NO_SPREAD = "the repeats do not vary: what printed the times has rounded them"
 """Why nothing is said of times that are all the same on both sides: how far off they are, no repeat shows."""
+UNKNOWN = "None"
+"""How a value of `RunSummary.same` reads that a record does not have."""
 _LONGEST_VALUE = 24
 
 
@@ -113,6 +115,11 @@ def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str |
     names = [name for name in first if name not in ignored]
     found = [two_values(name, [run.same.get(name, "") for run in runs]) for name in names]
     return "; ".join(one for one in found if one) or None
+
+
+def is_code_known(runs: Iterable[RunSummary]) -> bool:
+    """Whether each run says which code it ran; else it is the same as that of another one that does not."""
+    return all(run.same.get("code", UNKNOWN) not in ("", UNKNOWN) for run in runs)
 
 
 def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.report.claims import is_code_known
 from runner.report.published_rows import published_notes
 from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
 from runner.report.statistics import SIGNIFICANT
@@ -24,7 +25,7 @@ def notes(block: Block) -> list[str]:
     found = [note for row in block.rows for note in _of_row(row)]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
-    found += [*_together(block), *_more_repeats(block)]
+    found += [*_together(block), *_of_unknown_code(block), *_more_repeats(block)]
     if block.first.side:
         comparison, name, label = block.first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
@@ -64,6 +65,12 @@ def _together(block: Block) -> list[str]:
     if tested < 2:  # noqa: PLR2004 - one claim is alone
         return []
     return [f"claims: {tested} rows are compared, so each has to hold after Holm's correction: p < {SIGNIFICANT:.2g}"]
+
+
+def _of_unknown_code(block: Block) -> list[str]:
+    """Name the claimed rows whose runs say of no code that it is theirs: nothing shows that it is the same."""
+    rows = [row.first.cell for row in block.rows if row.claimed is True and not is_code_known(row.runs)]
+    return [f"code unknown, and taken for the same: {'; '.join(rows)}"] if rows else []
 
 
 def _more_repeats(block: Block) -> list[str]:
