@@ -116,6 +116,7 @@ def _row(one: _Against, adjusted_p: float | None, definition: dict[str, Any]) ->
         cell.runs,
         cell.complete,
         cell.seconds,
+        cell.copies,
         baseline=one.base,
         speedup=speedup,
         claimed=one.why_not or not_shown(speedup, adjusted_p) or True,

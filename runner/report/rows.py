@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from runner.report.copies import is_complete, once
 from runner.report.statistics import karp_flatt, typical
 
 if TYPE_CHECKING:
@@ -15,11 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CellRuns:
-    """All runs of one cell, the oldest first, and the complete ones among them with their typical seconds."""
+    """All runs of one cell, the oldest first, and the complete ones among them with their typical seconds.
+
+    `copies` are further records of the same runs; they count for nothing.
+    """
 
     runs: tuple[RunSummary, ...]
     complete: tuple[RunSummary, ...]
     seconds: Estimate | None
+    copies: tuple[RunSummary, ...] = ()
 
     @property
     def first(self) -> RunSummary:
@@ -91,7 +96,11 @@ class Block:
 
 
 def cell_runs(runs: list[RunSummary]) -> CellRuns:
-    """Sort the runs of one cell by their start, and look which are complete."""
-    ordered = tuple(sorted(runs, key=lambda run: (run.started, run.path)))
-    complete = tuple(run for run in ordered if run.status == "completed" and run.seconds)
-    return CellRuns(ordered, complete, typical([run.seconds for run in complete if run.seconds]) if complete else None)
+    """Sort the runs of one cell by their start, each once, and look which are complete."""
+    ordered = tuple(once(runs))
+    complete = tuple(run for run in ordered if is_complete(run))
+    seconds = typical([run.seconds for run in complete if run.seconds]) if complete else None
+    if len(ordered) == len(runs):
+        return CellRuns(ordered, complete, seconds)
+    counted = {id(run) for run in ordered}
+    return CellRuns(ordered, complete, seconds, tuple(run for run in runs if id(run) not in counted))

@@ -12,6 +12,7 @@ from runner.core.text import listed, one_line
 from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
+from runner.report.copies import identity_of
 from runner.report.disturbance import disturbances
 from runner.report.explain.text import note_of
 from runner.report.target_axes import target_axes
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 PLACES = ("data_dir",)
 MOST_CORES = 1_000_000
 _LONGEST_NAME = 200
+_LONGEST_IDENTITY = 1_000
 _LARGEST_COUNT = 10**15
 _LARGEST_SHARE = 1_000.0
 
@@ -32,10 +34,12 @@ _LARGEST_SHARE = 1_000.0
 class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=False):
     """One run, as compared; `same` is what has to be the same in all runs of a claim, by name.
 
+    `id` is what all copies of its record share and no other run has; it is empty if that is not known.
     `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
     """
 
     path: str = ""
+    id: str = ""
     experiment: str
     target: str
     status: str
@@ -100,6 +104,7 @@ def summary_of(record: Record) -> RunSummary:
     cores = count("cores", _cores(record, first), most=MOST_CORES)
     layout = Layout.parse(launch.layout)
     return RunSummary(
+        id=text(identity_of(launch), _LONGEST_IDENTITY) or "",
         experiment=_name(launch.experiment),
         target=_name(launch.target),
         status=record.status,
