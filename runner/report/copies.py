@@ -6,20 +6,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
-    from runner.records.schema import Launch
-    from runner.report.rows import CellRuns
     from runner.report.run_summary import RunSummary
-
-
-def identity_of(launch: Launch) -> str:
-    """Return what all copies of a record share, and no other run has: its id, and when its first attempt began.
-
-    An id alone may be that of several runs where somebody else has written the records. A run that was started again
-    keeps both, so the copy of an earlier attempt is one of it.
-    """
-    return f"{launch.id} {launch.attempts[0].started if launch.attempts else launch.started}"
 
 
 def is_complete(run: RunSummary) -> bool:
@@ -35,10 +24,10 @@ def once(runs: Iterable[RunSummary]) -> list[RunSummary]:
     return sorted((max(own, key=lambda run: (is_complete(run), run.started)) for own in copies.values()), key=_age)
 
 
-def copies_note(cell: CellRuns) -> str:
-    """Say how many copies lie beside the runs of a cell."""
-    count = len(cell.copies)
-    where = min(run.path for run in cell.copies)
+def copies_note(copies: Collection[RunSummary]) -> str:
+    """Say how many copies lie beside the runs of a cell, and where one does."""
+    count = len(copies)
+    where = min(run.path for run in copies)
     return f"{count} {'copy of a run does' if count == 1 else 'copies of runs do'} not count, the first: {where}"
 
 

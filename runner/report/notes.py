@@ -24,7 +24,7 @@ _WEAK = (
 def notes(block: Block) -> list[str]:
     """Return the notes of a block, those about single rows first."""
     found = [note for row in block.rows for note in _of_row(row)]
-    found += [f"{row.first.cell}: {copies_note(row)}" for row in block.rows if row.copies]
+    found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
     found += [*_together(block), *_of_unknown_code(block), *_more_repeats(block)]

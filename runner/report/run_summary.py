@@ -12,7 +12,6 @@ from runner.core.text import listed, one_line
 from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
-from runner.report.copies import identity_of
 from runner.report.disturbance import disturbances
 from runner.report.explain.text import note_of
 from runner.report.target_axes import target_axes
@@ -104,7 +103,7 @@ def summary_of(record: Record) -> RunSummary:
     cores = count("cores", _cores(record, first), most=MOST_CORES)
     layout = Layout.parse(launch.layout)
     return RunSummary(
-        id=text(identity_of(launch), _LONGEST_IDENTITY) or "",
+        id=text(_identity(launch), _LONGEST_IDENTITY) or "",
         experiment=_name(launch.experiment),
         target=_name(launch.target),
         status=record.status,
@@ -156,6 +155,15 @@ def summary_of(record: Record) -> RunSummary:
         by_hand=launch.by_hand,
         doubts=doubts.all(),  # last, because what stands above adds to them
     )
+
+
+def _identity(launch: Launch) -> str:
+    """Return what all copies of a record share, and no other run has: its id, and when its first attempt began.
+
+    An id alone may be that of several runs where somebody else has written the records. A run that was started again
+    keeps both, so the copy of an earlier attempt is one of it.
+    """
+    return f"{launch.id} {launch.attempts[0].started if launch.attempts else launch.started}"
 
 
 def _repeat_with(record: Record) -> str:

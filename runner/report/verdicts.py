@@ -67,7 +67,7 @@ def _runs(one: Verdict, name: str, side: CellRuns | None) -> list[str]:
         if run.status != "completed"
     ]
     if side.copies:
-        found.append(f"{one.name}: {name}: {copies_note(side)}")
+        found.append(f"{one.name}: {name}: {copies_note(side.copies)}")
     disturbed = [run for run in side.runs if run.disturbed]
     if disturbed:
         first = f"{'; '.join(disturbed[0].disturbed)} ({disturbed[0].path})"
