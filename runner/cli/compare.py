@@ -56,7 +56,7 @@ def compare(
     """Say whether B is faster or slower than A.
 
     Two folders of results are compared as they are. Anything else is run first, A and B in turn. Exit code 0: no
-    difference of the size asked for, or B is faster; 1: B is slower, or a run failed; 4: undecided.
+    difference of the size asked for, or B is faster; 1: B is slower, or a run that was made failed; 4: undecided.
     """
     from runner.execution.versions import Choices, Kind, kind_of
     from runner.report.two_sides import exit_code, judge

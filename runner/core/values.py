@@ -63,6 +63,15 @@ def spell_non_finite(value: Any) -> Any:
     return [spell_non_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def by_value(value: Any) -> Any:
+    """Return a copy of a JSON value in which equal numbers are written alike: 1.0 becomes 1."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= LARGEST_WHOLE else value
+    if isinstance(value, dict):
+        return {key: by_value(item) for key, item in value.items()}
+    return [by_value(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def plain(value: object, unfit: list[str] | None = None, place: str = "", depth: int = 0) -> Any:
     """Return a copy of a JSON value with null in place of everything that does not fit.
 

@@ -16,6 +16,7 @@ from runner.prediction.communication import PLAIN, Communication
 from runner.prediction.place import Measured, measured_of
 from runner.records.folder import RunFolder
 from runner.report.compare import key_of
+from runner.report.copies import is_complete, once
 from runner.report.target_axes import TARGET_AXES, at_layout
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Reader:
 
     def __init__(self, results: Path, runs: list[RunSummary]) -> None:
         self._results = results
-        self._runs = [run for run in runs if run.status == "completed" and run.seconds and not run.doubts]
+        self._runs = [run for run in once(runs) if is_complete(run) and not run.doubts]
         self._records: dict[str, Record | None] = {}
 
     @property

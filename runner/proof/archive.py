@@ -35,6 +35,8 @@ _LARGEST_HEADER = 17_000
 """Bytes of pax records: a name of `LONGEST_NAME` letters of four bytes each, and some room."""
 _RECORD = re.compile(rb"(\d{1,5}) (?:hdrcharset|path|size)=")
 _MOST_RECORDS = 3
+_MAGIC = slice(257, 262)
+"""Where POSIX has the magic of tar in each header."""
 _TOO_MANY_DIGITS = re.compile(rb"\d{256}")
 """More than one name on a disk has. tarfile takes time with the square of a row of digits."""
 
@@ -54,11 +56,12 @@ def pack(folder: Path, stream: Any) -> None:
 def unpack(path: Path, folder: Path) -> None:
     """Unpack an archive into an empty folder, and nothing outside.
 
-    Raises RunError if it is none, is damaged, or holds what no archive of the kit does; RequestError if it cannot be
+    Raises RunError if it is damaged, or holds what no archive of the kit does; RequestError if it is none, or cannot be
     read.
     """
     try:
         with files.open_file(path) as file:
+            _require_archive(path, file)
             size = os.fstat(file.fileno()).st_size
             with tarfile.open(fileobj=file, mode="r:", tarinfo=_BoundedHeader) as tar:
                 count, left = 0, min(size, MOST_BYTES)
@@ -70,10 +73,22 @@ def unpack(path: Path, folder: Path) -> None:
                     assert content is not None  # noqa: S101 - it is a regular file
                     _write(folder / PurePosixPath(member.name), content, member)
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
-        _fail(path, f"altered, cut off, or no archive of runner bundle: {one_line(error, 200)}")
+        _fail(path, f"altered or cut off: {one_line(error, 200)}")
     except OSError as error:
         msg = f"{one_line(path)}: {error.strerror or error}"
         raise RequestError(msg) from None
+
+
+def _require_archive(path: Path, file: BinaryIO) -> None:
+    """Raise RequestError for a file that begins with neither the folder nor the magic of an archive.
+
+    One that was altered in one of the two, or cut off before both, is an archive that does not hold.
+    """
+    begin = file.read(tarfile.BLOCKSIZE)
+    file.seek(0)
+    if begin and not begin.startswith(f"{TOP}/".encode()) and begin[_MAGIC] != b"ustar":
+        msg = f"{one_line(path)}: neither a folder nor an archive of runner bundle"
+        raise RequestError(msg)
 
 
 def difference(path: Path, folder: Path) -> str | None:

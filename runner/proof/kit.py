@@ -79,7 +79,7 @@ class Kit:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Kit]:
-    """Unpack an archive in a block; RunError if it is none, was cut off, or would write outside its folder."""
+    """Unpack an archive in a block; RunError if it was cut off or would write outside, RequestError if it is none."""
     with tempfile.TemporaryDirectory(prefix="runner-kit-", ignore_cleanup_errors=True) as scratch:
         unpack(path, Path(scratch))
         folder = Path(scratch) / TOP

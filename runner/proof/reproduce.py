@@ -19,6 +19,7 @@ from runner.proof.again import as_it_came_out, chosen_by_the_clock, compare
 from runner.proof.level import LEVELS, Verdict
 from runner.proof.sources import DIFF, apply_changes, check_out, is_commit, read_changes
 from runner.proof.whole import check_whole
+from runner.report.copies import once
 from runner.report.run_summary import summary_of
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def of_cell(record: Record, others: list[RunSummary]) -> list[RunSummary]:
     own = summary_of(record)
     return [
         one
-        for one in others
+        for one in once(others)
         if (one.experiment, one.cell, one.args, one.target) == (own.experiment, own.cell, own.args, own.target)
         and one.same.get("code") == own.same.get("code")
         and one.status == "completed"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
+from runner.core.values import by_value
 from runner.report.repeats import FEWEST
 from runner.report.statistics import SIGNIFICANT, accuracies_agree
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 AGREEING_SHARE = 0.005
 """Accuracies of unknown numbers of samples may differ by this much."""
+NO_SPREAD = "the repeats do not vary: what printed the times has rounded them"
+"""Why nothing is said of times that are all the same on both sides: how far off they are, no repeat shows."""
+UNKNOWN = "None"
+"""How a value of `RunSummary.same` reads that a record does not have."""
 _LONGEST_VALUE = 24
 
 
@@ -54,6 +59,8 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
 
 def not_shown(speedup: Estimate | None, adjusted_p: float | None) -> str | None:
     """Return why the repeats do not show a difference, together with the other rows of the table; None if they do."""
+    if speedup is not None and speedup.low is not None and speedup.low == speedup.high:
+        return NO_SPREAD
     if speedup is None or speedup.low is None or speedup.high is None or adjusted_p is None:
         return "no interval"
     if speedup.low <= 1 <= speedup.high:
@@ -110,6 +117,11 @@ def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str |
     return "; ".join(one for one in found if one) or None
 
 
+def is_code_known(runs: Iterable[RunSummary]) -> bool:
+    """Whether each run says which code it ran; else it is the same as that of another one that does not."""
+    return all(run.same.get("code", UNKNOWN) not in ("", UNKNOWN) for run in runs)
+
+
 def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) -> list[str]:
     """Return what differs in where runs were made and what they were told to do, each with two values."""
     fields = {name: [str(getattr(run, name)) for run in runs] for name in ("target", "hardware", "scaling", "measure")}
@@ -117,7 +129,7 @@ def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) ->
         fields["program"] = [run.program for run in runs]
     if "args" not in may_differ:
         for arg in dict.fromkeys(arg for run in runs for arg in run.args):
-            fields[arg] = [str(run.args.get(arg, "none")) for run in runs]
+            fields[arg] = [str(by_value(run.args.get(arg, "none"))) for run in runs]
     return [found for name, values in fields.items() if (found := two_values(name, values))]
 
 
@@ -154,13 +166,29 @@ def _apart(*values: str) -> list[str]:
 
 
 def accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Whether the choice of test samples does not explain how much the accuracies of two cells differ."""
+    """Say that the choice of test samples does not explain how much the accuracies of two cells differ.
+
+    One that some of the runs do not report may be any; None if no run reports one, because it does not train a model.
+    """
     ours, theirs = cell.mean("accuracy"), base.mean("accuracy")
-    if ours is None or theirs is None:
+    if ours is None and theirs is None:
         return None
-    samples, others = cell.complete[0].eval_samples, base.complete[0].eval_samples
+    for side in (cell, base):
+        lacking = sum(run.accuracy is None for run in side.complete)
+        if 0 < lacking < len(side.complete):
+            return f"accuracy differs: none in {lacking} of {len(side.complete)} runs of {side.first.layout}"
+    if ours is None or theirs is None:
+        words = ("none" if mean is None else f"{mean:.2%}" for mean in (ours, theirs))
+        return f"accuracy differs: {' against '.join(words)}"
+    samples, others = _eval_samples(cell), _eval_samples(base)
     if samples and others:
         agree = accuracies_agree(ours, samples, theirs, others)
     else:  # a program that does not say of how many samples they are
         agree = abs(ours - theirs) <= AGREEING_SHARE
     return None if agree else f"accuracy differs: {ours:.2%} against {theirs:.2%}"
+
+
+def _eval_samples(cell: CellRuns) -> int:
+    """Return of how many samples a cell's accuracies are, at most, because more explain less; 0 if a run says none."""
+    counts = [run.eval_samples for run in cell.complete]
+    return max(counts) if all(counts) else 0

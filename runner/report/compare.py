@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from runner.core.layout import Layout
+from runner.core.values import by_value
 from runner.report.claims import not_shown, refusal
 from runner.report.rows import Block, CellRuns, Row, cell_runs
 from runner.report.statistics import Estimate, holm, welch
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from runner.report.statistics import Difference
 
 _encoder = msgspec.json.Encoder(order="deterministic")
+_WHOLE = re.compile(rb"\d(?:\.0(?!\d)|[eE])")
+"""What every float has in JSON that is a whole number."""
 
 
 def compare(
@@ -57,10 +61,9 @@ def _block(
     by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
     against = [_Against(cell, by_cell, definition, everywhere) for cell in sorted(cells, key=_order)]
     # What is refused for another reason is not tested, so it makes it no harder for the other rows.
-    tested = [one for one in against if one.why_not is None and one.difference]
-    values = [one.difference.p if one.difference else None for one in tested]
-    adjusted = holm([1.0 if value is None else value for value in values])
-    adjusted_p = {id(one): value for one, value in zip(tested, adjusted, strict=True)}
+    p = {id(one): one.difference.p for one in against if one.why_not is None and one.difference}
+    tested = {key: value for key, value in p.items() if value is not None}
+    adjusted_p = dict(zip(tested, holm(list(tested.values())), strict=True))
     return Block(tuple(_row(one, adjusted_p.get(id(one)), definition) for one in against), definition)
 
 
@@ -113,6 +116,7 @@ def _row(one: _Against, adjusted_p: float | None, definition: dict[str, Any]) ->
         cell.runs,
         cell.complete,
         cell.seconds,
+        cell.copies,
         baseline=one.base,
         speedup=speedup,
         claimed=one.why_not or not_shown(speedup, adjusted_p) or True,
@@ -161,5 +165,6 @@ def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
 
 
 def key_of(value: object) -> bytes:
-    """Encode a value so that equal means equal."""
-    return _encoder.encode(value)
+    """Encode a value so that equal means equal, also of numbers that are written in two ways: 1 and 1.0."""
+    encoded = _encoder.encode(value)
+    return _encoder.encode(by_value(value)) if _WHOLE.search(encoded) else encoded

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.report.claims import is_code_known
+from runner.report.copies import copies_note
 from runner.report.published_rows import published_notes
 from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
 from runner.report.statistics import SIGNIFICANT
@@ -22,9 +24,10 @@ _WEAK = (
 def notes(block: Block) -> list[str]:
     """Return the notes of a block, those about single rows first."""
     found = [note for row in block.rows for note in _of_row(row)]
+    found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
-    found += [*_together(block), *_more_repeats(block)]
+    found += [*_together(block), *_of_unknown_code(block), *_more_repeats(block)]
     if block.first.side:
         comparison, name, label = block.first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
@@ -66,6 +69,12 @@ def _together(block: Block) -> list[str]:
     return [f"claims: {tested} rows are compared, so each has to hold after Holm's correction: p < {SIGNIFICANT:.2g}"]
 
 
+def _of_unknown_code(block: Block) -> list[str]:
+    """Name the claimed rows whose runs say of no code that it is theirs: nothing shows that it is the same."""
+    rows = [row.first.cell for row in block.rows if row.claimed is True and not is_code_known(row.runs)]
+    return [f"code unknown, and taken for the same: {'; '.join(rows)}"] if rows else []
+
+
 def _more_repeats(block: Block) -> list[str]:
     """Say how many more repeats would narrow a wide interval, or show the difference that was seen."""
     narrower, clearer = [], []
@@ -77,7 +86,7 @@ def _more_repeats(block: Block) -> list[str]:
             narrower.append(f"{row.first.cell}: {_count(more)}")
         if row.adjusted_p is not None and row.claimed is not True:
             needed = repeats_to_find(difference, abs(difference.log))
-            there = max(count for _, count in difference.samples)
+            there = min(count for _, count in difference.samples)
             clearer.append(f"{row.first.cell}: {_count(needed and max(1, needed - there))}")
     width = f"more repeats for +-{PRECISION:.0%}, of a cell and of its baseline"
     effect = f"more repeats to show a speed-up like the one seen, of both ({POWER:.0%} power)"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from runner.report.copies import is_complete, once
 from runner.report.statistics import karp_flatt, typical
 
 if TYPE_CHECKING:
@@ -14,11 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CellRuns:
-    """All runs of one cell, the oldest first, and the complete ones among them with their typical seconds."""
+    """All runs of one cell, the oldest first, and the complete ones among them with their typical seconds.
+
+    `copies` are further records of the same runs; they count for nothing.
+    """
 
     runs: tuple[RunSummary, ...]
     complete: tuple[RunSummary, ...]
     seconds: Estimate | None
+    copies: tuple[RunSummary, ...] = ()
 
     @property
     def first(self) -> RunSummary:
@@ -32,10 +38,11 @@ class CellRuns:
 
     @property
     def load(self) -> dict[str, float]:
-        """What the nodes reported of themselves while they trained, averaged over the complete runs."""
-        told = [run.load for run in self.complete if run.load]
-        names = {name: None for one in told for name in one}
-        return {name: sum(one.get(name, 0.0) for one in told) / len(told) for name in names}
+        """What the nodes reported while they trained: each figure averaged over the complete runs that have it."""
+        told: dict[str, list[float]] = {}
+        for name, value in (figure for run in self.complete for figure in run.load.items()):
+            told.setdefault(name, []).append(value)
+        return {name: fmean(values) for name, values in told.items()}
 
     @property
     def sources(self) -> dict[str, str]:
@@ -93,7 +100,11 @@ class Block:
 
 
 def cell_runs(runs: list[RunSummary]) -> CellRuns:
-    """Sort the runs of one cell by their start, and look which are complete."""
-    ordered = tuple(sorted(runs, key=lambda run: (run.started, run.path)))
-    complete = tuple(run for run in ordered if run.status == "completed" and run.seconds)
-    return CellRuns(ordered, complete, typical([run.seconds for run in complete if run.seconds]) if complete else None)
+    """Sort the runs of one cell by their start, each once, and look which are complete."""
+    ordered = tuple(once(runs))
+    complete = tuple(run for run in ordered if is_complete(run))
+    seconds = typical([run.seconds for run in complete if run.seconds]) if complete else None
+    if len(ordered) == len(runs):
+        return CellRuns(ordered, complete, seconds)
+    counted = {id(run) for run in ordered}
+    return CellRuns(ordered, complete, seconds, tuple(run for run in runs if id(run) not in counted))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PLACES = ("data_dir",)
 MOST_CORES = 1_000_000
 _LONGEST_NAME = 200
+_LONGEST_IDENTITY = 1_000
 _LARGEST_COUNT = 10**15
 _LARGEST_SHARE = 1_000.0
 
@@ -32,10 +33,12 @@ _LARGEST_SHARE = 1_000.0
 class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=False):
     """One run, as compared; `same` is what has to be the same in all runs of a claim, by name.
 
+    `id` is what all copies of its record share and no other run has; it is empty if that is not known.
     `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
     """
 
     path: str = ""
+    id: str = ""
     experiment: str
     target: str
     status: str
@@ -100,6 +103,7 @@ def summary_of(record: Record) -> RunSummary:
     cores = count("cores", _cores(record, first), most=MOST_CORES)
     layout = Layout.parse(launch.layout)
     return RunSummary(
+        id=text(_identity(launch), _LONGEST_IDENTITY) or "",
         experiment=_name(launch.experiment),
         target=_name(launch.target),
         status=record.status,
@@ -151,6 +155,15 @@ def summary_of(record: Record) -> RunSummary:
         by_hand=launch.by_hand,
         doubts=doubts.all(),  # last, because what stands above adds to them
     )
+
+
+def _identity(launch: Launch) -> str:
+    """Return what all copies of a record share, and no other run has: its id, and when its first attempt began.
+
+    An id alone may be that of several runs where somebody else has written the records. A run that was started again
+    keeps both, so the copy of an earlier attempt is one of it.
+    """
+    return f"{launch.id} {launch.attempts[0].started if launch.attempts else launch.started}"
 
 
 def _repeat_with(record: Record) -> str:

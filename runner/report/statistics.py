@@ -22,6 +22,8 @@ SIGNIFICANT = 1 - CONFIDENCE
 _NORMAL_QUANTILE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _LITTLE = 0.1
 _LARGEST_EXPONENT = 700.0
+_EQUAL = 1e-12
+"""Logarithms that are nearer to one another are those of one time, and what floats make of it."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,10 @@ class Difference:
 
     @property
     def p(self) -> float | None:
-        """The two-sided p-value of "no difference"; None where there is no error known."""
+        """The two-sided p-value of "no difference"; None where there is no error known, or times do not vary at all."""
         error, freedom = self.error, self.freedom
-        if error is None:
+        if not error or freedom is None:
             return None
-        if freedom is None or error == 0:
-            return 0.0 if self.log else 1.0
         return min(1.0, 2 * float(_special().stdtr(freedom, -abs(self.log) / error)))
 
     def estimate(self) -> Estimate:
@@ -110,7 +110,7 @@ def welch(base: list[float], other: list[float]) -> Difference:
     """Return mean ln base - mean ln other, of two sides whose values have nothing to do with one another."""
     logs = [[math.log(value) for value in side] for side in (base, other)]
     samples = tuple((_variance(values), len(values)) for values in logs)
-    return Difference(statistics.fmean(logs[0]) - statistics.fmean(logs[1]), samples)
+    return Difference(_center(logs[0]) - _center(logs[1]), samples)
 
 
 def paired(base: list[float], other: list[float]) -> Difference:
@@ -187,7 +187,13 @@ def _special() -> Any:
 
 
 def _mean(logs: list[float]) -> Difference:
-    return Difference(statistics.fmean(logs), ((_variance(logs), len(logs)),))
+    return Difference(_center(logs), ((_variance(logs), len(logs)),))
+
+
+def _center(values: list[float]) -> float:
+    """Return the mean; that of equal values is their value to the last bit, however many there are."""
+    first = values[0]
+    return first + statistics.fmean([value - first for value in values])
 
 
 def _exp(exponent: float) -> float:
@@ -199,7 +205,9 @@ def _variance(values: list[float]) -> float | None:
     """Return the sample variance; the standard library's exact one takes twenty times as long."""
     if len(values) == 1:
         return None
-    mean = statistics.fmean(values)
+    if max(values) - min(values) < _EQUAL:
+        return 0.0
+    mean = _center(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 

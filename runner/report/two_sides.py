@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from runner.report.claims import NO_SPREAD
 from runner.report.comparable import differences, not_comparable
 from runner.report.compare import key_of
 from runner.report.repeats import FEWEST, repeats_to_find
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from runner.report.run_summary import RunSummary
 
 FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference shown", "not comparable"
+SAME_RUNS = "A and B are the same runs"
 REGRESSION = 1
 UNDECIDED = 4
 """Exit codes of `runner compare`."""
@@ -29,11 +31,12 @@ UNDECIDED = 4
 
 @dataclass(frozen=True)
 class Pair:
-    """One cell of both sides; a side that has no runs of it is None."""
+    """One cell of both sides; a side that has no runs of it is None, and `on_both` says what became of common ones."""
 
     name: str
     a: CellRuns | None
     b: CellRuns | None
+    on_both: str = ""
 
     @property
     def in_pairs(self) -> bool:
@@ -62,7 +65,8 @@ class Verdict(Pair):
         why: what is not comparable, or why nothing is shown; None where the repeats decide.
         ratio: the typical time of B over that of A, with its 95% interval.
         adjusted_p: the p-value after Holm's correction over all cells.
-        decided: whether B is faster or slower, or differs by less than was asked for.
+        small: whether the whole interval is within the difference that was asked for, whatever its sign.
+        decided: whether B is faster or slower, or the difference is small.
         proposed: repeats of each side that find the difference asked for in nine of ten comparisons, by this spread.
         differs: what differs between the sides and is compared, each with its two values.
     """
@@ -71,14 +75,18 @@ class Verdict(Pair):
     why: str | None = None
     ratio: Estimate | None = None
     adjusted_p: float | None = None
+    small: bool = False
     decided: bool = False
     proposed: int | None = None
     differs: tuple[str, ...] = ()
 
 
 def exit_code(verdicts: list[Verdict]) -> int:
-    """Return 1 if B is slower in any cell, 4 if anything is left open, else 0; a cell that is new in B is not open."""
-    if any(one.verdict == SLOWER for one in verdicts):
+    """Return 1 if B is slower in any cell by what was asked for, or may be, 4 if anything is left open, else 0.
+
+    A cell that is new in B is not open.
+    """
+    if any(one.verdict == SLOWER and not one.small for one in verdicts):
         return REGRESSION
     return UNDECIDED if any(not one.decided and one.a is not None for one in verdicts) else 0
 
@@ -91,13 +99,13 @@ def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdi
         b: the runs of side B.
         detect: the difference that is asked for, as a share: 0.05 is 5% more time.
     """
-    measured = [(pair, *_difference(pair)) for pair in _matched(a, b)]
+    measured = [(pair, *_difference(pair)) for pair in map(_apart, _matched(a, b))]
     tested = [difference.p for pair, _, difference in measured if difference and pair.repeats >= FEWEST]
     adjusted = iter(holm([1.0 if p is None else p for p in tested]))
     return [
         _verdict(pair, difference, next(adjusted) if pair.repeats >= FEWEST else None, detect)
         if difference
-        else Verdict(pair.name, pair.a, pair.b, why=why)
+        else Verdict(pair.name, pair.a, pair.b, pair.on_both, why=why)
         for pair, why, difference in measured
     ]
 
@@ -106,6 +114,8 @@ def _difference(pair: Pair) -> tuple[str | None, Difference | None]:
     """Return why a cell cannot be compared, or the logarithm of B's time over A's."""
     if not pair.a or not pair.b:
         return f"only in {'A' if pair.a else 'B'}", None
+    if _common(pair.a, pair.b):
+        return SAME_RUNS, None
     if why := not_comparable(pair.a, pair.b, made=pair.in_pairs):
         return why, None
     # In the order of the repeats, which is that of the pairs.
@@ -113,7 +123,8 @@ def _difference(pair: Pair) -> tuple[str | None, Difference | None]:
         [run.seconds for run in sorted(side.complete, key=lambda run: run.repeat) if run.seconds]
         for side in (pair.b, pair.a)
     ]
-    return None, (paired if pair.in_pairs else welch)(*times)
+    difference = (paired if pair.in_pairs else welch)(*times)
+    return (NO_SPREAD, None) if difference.error == 0 and pair.repeats >= FEWEST else (None, difference)
 
 
 def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detect: float) -> Verdict:
@@ -129,10 +140,12 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
         pair.name,
         pair.a,
         pair.b,
+        pair.on_both,
         verdict=(SLOWER if difference.log > 0 else FASTER) if shown else SAME,
         why=why,
         ratio=difference.estimate(),
         adjusted_p=adjusted_p,
+        small=small,
         decided=shown or small,
         proposed=repeats_to_find(difference, effect),
         differs=tuple(differences(pair.a, pair.b)) if pair.a and pair.b else (),
@@ -158,6 +171,28 @@ def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Pair]:
             found.append(Pair(name, ours.popitem()[1], theirs.popitem()[1]))
         found += [Pair(name, one, None) for one in ours.values()] + [Pair(name, None, one) for one in theirs.values()]
     return found
+
+
+def _apart(pair: Pair) -> Pair:
+    """Leave a run that lies on both sides to the one that has no others; if both have, it belongs to neither."""
+    if not pair.a or not pair.b or not (common := _common(pair.a, pair.b)):
+        return pair
+    a, b = ([run for run in side.runs if run.id not in common] for side in (pair.a, pair.b))
+    if not a and not b:
+        return pair
+    owner = "neither" if a and b else "B alone" if a else "A alone"
+    words = f"{len(common)} {'run lies' if len(common) == 1 else 'runs lie'} on both sides: counted for {owner}"
+    return Pair(pair.name, _only(pair.a, a), _only(pair.b, b), words)
+
+
+def _only(side: CellRuns, own: list[RunSummary]) -> CellRuns:
+    """Return a side with its own runs alone, if it has any."""
+    return replace(cell_runs(own), copies=side.copies) if own else side
+
+
+def _common(a: CellRuns, b: CellRuns) -> set[str]:
+    """Return which runs lie on both sides."""
+    return {run.id for run in a.runs if run.id} & {run.id for run in b.runs}
 
 
 def _by_place(runs: list[RunSummary], *, named: bool) -> dict[tuple[str, int, str, bytes], dict[Any, CellRuns]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runner.report.copies import copies_note
 from runner.report.markup import markdown
 from runner.report.repeats import MOST, POWER
 from runner.report.statistics import decimals
-from runner.report.two_sides import exit_code
+from runner.report.two_sides import FASTER, SLOWER, exit_code
 
 if TYPE_CHECKING:
     from runner.report.rows import CellRuns
@@ -43,6 +44,9 @@ def to_markdown(a: str, b: str, verdicts: list[Verdict], detect: float) -> str:
 def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     """Return what a reader of the rows has to know: each reason, what is compared, and how many repeats it takes."""
     found = [f"{one.name}: {one.why}" for one in verdicts if one.why]
+    found += [f"{one.name}: {one.on_both}" for one in verdicts if one.on_both]
+    clear = [one for one in verdicts if one.verdict in (FASTER, SLOWER) and one.small]
+    found += [f"{one.name}: {one.verdict}, by less than {100 * detect:.3g}%" for one in clear]
     tested = sum(one.adjusted_p is not None for one in verdicts)
     if tested > 1:
         found.append(f"{tested} cells are compared, so each verdict holds after Holm's correction")
@@ -54,7 +58,7 @@ def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
 
 
 def _runs(one: Verdict, name: str, side: CellRuns | None) -> list[str]:
-    """Say which runs of a side are not complete, and how many were disturbed."""
+    """Say which runs of a side are not complete, and how many are copies or were disturbed."""
     if side is None:
         return []
     found = [
@@ -62,6 +66,8 @@ def _runs(one: Verdict, name: str, side: CellRuns | None) -> list[str]:
         for run in side.runs
         if run.status != "completed"
     ]
+    if side.copies:
+        found.append(f"{one.name}: {name}: {copies_note(side.copies)}")
     disturbed = [run for run in side.runs if run.disturbed]
     if disturbed:
         first = f"{'; '.join(disturbed[0].disturbed)} ({disturbed[0].path})"

@@ -142,6 +142,13 @@ def test_one_that_is_cut_off_is_found(bundled: Project, tmp_path: Path, share: f
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("command", ["summarize", "verify", "reproduce"])
+def test_a_file_that_is_no_archive_is_a_wrong_request(project: Project, command: str) -> None:
+    ended = project.runner(command, "experiments/tiny.yaml")
+    says = "error: experiments/tiny.yaml: neither a folder nor an archive of runner bundle\n"
+    assert (ended.code, ended.stderr) == (2, says)
+
+
 def altered(path: Path) -> bool:
     try:
         with opened(path) as kit:

@@ -119,13 +119,14 @@ def test_one_experiment_is_shown_alone_and_the_others_are_still_known(results: P
 
 
 def test_many_records_are_parsed_in_parallel_and_come_out_as_if_one_by_one(results: Path, make: Make) -> None:
-    """Copies of one record, so many that a second process pays; some are torn."""
+    """Records like one, but for the id, so many that a second process pays; some are torn."""
     first = make.run(results, 1.0).path
     good = (first / "run.json").read_bytes()
     for number in range(2 * FEWEST_IN_PARALLEL):
-        folder = first.with_name(f"copy-{number:05}")
+        folder = first.with_name(f"like-it-{number:05}")
         folder.mkdir()
-        (folder / "run.json").write_bytes(good if number % 100 else good[:-9])
+        own = good.replace(first.name.encode(), folder.name.encode())
+        (folder / "run.json").write_bytes(own if number % 100 else own[:-9])
     command = [sys.executable, "-c", "from runner.cli import main; main()", "summarize", str(results)]
     done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, check=True)
     (row,) = json.loads(done.stdout)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.report.claims import NO_SPREAD
 from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
 from runner.report.run_summary import RunSummary
@@ -122,8 +123,17 @@ REFUSED = {
         "no one-process run on the same hardware to compare with",
     ),
     "no effect": (base(), pair([9.0, 10.0, 11.0]), "the interval includes 1"),
-    "equal times": (base([5.0] * 3), pair([5.0] * 3), "the interval includes 1"),
+    "equal times": (base([5.0] * 3), pair([5.0] * 3), NO_SPREAD),
+    "times of whole seconds": (base([10.0] * 3), pair([9.0] * 3), NO_SPREAD),
     "other accuracy": (base(), pair(accuracy=0.90), "accuracy differs: 90.00% against 95.00%"),
+    "no accuracy": (base(), pair(accuracy=None), "accuracy differs: none against 95.00%"),
+    "no accuracy there": (base(accuracy=None), pair(), "accuracy differs: 95.00% against none"),
+    "no accuracy once": (base(), changed(pair(), accuracy=None), "accuracy differs: none in 1 of 3 runs of 1x2"),
+    "other accuracy, first of few samples": (
+        base(),
+        [*pair(TWO[:1], accuracy=0.90, eval_samples=10), *pair(TWO[1:], accuracy=0.90)],
+        "accuracy differs: 90.00% against 95.00%",
+    ),
     "other samples": (base(), changed(pair(), trained_samples=999), "trained samples differs: 1,000 and 999"),
     "other steps": (base(), pair(steps=5), "steps differs: 5 and 10"),
     "other batch": (base(), pair(global_batch_size=200), "global batch differs: 200 and 100"),
@@ -168,6 +178,10 @@ def test_each_thing_that_is_wrong_alone_refuses_the_claim(
     assert row(first + second).claimed == why
 
 
+def test_runs_without_any_accuracy_are_compared_by_their_times() -> None:
+    assert row(base(accuracy=None) + pair(accuracy=None)).claimed is True
+
+
 def test_nothing_of_nccl_matters_on_the_cpu() -> None:
     assert row(base() + pair(same={**SAME, "NCCL": "2.20"})).claimed is True
 
@@ -194,6 +208,15 @@ def test_runs_made_in_another_way_are_not_compared_and_what_differs_is_named(cha
     assert len(blocks) == 2
     (claimed,) = [found.claimed for one in blocks for found in one.rows if found.first.layout == "1x2"]
     assert claimed == f"no one-process run like it: {why}"
+
+
+def test_numbers_that_are_written_in_two_ways_are_one_argument_and_one_axis() -> None:
+    found = block(changed(base(), args={"epochs": 1.0}) + pair(args={"epochs": 1.0}))
+    assert [(len(one.runs), one.claimed) for one in found.rows] == [(3, "the baseline"), (3, True)]
+    mixed = changed(base(axes={"batch": [8, {"of": 2}]}), axes={"batch": [8.0, {"of": 2.0}]})
+    assert [len(one.runs) for one in block(mixed).rows] == [3]
+    for value in (True, "1.0", 1.5):
+        assert len(compare(changed(base(), args={"epochs": value}))) == 2
 
 
 def test_a_baseline_of_another_experiment_or_folder_is_none() -> None:

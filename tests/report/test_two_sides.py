@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.report.claims import NO_SPREAD
 from runner.report.run_summary import RunSummary
 from runner.report.two_sides import FASTER, NOT_COMPARABLE, SAME, SLOWER, Verdict, exit_code, judge
 from runner.report.verdicts import to_notes, to_plain, to_rows
@@ -146,12 +147,30 @@ def test_whether_no_difference_is_enough_depends_on_the_difference_that_was_aske
     assert (one(*sides, 0.05).proposed or 0) < 10
 
 
+def test_a_slow_down_of_less_than_was_asked_for_is_named_and_is_no_regression() -> None:
+    slightly = [value * 1.005 for value in (10.0, 10.001, 9.999, 10.0)]
+    sides = side("A", [10.0, 10.001, 9.999, 10.0], made=False), side("B", slightly, made=False)
+    found = one(*sides)
+    assert (found.verdict, found.decided, exit_code([found])) == (SLOWER, True, 0)
+    assert "1x1: slower, by less than 5%" in to_notes([found], DETECT)
+    assert exit_code([one(*sides, 0.005)]) == 1
+    assert not [note for note in to_notes([one(*sides, 0.005)], 0.005) if "by less than" in note]
+
+
 def test_two_repeats_are_no_verdict_however_far_apart() -> None:
     few = one(side("A", STEADY[:2]), side("B", SLOW[:2]))
     assert (few.verdict, few.why, exit_code([few])) == (SAME, "n = 2, needs 3 on both sides", 4)
     assert few.proposed is not None
     single = one(side("A", STEADY[:1]), side("B", SLOW[:1]))
     assert (single.verdict, single.proposed) == (SAME, None)
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["made in turn", "made apart"])
+@pytest.mark.parametrize("seconds", [10.0, 10.01])
+def test_times_that_do_not_vary_are_rounded_and_give_no_verdict(seconds: float, made: bool) -> None:  # noqa: FBT001
+    found = one(side("A", [10.0] * 3, made=made), side("B", [seconds] * 3, made=made))
+    assert (found.verdict, found.why, exit_code([found])) == (NOT_COMPARABLE, NO_SPREAD, 4)
+    assert not [note for note in to_notes([found], DETECT) if "--repeat" in note]
 
 
 def test_runs_made_in_turn_are_compared_in_pairs_and_others_are_not() -> None:
@@ -177,6 +196,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "other threads": ({"same": {**PROVENANCE, "threads per process": "2"}}, "threads per process differs: 1 and 2"),
     "less work": ({"trained_samples": 900}, "trained samples differs: 1,000 and 900"),
     "worse accuracy": ({"accuracy": 0.8}, "accuracy differs: 80.00% against 95.00%"),
+    "no accuracy": ({"accuracy": None}, "accuracy differs: none against 95.00%"),
     "a doubt": ({"doubts": ["a clock that runs backwards"], "path": "x"}, "doubtful: a clock that runs backwards (x)"),
     "a disturbance": ({"disturbed": ["the machine swapped 9.0 MB/s"]},
                       "disturbed: the machine swapped 9.0 MB/s during 1x1 repeat 1"),
@@ -201,6 +221,12 @@ def test_two_definitions_may_differ_in_their_arguments_if_they_do_the_same_work(
     found = one(side("A", STEADY), side("B", SLOW, args={"epochs": 1, "workers": 2}))
     assert (found.verdict, found.differs) == (SLOWER, ("workers differs: none and 2",))
     assert one(side("A", STEADY), side("B", SLOW, trained_samples=500)).verdict == NOT_COMPARABLE
+
+
+def test_arguments_are_compared_by_their_values() -> None:
+    found = one(changed("A", args={"epochs": 1, "lr": 10**16}), changed("B", args={"epochs": 1.0, "lr": 1e16}))
+    assert (found.verdict, found.differs) == (SAME, ())
+    assert one(changed("A", args={"epochs": 1}), changed("B", args={"epochs": 1.5})).why == "epochs differs: 1 and 1.5"
 
 
 def test_a_side_that_mixes_versions_is_not_comparable() -> None:

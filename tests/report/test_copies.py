@@ -1,0 +1,134 @@
+"""Copies of records beside the runs that they were made of: no repeat is counted twice."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.prediction.reading import Reader
+from runner.proof.reproduce import of_cell
+from runner.records.folder import RunFolder
+from runner.records.schema import Attempt
+from runner.report.notes import notes as notes_of
+from runner.report.reading import read_results
+from runner.report.show import show
+from runner.report.summarize import summarize
+from runner.report.two_sides import NOT_COMPARABLE, SAME_RUNS, SLOWER, exit_code, judge
+from runner.report.verdicts import to_notes
+from tests.support.summaries import base, block, pair, row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.report.run_summary import RunSummary
+    from tests.support.records import Make
+
+DETECT = 0.05
+
+
+def copied(results: Path, times: int = 1) -> None:
+    """Copy the folder of the runs, as for a backup."""
+    for number in range(times):
+        shutil.copytree(results / "tiny", results / f"backup{number}")
+
+
+def test_copies_of_one_run_are_no_repeats_of_it(results: Path, make: Make) -> None:
+    make.run(results, 10.0)
+    make.run(results, 6.0, layout="1x2")
+    copied(results, 2)
+    (found,) = summarize(results)[0]
+    assert [(len(one.runs), one.claimed) for one in found.rows] == [
+        (1, "the baseline"),
+        (1, "n = 1, needs 3 on both sides"),
+    ]
+    said = [note for note in notes_of(found) if "cop" in note]
+    assert [note.partition(", the first: ")[0] for note in said] == [
+        f"{name}: 2 copies of runs do not count" for name in ("1x1", "1x2")
+    ]
+    assert all("the first: tiny/" in note or "the first: backup" in note for note in said)
+
+
+def test_a_copy_that_comes_after_the_table_was_made_is_seen_whichever_folder_it_lies_in(
+    results: Path, make: Make
+) -> None:
+    run = make.run(results, 10.0).path
+    assert '"n":1' in show(results, "json")[0][0]
+    shutil.copytree(run, run.with_name("copy"))
+    for _ in range(2):  # what is read, and what the cache then knows
+        assert '"n":1' in show(results, "json")[0][0]
+        assert "1x1: 1 copy of a run does not count, the first: " in show(results, "markdown")[0][0]
+    copied(results)
+    for _ in range(2):
+        assert "1x1: 3 copies of runs do not count" in show(results, "markdown")[0][0]
+
+
+def test_the_copy_of_an_earlier_attempt_is_one_of_the_run(results: Path, make: Make) -> None:
+    first, again = "2026-11-21T00:00:00.000+00:00", "2026-11-21T01:00:00.000+00:00"
+    make.run(results, id="resumed", started=first, stdout={0: b""})
+    (results / "tiny").rename(results / "backup")
+    make.run(results, id="resumed", started=again, attempts=[Attempt(first, None, "failed")])
+    (found,) = summarize(results)[0]
+    assert [(run.path, run.status) for run in found.rows[0].runs] == [("tiny/resumed", "completed")]
+
+
+def test_runs_that_somebody_gave_one_id_are_repeats_if_they_began_at_other_times(results: Path, make: Make) -> None:
+    for place in ("tiny", "one", "two"):
+        make.run(results, 10.0, id="imported")
+        (results / "tiny").rename(results / f"{place} of three")
+    (found,) = summarize(results)[0]
+    assert (len(found.rows[0].runs), found.rows[0].copies) == (3, ())
+
+
+def test_summaries_of_unknown_runs_are_never_copies() -> None:
+    assert row(base() + pair()).claimed is True
+    assert not block(base() + pair()).rows[0].copies
+
+
+def test_predictions_and_repetitions_know_each_run_once(results: Path, make: Make) -> None:
+    run = make.run(results, 10.0)
+    make.run(results, 11.0)
+    copied(results)
+    runs = read_results(results).runs
+    assert len(runs) == 4
+    assert len(of_cell(RunFolder(run.path).read(), runs)) == 2
+    assert len(Reader(results, runs)._runs) == 2
+
+
+def sides(tmp_path: Path, make: Make, *, copy_to: str) -> tuple[list[RunSummary], list[RunSummary]]:
+    """Three runs before and three slower ones after; those of one side lie on the other too."""
+    for name, seconds in (("before", (10.0, 10.1, 9.9)), ("after", (12.0, 12.1, 11.9))):
+        for value in seconds:
+            make.run(tmp_path / name, value)
+    of = {"before": "after", "after": "before"}[copy_to]
+    shutil.copytree(tmp_path / of / "tiny", tmp_path / copy_to / "tiny", dirs_exist_ok=True)
+    before, after = (read_results(tmp_path / name).runs for name in ("before", "after"))
+    return before, after
+
+
+@pytest.mark.parametrize(("copy_to", "owner"), [("after", "A"), ("before", "B")])
+def test_runs_on_both_sides_count_for_the_side_that_has_no_others(
+    tmp_path: Path, make: Make, copy_to: str, owner: str
+) -> None:
+    (found,) = judge(*sides(tmp_path, make, copy_to=copy_to), DETECT)
+    assert (found.verdict, found.repeats) == (SLOWER, 3)
+    assert f"1x1: 3 runs lie on both sides: counted for {owner} alone" in to_notes([found], DETECT)
+
+
+def test_runs_on_both_sides_that_have_others_too_count_for_neither(tmp_path: Path, make: Make) -> None:
+    before, after = sides(tmp_path, make, copy_to="after")
+    (found,) = judge([*before, *read_results_of_one_more(tmp_path, make)], after, DETECT)
+    assert (len(found.a.runs) if found.a else 0, len(found.b.runs) if found.b else 0) == (1, 3)
+    assert "1x1: 3 runs lie on both sides: counted for neither" in to_notes([found], DETECT)
+
+
+def read_results_of_one_more(tmp_path: Path, make: Make) -> list[RunSummary]:
+    make.run(tmp_path / "more", 10.2)
+    return read_results(tmp_path / "more").runs
+
+
+def test_a_folder_and_its_copy_are_no_two_versions(tmp_path: Path, make: Make) -> None:
+    before, _ = sides(tmp_path, make, copy_to="after")
+    (found,) = judge(before, before, DETECT)
+    assert (found.verdict, found.why, exit_code([found])) == (NOT_COMPARABLE, SAME_RUNS, 4)

@@ -1,0 +1,34 @@
+"""Blocks -> what a reader of the table has to know besides."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.report.notes import notes as notes_of
+from runner.report.repeats import repeats_to_find
+from tests.report.test_compare import more
+from tests.support.summaries import ONE, SAME, base, block, changed, pair, row
+
+
+def test_the_repeats_that_would_show_a_difference_are_as_many_as_the_side_with_fewer_runs_lacks() -> None:
+    many = [10 + 0.1 * (number % 5 - 2) for number in range(60)]
+    runs = base(many) + pair([9.0, 10.1, 9.6])
+    difference = row(runs).difference
+    assert difference is not None
+    needed = repeats_to_find(difference, abs(difference.log))
+    assert needed is not None
+    assert more(runs)[-1].endswith(f"1x2: {needed - 3}")
+
+
+def test_a_figure_of_the_load_that_a_run_lacks_is_no_zero() -> None:
+    whole, part = {"cpu_percent": 50.0, "gpu_percent": 90.0}, {"cpu_percent": 70.0}
+    found = row(base() + changed(pair(load=whole), load=part))
+    assert found.load == {"cpu_percent": pytest.approx((50 + 50 + 70) / 3), "gpu_percent": 90.0}
+
+
+def test_a_claim_on_records_that_name_no_code_has_a_note() -> None:
+    unknown = {"same": {**SAME, "code": "None"}}
+    said = "code unknown, and taken for the same: 1x2"
+    assert said in notes_of(block(base(**unknown) + pair(**unknown)))
+    assert not [note for note in notes_of(block(base() + pair())) if "code" in note]
+    assert not [note for note in notes_of(block(base(**unknown) + pair(ONE, **unknown))) if "code" in note]
