@@ -11,6 +11,7 @@ Whatever is wrong with one is said in one line with its file and line, when it i
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,16 +21,16 @@ from runner.core import yaml_reader
 from runner.core.errors import did_you_mean
 from runner.core.values import whole
 from runner.records.foreign import origin
-from runner.records.foreign.fields import FIELDS, NEED_UNITS, UNITS, value_of
+from runner.records.foreign.fields import COUNTED, FIELDS, NEED_UNITS, UNITS, value_of
 from runner.records.foreign.pattern import LINE, PatternError, compile_checked
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator, Mapping
 
 FOLDER = Path(__file__).parent / "dialects"
-SAYS = ("completed", "failed", "trouble", "elided")
-"""What a line may say about the whole run. `trouble` is a failure unless the training goes on after it."""
+SAYS = ("completed", "failed", "trouble", "elided", "ignored")
+"""What a line may say about the whole run. `trouble` is a failure unless the training goes on after it; what is
+`ignored` is none."""
 MOST_PATTERNS = 60
 LAUNCHERS = "launchers"
 MLPERF = "mlperf"
@@ -40,6 +41,8 @@ LARGEST_BYTES = yaml_reader.LARGEST_BYTES
 _OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
 _BEST = ("computed", "stated")
 _LONGEST_WORD = 60
+_MORE_DIGITS = re.compile(r"[.,]\d")
+"""What follows a number that is cut: `0` of 0,4193."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,23 @@ class Pattern:
             yield found
 
     def fields(self, found: re.Match[str]) -> dict[str, Any]:
-        """Return the values of a match; what is no number is left out."""
+        """Return the values of a match; what is no number, or only the beginning of one, is left out."""
         values = dict(self.sets)
+        cut = self.cut(found)
         for name, text in found.groupdict().items():
-            if text is not None and (value := value_of(name, text, self.units.get(name))) is not None:
+            if text is None or name in cut:
+                continue
+            if (value := value_of(name, text, self.units.get(name))) is not None:
                 values[name] = value
         return values
+
+    def cut(self, found: re.Match[str]) -> set[str]:
+        """Return the fields of which a match holds only the beginning of the number, for example of 0,4193."""
+        return {
+            name
+            for name in self.regex.groupindex
+            if name not in COUNTED and found[name] is not None and _MORE_DIGITS.match(found.string, found.end(name))
+        }
 
 
 @dataclass(frozen=True)

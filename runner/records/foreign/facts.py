@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
 from runner.records.foreign import mlperf
-from runner.records.foreign.fields import METRICS
+from runner.records.foreign.ends import OF_AN_EPOCH, Ends
+from runner.records.foreign.fields import ABOVE_ONE, METRICS
 from runner.records.foreign.said import MOST_WRITERS, Evaluations, Fact, Last, Value, Writer
 
 if TYPE_CHECKING:
@@ -20,6 +22,15 @@ _TEXT = 200
 _SCALARS = ("world_size", "nnodes", "backend", "epochs", "speedup")
 _PLACES = ("done", "total", "step", "steps")
 SINGLE_BEST = "best_accuracy"
+_ALL_PERCENT = 100 + 1e-6
+_OPEN_NODES = re.compile(r"--nnode|[\\^`]\s*$")
+"""What a command of torchrun has if it does not say how many nodes there are: --nnodes=1:4, or a line that goes on."""
+_ALONE = "--standalone"
+_OF_A_PART = re.compile(
+    r"(?:[Pp]arallel|[Ll]ocal|[Rr]ole|[Nn]ode|[Tt]ensor|[Pp]ipeline|[Dd]ata|[Ee]xpert|[Cc]ontext|\b[TtPpDd][Pp])"
+    r"[ _-]{1,2}[Ww]orld[ _]?[Ss]ize"
+)
+"""A number of processes that is not that of the whole run."""
 
 
 @dataclass
@@ -41,6 +52,13 @@ class Record:
     """The epoch that the line names for its evaluation."""
     lines: int = 1
     """How many lines it stands for: `kinds.py` leaves those out that can change nothing but these two counts."""
+    is_cut: bool = False
+    """Whether only the beginning of a number was read, and left out."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is of the training."""
+        return "train_loss" in self.fields or "steps" in self.fields
 
 
 @dataclass
@@ -97,8 +115,11 @@ class Facts:
     stride: int = 0
     evaluated: int = 0
     """The line of the last evaluation."""
-    said: dict[str, Value] = field(default_factory=dict)
-    """The last line that said completed, failed, trouble or elided."""
+    ends: Ends = field(default_factory=Ends)
+    highest: float | int | None = None
+    lowest: float | int | None = None
+    left_out: dict[str, Value] = field(default_factory=dict)
+    """The first line with a value that cannot be right, by what is wrong with it."""
     times: list[tuple[int, datetime]] = field(default_factory=list)
     """The first loss line with a time stamp and the last line with one that says something."""
     blocks: Blocks = field(default_factory=Blocks)
@@ -129,12 +150,14 @@ class Facts:
             self._take_pass(fields, record)
         self._training(record, writer)
         self._evaluation(record, writer)
-        for name, last in (("wall", self.walls["wall" in record.weak]), ("throughput", self.throughputs)):
-            if name in fields:
-                last.add(writer, self._value(record, name))
-        begun = self.progress is not None or self.evaluated
-        for word in record.says if begun else record.says - record.weak:
-            self.said[word] = Value(word, record.line, one_line(record.text, _TEXT))
+        if "throughput" in fields:
+            self.throughputs.add(writer, self._value(record, "throughput"))
+        begun = self.progress is not None or self.evaluated > 0
+        end = self.ends.add(record, writer, self.highest, begun=begun)
+        if "wall" in fields:
+            self._take_wall(record, writer, end)
+        if record.is_cut:
+            self._leave_out("a number of it was read only up to its comma or point", record)
         if record.origin.time and self.times and self.times[0][0] < record.line:
             self.times[1:] = [(record.line, record.origin.time)]
 
@@ -184,9 +207,19 @@ class Facts:
             return value._replace(value=value.value + 1)
         return value
 
+    def is_of_an_epoch(self, end: Value) -> bool:
+        """Whether words of the end name an epoch, or were first said when the first of several epochs was done."""
+        if self.highest is None or self.lowest is None or end.epoch is None:
+            return False
+        return end.epoch == OF_AN_EPOCH or end.epoch <= self.lowest < self.highest
+
+    def _leave_out(self, why: str, record: Record) -> None:
+        self.left_out.setdefault(why, Value(why, record.line, one_line(record.text, _TEXT)))
+
     def _value(self, record: Record, name: str) -> Value:
         value, unit = record.fields[name], record.units.get(name)
-        if unit == "share":
+        is_guessed = unit == "share" or (unit == "fraction" and name not in ABOVE_ONE)
+        if is_guessed:
             unit = "fraction" if value <= 1 else "percent"
         return Value(
             value,
@@ -197,11 +230,22 @@ class Facts:
             name in record.weak,
             self._epoch if record.epoch is None else record.epoch,
             record.fields.get("of") if name == "accuracy" else None,
+            is_guessed,
         )
+
+    def _take_wall(self, record: Record, writer: Writer, end: Value | None) -> None:
+        """Take a duration; one of the end of an epoch is known by the words of the end."""
+        value = self._value(record, "wall")
+        if "completed" in record.says:
+            value = value._replace(of_end=end)
+            self.ends.walls.add(value)
+        self.walls["wall" in record.weak].add(writer, value)
 
     def _scalars(self, record: Record) -> None:
         fields = record.fields
-        open_nodes = "nnodes" not in fields and "--nnode" in record.text  # for example --nnodes=1:4
+        if "world_size" in fields and _OF_A_PART.search(record.text):
+            del fields["world_size"]
+        open_nodes = "nnodes" not in fields and bool(_OPEN_NODES.search(record.text)) and _ALONE not in record.text
         if "nproc" in fields and "world_size" not in fields and not open_nodes:
             fields["world_size"] = fields["nproc"] * fields.get("nnodes", 1)
             record.weak.add("world_size")
@@ -213,6 +257,8 @@ class Facts:
                 self.facts.setdefault(name, Fact()).add(self._value(record, name))
 
     def _add_epoch(self, epoch: float, line: int, *, weak: bool) -> None:
+        self.highest = epoch if self.highest is None else max(self.highest, epoch)
+        self.lowest = epoch if self.lowest is None else min(self.lowest, epoch)
         seen = self.epochs[weak]
         if len(seen) < MOST_EPOCHS:
             seen.setdefault(epoch, line)
@@ -221,7 +267,7 @@ class Facts:
         fields = record.fields
         if "run_loss" in fields:
             self.run_losses.add(writer, self._value(record, "run_loss"))
-        if "train_loss" not in fields and "steps" not in fields:
+        if not record.trains:
             return
         if "train_loss" in fields:
             self.losses.add(writer, self._value(record, "train_loss"))
@@ -259,6 +305,11 @@ class Facts:
         if "correct" in fields and fields.get("of"):
             fields.setdefault("accuracy", round(100 * fields["correct"] / fields["of"], 6))
             record.units.setdefault("accuracy", "percent")
+        for name in ("accuracy", SINGLE_BEST):
+            if name in fields and fields[name] > _ALL_PERCENT:
+                del fields[name]
+                self.evaluated = record.line
+                self._leave_out("an accuracy above 100%", record)
         if SINGLE_BEST in fields:
             self.stated_best = self._value(record, SINGLE_BEST)
         for metric in (*METRICS, mlperf.EVALUATION):

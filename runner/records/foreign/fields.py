@@ -9,6 +9,8 @@ from typing import Any
 METRICS = ("auc", "accuracy", "f1", "bleu", "map", "dice", "perplexity", "val_loss", "wer", "fid", "clip", "score")
 """What an evaluation measures; of several the first one is a log's result."""
 LOWER_IS_BETTER = {"perplexity", "val_loss", "wer", "fid"}
+ABOVE_ONE = {"wer"}
+"""Fractions that may be above 1."""
 _COUNTS = ("epochs", "step", "steps", "done", "total", "correct", "of", "world_size", "nnodes", "nproc")
 FIELDS = (
     "epoch",
@@ -24,7 +26,10 @@ FIELDS = (
     "throughput",
     "speedup",
     "backend",
+    "container",
 )
+COUNTED = {"epoch", *_COUNTS, "rank", "ranks_listed", "backend", "container"}
+"""Fields that are no measured numbers."""
 _SHARE = ("fraction", "percent", "share")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _RATES = ("samples/s", "tokens/s", "images/s", "steps/s", "it/s", "ms/step", "s/step", "GB/s", "MB/s", "TFLOPS")
@@ -61,6 +66,8 @@ def value_of(field: str, text: str, unit: str | None) -> Any:
 
 
 def _value(field: str, text: str, unit: str | None) -> Any:
+    if field == "container":
+        return text
     if field == "backend":
         return text.lower() if len(text) <= _LONGEST_WORD else None
     if field == "wall":

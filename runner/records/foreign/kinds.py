@@ -5,10 +5,11 @@ lines, and where, depends on their shape alone, if the patterns treat all digits
 shape. Then of lines that have the same fields of the same writer and epoch, only these are read in full:
 
 - the first one, which has whatever is kept where it was said first: the epoch, a fact of the run, its line;
-- the last one, which has whatever counts as it was said last: a loss, a place in the epoch, a clock, a word of the end;
+- the last one, which has whatever counts as it was said last: a loss, a place in the epoch, a clock;
 - those on both sides of a change of the epoch, and the last two with a step forward, which show how far an epoch goes.
 
-Lines with an evaluation, of which each counts, are all read, and so is whatever is not sure to be of such a shape.
+Lines with an evaluation or a word of the end, of which each counts, are all read, and so is whatever is not sure to be
+of such a shape.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _kind(every: Kind, line: str, found: list[tuple[Pattern, re.Match[str]]]) ->
             spans[name] = (one.start(name) + begins, one.end(name) + begins)
     names = spans.keys()
     dialects = {pattern.dialect.name for pattern, _ in found}
-    if len(dialects) > 1 or names - _LAST_COUNTS - _FIRST_COUNTS or any(one.sets for one, _ in found):
+    if len(dialects) > 1 or names - _LAST_COUNTS - _FIRST_COUNTS or any(one.sets or one.says for one, _ in found):
         return every
     places = {name: slice(*(len(line[:at].encode()) for at in span)) for name, span in spans.items()}
     fixed = [places[name] for name in sorted(names & _FIRST_COUNTS)]

@@ -95,6 +95,8 @@ class Lines:
         self.bytes += len(chunk)
         if first and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        if first and chunk.startswith(codecs.BOM_UTF8):
+            chunk = chunk[len(codecs.BOM_UTF8) :] or b" "
         if self._decoder:
             chunk = self._decoder.decode(chunk, final=not chunk).encode("utf-8", "replace")
         if first and chunk and (why := why_unreadable(chunk)):

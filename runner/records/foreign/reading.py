@@ -98,6 +98,7 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
                 record = records[name] = Record(candidate.line, text, who, name, pattern.dialect.best)
                 record.lines = candidate.lines
             record.fields |= values
+            record.is_cut |= bool(pattern.cut(found))
             record.units |= pattern.units
             record.weak |= {*values, pattern.says or ""} if pattern.weak else set()
             record.says |= {pattern.says} if pattern.says else set()

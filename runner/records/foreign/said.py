@@ -25,6 +25,16 @@ class Value(NamedTuple):
     epoch: float | int | None = None
     samples: int | None = None
     """Of how many samples an accuracy is."""
+    is_guessed: bool = False
+    """Whether the unit is known only by the size of the value."""
+    of_end: Value | None = None
+    """The words of the end that a duration stands in."""
+
+    @property
+    def comparable(self) -> float:
+        """Return a number to compare with others: of 98.5 percent 0.985."""
+        number: float = self.value / 100 if self.unit == "percent" else self.value
+        return number
 
 
 @dataclass
@@ -74,13 +84,25 @@ class Evaluations:
     count: int = 1
     stated_best: bool = False
     """Whether the best is only taken where it is stated."""
+    units: set[str | None] = field(init=False)
+    """Those that are known only by the size of the values."""
+
+    def __post_init__(self) -> None:
+        """Begin with the first evaluation."""
+        self.units = {self.last.unit} if self.last.is_guessed else set()
 
     def add(self, value: Value) -> None:
         """Take a later evaluation."""
         self.count += 1
         self.last = value
-        self.highest = value if value.value > self.highest.value else self.highest
-        self.lowest = value if value.value < self.lowest.value else self.lowest
+        self.units |= {value.unit} if value.is_guessed else set()
+        self.highest = value if value.comparable > self.highest.comparable else self.highest
+        self.lowest = value if value.comparable < self.lowest.comparable else self.lowest
+
+    @property
+    def are_doubtful(self) -> bool:
+        """Whether it is not known what their units are: 0.9 beside 45.1 is perhaps a percentage too."""
+        return len(self.units) > 1
 
     def best(self, metric: str) -> Value:
         """Return the best one, which depends on what is measured."""

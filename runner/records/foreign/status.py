@@ -22,10 +22,10 @@ def status_of(facts: Facts) -> Status:
     """Judge a log."""
     if stopped := _mlperf(facts):
         return stopped
-    done, failed, trouble = (facts.said.get(word) for word in ("completed", "failed", "trouble"))
+    failed, trouble = (facts.ends.said.get(word) for word in ("failed", "trouble"))
     trained = facts.progress.line if facts.progress else 0
     went_on = max(trained, facts.evaluated)
-    completed = done.line if done and (done.line >= trained or _at_the_end(facts.progress)) else 0
+    completed = _completed(facts, trained)
     if failed and failed.line > completed:
         return Status("failed", failed.line, (f"line {failed.line} says: {failed.text}",))
     notes: tuple[str, ...] = ()
@@ -42,6 +42,39 @@ def status_of(facts: Facts) -> Status:
         return Status("truncated", facts.run_lines["run_start"], (*notes, "run_start has no run_stop"))
     status, line = _by_progress(facts, trained)
     return Status(status, line, notes)
+
+
+def _completed(facts: Facts, trained: int) -> int:
+    """Return the last line that says that the run completed; 0 if none does.
+
+    What may be said of an epoch counts only where all epochs were reached.
+    """
+    reached = _reached(facts)
+    lines = [
+        end.line
+        for end in facts.ends.completed.values()
+        if reached or not (facts.is_of_an_epoch(end) or (end.weak and reached is False))
+    ]
+    line = max(lines, default=0)
+    return line if line >= trained or _at_the_end(facts.progress) else 0
+
+
+def _reached(facts: Facts) -> bool | None:
+    """Whether the training got to the last epoch or step that is declared; None if none is."""
+    declared = facts.declared_epochs()
+    if steps := _steps(facts.progress):
+        return steps[0] >= steps[1]
+    if declared is None or facts.highest is None:
+        return None
+    starts_at_zero = any(0 in seen for seen in facts.epochs.values())
+    return bool(facts.highest >= declared.value - starts_at_zero)
+
+
+def _steps(progress: Progress | None) -> tuple[int, int] | None:
+    """Return the step and how many there are, where the training counts those of the whole run and no epochs."""
+    if progress is None or progress.epoch is not None or progress.step is None or progress.steps is None:
+        return None
+    return progress.step, progress.steps
 
 
 def _at_the_end(progress: Progress | None) -> bool:
@@ -64,23 +97,23 @@ def _mlperf(facts: Facts) -> Status | None:
 
 def _by_progress(facts: Facts, trained: int) -> tuple[str | None, int | None]:
     """Judge a log that says nothing about its end by how far it got."""
-    if facts.progress is None:
-        return ("completed", facts.evaluated) if facts.evaluated else (None, None)
-    ended = _ended(facts, facts.progress, trained)
-    status = None if ended is None else "completed" if ended else "truncated"
-    return status, max(facts.evaluated, trained)
+    begun = min((seen[facts.highest] for seen in facts.epochs.values() if facts.highest in seen), default=0)
+    ended = _ended(facts, trained, begun)
+    if ended is None:
+        return None, max(facts.evaluated, trained) or None
+    return "completed" if ended else "truncated", max(facts.evaluated, trained, begun)
 
 
-def _ended(facts: Facts, progress: Progress, trained: int) -> bool | None:
+def _ended(facts: Facts, trained: int, begun: int) -> bool | None:
     """Whether the training and what belongs after it were done; None if nothing shows it."""
-    declared = facts.declared_epochs()
-    epochs = [epoch for seen in facts.epochs.values() for epoch in seen]
-    if progress.step is not None and progress.steps is not None and progress.epoch is None:
-        return progress.step >= progress.steps
-    if declared is not None and epochs and max(epochs) < declared.value - (0 in epochs):
+    progress, reached = facts.progress, _reached(facts)
+    went_on = max(facts.evaluated, trained)
+    if reached is False or 0 < went_on < begun:
         return False
-    if facts.evaluated:
+    if not went_on:
+        return None
+    if facts.evaluated and not _steps(progress):
         return facts.evaluated >= trained
-    if progress.done is None or not progress.total:
-        return True if declared is not None and epochs else None
+    if progress is None or progress.done is None or not progress.total:
+        return reached
     return progress.done >= (facts.widest or max(progress.total - facts.stride, 1))

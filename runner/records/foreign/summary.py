@@ -63,7 +63,7 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
     shown["last_train_loss"] = _value(facts.losses.chosen() or facts.run_losses.chosen())
     final, best = _evaluations(facts, whole=whole)
     shown |= {"final_eval": final, "best_eval": best}
-    wall = facts.walls[False].chosen() or facts.walls[True].chosen()
+    wall = _wall(facts)
     shown["wall_time_s"] = wall and {"value": wall.value, "kind": _stated(wall), "text": wall.text, "line": wall.line}
     shown["timestamps_span_s"] = _span(reading)
     shown["throughput"] = _value(facts.throughputs.chosen(), "unit")
@@ -87,6 +87,12 @@ def _value(value: Value | None, *more: str) -> dict[str, Any] | None:
     return found | {"scope": value.scope, "line": value.line}
 
 
+def _wall(facts: Facts) -> Value | None:
+    """Return the duration of the run, which is none that was stated for one epoch."""
+    stated = (facts.walls[weak].chosen() for weak in (False, True))
+    return next((one for one in stated if one and not (one.of_end and facts.is_of_an_epoch(one.of_end))), None)
+
+
 def _stated(value: Value) -> str:
     return f"stated: {value.scope}" if value.scope else "stated"
 
@@ -101,7 +107,7 @@ def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, d
         return None, stated
     found, metric = known[key], key[1]
     final = _evaluation(metric, found.last, found.last.scope)
-    if found.count > 1 and not found.stated_best and stated is None:
+    if found.count > 1 and not (found.stated_best or found.are_doubtful) and stated is None:
         best = found.best(metric)
         return final, _evaluation(metric, best, _best(found, best))
     return final, stated
@@ -155,6 +161,8 @@ def _times(seconds: float, kind: str, lines: list[int], text: str = "") -> dict[
 
 def _contradictions(facts: Facts) -> dict[str, list[dict[str, Any]]]:
     found = {name: fact.contradictory() for name, fact in facts.facts.items()}
+    if _wall(facts) is None:
+        found["wall_time_s"] = facts.ends.walls.contradictory()
     return {
         ("epochs_declared" if name == "epochs" else name): [{"value": one.value, "line": one.line} for one in values]
         for name, values in found.items()
@@ -168,8 +176,13 @@ def _notes(facts: Facts) -> list[str]:
         words = ", ".join(f"{one['value']} in line {one['line']}" for one in values)
         notes.append(f"contradictory {name}: {words}")
     wall, other = (facts.walls[weak].chosen() for weak in (False, True))
-    if wall and other and abs(wall.value - other.value) > _ROUNDING * abs(wall.value):
+    if _wall(facts) is None:
+        notes += [f"line {one.line}: the duration of one epoch: {one.text}" for one in (wall, other) if one][:1]
+    elif wall and other and _wall(facts) is wall and abs(wall.value - other.value) > _ROUNDING * abs(wall.value):
         notes.append(f"wall_time_s is that of line {wall.line}; line {other.line} says {other.value} s")
-    if elided := facts.said.get("elided"):
+    notes += [f"line {one.line}: left out: {why}: {one.text}" for why, one in facts.left_out.items()]
+    if ignored := facts.ends.said.get("ignored"):
+        notes.append(f"line {ignored.line}: an exception that Python ignored")
+    if elided := facts.ends.said.get("elided"):
         notes.append(f"line {elided.line} shows that somebody left lines out")
     return notes
