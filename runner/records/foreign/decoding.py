@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 
 UTF16 = ("utf-16-le", "utf-16-be")
+_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LOOKED_AT = 8_192
 _FEWEST = 8
 _MANY, _FEW = 0.3, 0.02
@@ -17,7 +19,7 @@ _CHINESE = re.compile("训练|耗时|准确率|正确率|精度|加速比|损失
 def utf16_of(data: bytes) -> str:
     """Return the encoding of a beginning in which every second byte is NUL, as of UTF-16 without its mark."""
     head = data[: min(len(data), _LOOKED_AT) // 2 * 2]
-    if len(head) < _FEWEST:
+    if len(head) < _FEWEST or head.startswith(_MARKS):
         return ""
     shares = [head[place::2].count(0) / (len(head) // 2) for place in (1, 0)]
     found = [

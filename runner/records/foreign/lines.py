@@ -95,11 +95,11 @@ class Lines:
             self._left -= len(chunk)
         first = not self.bytes
         self.bytes += len(chunk)
-        if first and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
-        elif first and (encoding := decoding.utf16_of(chunk)):
+        if first and (encoding := decoding.utf16_of(chunk)):
             self.encoding = encoding
             self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        if first and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
         if self._decoder:
             chunk = self._decoder.decode(chunk, final=not chunk).encode("utf-8", "replace")
         if first and chunk and (why := why_unreadable(chunk)):
