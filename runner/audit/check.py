@@ -98,6 +98,8 @@ def _report(audit: Audit, column: Column, verdict: Verdict | None, context: rati
     reading = verdict.reading
     for row, quantity in enumerate(column.values):
         if quantity is None:
+            if any(map(str.isdigit, column.cells[row].text)) and not column.inner:
+                audit.unchecked.append(f"{place}: {name}: row {row + 1} is not a plain number")
             continue
         found, value = verdict.grades[row + shift], reading.values[row + shift]
         if found is None or value is None:

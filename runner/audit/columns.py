@@ -76,6 +76,7 @@ def _column(index: int, heading: str, cells: tuple[Cell, ...], values: list[Quan
     if not filled or numbers <= _HALF * len(filled) or role is Role.COUNT:
         return Column(index, heading, Role.LABEL, cells, (None,) * len(cells))
     kind, scale = heading_unit(heading)
+    values = _understood(values) if role in (*DERIVED, Role.UNKNOWN) else values
     kinds = Counter(value.kind for value in values if value)
     usual = kinds.most_common(1)[0][0] or (kind if kind in ("percent", "factor") else "")
     role = _by_cells(role, usual)
@@ -86,6 +87,12 @@ def _column(index: int, heading: str, cells: tuple[Cell, ...], values: list[Quan
     if role in (Role.TIME, Role.RATE):
         scaled = _coarse(scaled)
     return Column(index, heading, role, cells, scaled, percent, is_explicit(heading))
+
+
+def _understood(values: list[Quantity | None]) -> list[Quantity | None]:
+    """Leave out factors and percentages with words that are not known, such as `1.2x slower`, beside ones without."""
+    known = {value.kind for value in values if value} & {"factor", "percent", ""}
+    return [None if known and value and value.kind == "other" else value for value in values]
 
 
 def _by_cells(role: Role, kind: str) -> Role:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from runner.audit.bases import comparable
 from runner.audit.groups import groupings
 from runner.audit.quantities import plain
 from runner.audit.readings import LOOSE, Reading, stab
@@ -26,7 +27,7 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
     if column.role is not Role.RATE or column.inner:
         return
     works = list(_works(column, context))
-    for time in context.of(Role.TIME):
+    for time in comparable(column, context.of(Role.TIME)):
         spans = [span(value) if value else None for value in time.values]
         averaged = _averaged(column) or _averaged(time)
         units = all(value.kind == "time" for value in time.values if value)
@@ -39,7 +40,7 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
         alike: list[Span | None] = [Span(1, 1, 1)] * len(spans)
         for rank, (work, words) in enumerate([(alike, ""), *works]):
             yield from _fitted(column, time, work, words, context, 10 + rank)
-    for other in context.of(Role.RATE):
+    for other in comparable(column, context.of(Role.RATE)):
         if other is not column and _per_device(other) != _per_device(column):
             yield from _per(column, other, context)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from runner.audit.bases import added, comparable, measured, of_another_role
 from runner.audit.groups import Comparison, comparisons, groupings
 from runner.audit.quantities import plain
-from runner.audit.readings import Reading, stab
-from runner.audit.roles import Role
+from runner.audit.readings import LOOSE, Reading, stab
+from runner.audit.roles import Role, assumed
 from runner.audit.spans import Span, ratio, span
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from runner.audit.columns import Column
 
 _MOST_STEPS = 60_000
-_MOST_BASES = 8
 _EXACT = Span(1.0, 1.0, 1.0)
 _PER_DEVICE = ("/gpu", "per gpu", "per-gpu", "/device", "per device", "单卡", "每卡", "/卡")
 
@@ -74,12 +74,13 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
     """Yield the ways to compute a speed-up, slow-down, efficiency or change, the plainest first."""
     if column.role is Role.EFFICIENCY:
         yield from _from_speedups(column, context)
-    bases = context.of(Role.TIME, Role.RATE)[:_MOST_BASES]
-    bases.sort(key=lambda one: (one.index > column.index, abs(one.index - column.index)))
-    unknown = context.of(Role.UNKNOWN)
+    bases = measured(column, context.columns)
+    unknown = comparable(column, context.of(Role.UNKNOWN))
+    others = of_another_role(column, context.columns)
+    sums = list(added(bases))
     found = comparisons(context.columns, column, ones_of(column))
-    found = found[: max(8, _MOST_STEPS // (max(1, len(bases)) * len(column.cells) * 4))]
-    sure = _is_certain(column, bases, unknown)
+    found = found[: max(8, _MOST_STEPS // (max(1, len(bases) + len(others) + len(sums)) * len(column.cells) * 4))]
+    sure = _is_certain(column, bases, [*unknown, *others])
     for way in found:
         for base in bases:
             yield from _over(column, base, way, context, sure=sure)
@@ -87,13 +88,16 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
     if column.role in (Role.SPEEDUP, Role.SLOWDOWN) and not any(ones_of(column)):
         for base in bases:
             yield from _one_baseline(column, base, context)
+    for way in found:
+        for base in [*others, *sums]:
+            yield from _over(column, base, replace(way, rank=way.rank + LOOSE), context, sure=False)
 
 
 def _is_certain(column: Column, bases: Sequence[Column], unknown: Sequence[Column]) -> bool:
     """Whether a column can follow from nothing but the only time, or the only throughput, of the table."""
     times = [base for base in bases if base.role is Role.TIME and not base.inner]
     rates = [base for base in bases if base.role is Role.RATE and not base.inner]
-    known = [one for one in unknown if one.known() > 1 and one.role is Role.UNKNOWN]
+    known = [one for one in unknown if one.known() > 1]
     return column.explicit and not column.inner and len(times) < 2 and len(rates) < 2 and bool(bases) and not known  # noqa: PLR2004
 
 
@@ -107,9 +111,8 @@ def _over(column: Column, base: Column, way: Comparison, context: Context, *, su
         elif other == row:
             ratios.append(_EXACT)
         else:
-            ratios.append(
-                ratio(spans[other], spans[row]) if base.role is Role.TIME else ratio(spans[row], spans[other])
-            )
+            above, below = (other, row) if base.role is Role.TIME else (row, other)
+            ratios.append(_known(ratio(spans[above], spans[below])))
     same = frozenset(row for row, other in enumerate(way.bases) if other == row)
     for values, rank, words, formula in _shapes(column, base, ratios, way.bases, context):
         yield Reading(
@@ -219,7 +222,7 @@ def _from_speedups(column: Column, context: Context) -> Iterator[Reading]:
     unit = 100.0 if column.percent else 1.0
     sign = "100 * " if column.percent else ""
     for source in context.of(Role.SPEEDUP):
-        if source.percent:
+        if source.percent or assumed(source.heading) != assumed(column.heading):
             continue
         spans = [span(value) if value else None for value in source.values]
         bases = [row for row, one in enumerate(ones_of(source)) if one]

@@ -49,6 +49,8 @@ class Verdict:
     score: float = 0.0
     covered: int = 0
     """Rows that are graded or print nothing."""
+    trivial: int = 0
+    """Of the rows that fit, those that print that they are one: nearly every reading gives it."""
 
 
 def judge(reading: Reading, printed: Sequence[Quantity | None], ones: Sequence[bool] = ()) -> Verdict:
@@ -57,7 +59,7 @@ def judge(reading: Reading, printed: Sequence[Quantity | None], ones: Sequence[b
     A baseline that prints that it is one counts half, and one that is compared with another row counts against it.
     """
     grades: list[str | None] = []
-    fits = own = misses = denied = 0
+    fits = own = misses = denied = trivial = 0
     for row, (value, quantity) in enumerate(zip(reading.values, printed, strict=True)):
         if value is None or quantity is None:
             grades.append(None)
@@ -68,8 +70,9 @@ def judge(reading: Reading, printed: Sequence[Quantity | None], ones: Sequence[b
         denied += found == INCONSISTENT and bool(ones) and ones[row]
         own += found != INCONSISTENT and row in reading.same
         fits += found != INCONSISTENT and row not in reading.same
+        trivial += found != INCONSISTENT and row not in reading.same and bool(ones) and ones[row]
     covered = sum(found is not None or value is None for found, value in zip(grades, printed, strict=True))
-    return Verdict(reading, tuple(grades), fits, misses, fits - reading.free + own / 2 - denied, covered)
+    return Verdict(reading, tuple(grades), fits, misses, fits - reading.free + own / 2 - denied, covered, trivial)
 
 
 def choose(
@@ -107,8 +110,9 @@ def holds(verdict: Verdict) -> bool:
         return True
     if reading.rank >= LOOSE or _says_the_same(verdict):
         return False
-    fits = verdict.fits - reading.free
-    return fits >= 1 and verdict.fits >= verdict.misses and (fits > 1 or (reading.rank == 0 and verdict.misses <= fits))
+    telling = verdict.fits - verdict.trivial
+    fits = telling - reading.free
+    return fits >= 1 and telling >= verdict.misses and (fits > 1 or (reading.rank == 0 and verdict.misses <= fits))
 
 
 def _says_the_same(verdict: Verdict) -> bool:

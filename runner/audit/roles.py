@@ -37,6 +37,8 @@ _THING = (
 _MOST_DEVICES = 10_000_000
 _CLOCK = r"(?:s|sec|secs|second|seconds|ms|min|mins|minute|minutes|h|hr|hour|hours|秒|分钟|小时)"
 _RULES: tuple[tuple[Role, str], ...] = (
+    (Role.TIME, r"\btime[- ]to[- ]|\btta\b|\bttt\b"),
+    (Role.OTHER, r"^(?!.*(?:speed[- _]?up|加速比)).*(?:slower|langsamer|慢)"),
     (
         Role.OTHER,
         (
@@ -121,6 +123,21 @@ _EXPLICIT = re.compile(
     r"speed[- _]?up|relative speed|加速比|加速倍|\beff\b|效率|efficiency|beschleunigung|acc[ée]l[ée]ration",
     re.IGNORECASE,
 )
+_ASSUMED = {
+    word: re.compile(pattern, re.IGNORECASE)
+    for word, pattern in (
+        (
+            "theory",
+            r"theor|ideal|\blinear|perfect|amdahl|gustafson|\bmodel+ed|\bmax(?:imum|imal)?\b|理论|理想|线性|最大",
+        ),
+        ("prediction", r"predict|\bproject(?:ed|ion)|estimat|expect|simulat|extrapolat|预期|预测|预计|估计|模拟|仿真"),
+        ("target", r"\btarget|\bgoal|目标"),
+        ("others", r"\bpaper\b|\breported|\bpublished|\bclaimed|\boriginal|论文|文献|\[\d{1,3}\]"),
+    )
+}
+_OF_IDEAL = re.compile(
+    r"(?:\bof|\bvs\.?|\bto|\bagainst|/)\s*(?:the\s+)?(?:theor\w*|ideal|linear|perfect|max\w*)\b", re.IGNORECASE
+)
 _SYMBOLS = {
     Role.TIME: {"T", "T(p)", "T(n)", "T(N)", "T_p", "Tp", "t", "s", "ms", "us", "h", "min", "sec"}
     | {"h:mm:ss", "hh:mm:ss", "mm:ss"},
@@ -154,6 +171,17 @@ def is_explicit(heading: str) -> bool:
     """Whether a heading says outright that a column is a speed-up or an efficiency."""
     words = plain(heading)
     return bool(_EXPLICIT.search(words)) or any(words in _SYMBOLS[one] for one in (Role.SPEEDUP, Role.EFFICIENCY))
+
+
+def assumed(heading: str) -> str:
+    """Return by which kind of word a heading says that its numbers were not measured here; empty if by none.
+
+    An efficiency of the ideal is measured.
+    """
+    words = plain(heading)
+    if role_of(heading) is Role.EFFICIENCY:
+        words = _OF_IDEAL.sub("", words)
+    return next((word for word, pattern in _ASSUMED.items() if pattern.search(words)), "")
 
 
 def heading_unit(heading: str) -> tuple[str, float]:

@@ -88,6 +88,8 @@ def show_summary(one: Audit) -> None:
     tables = f"{one.tables} table{'' if one.tables == 1 else 's'}"
     checked = f"{len(one.findings)} numbers checked{': ' if counts else ''}{counts}"
     show(f"{one.file}: {tables}, {checked}; {len(one.unchecked)} not")
+    if not one.tables and not one.findings:
+        show("  no table that is read: Markdown, HTML, CSV, or text in a block of code")
     reasons = list(dict.fromkeys(one.unchecked))
     for reason in reasons[:_MOST_REASONS]:
         show(f"  not checked: {reason}")

@@ -186,5 +186,6 @@ def test_a_page_with_ten_tables_and_an_empty_one_give_a_summary(project: Project
     assert done.stdout.splitlines() == [
         "ten.md: 10 tables, 20 numbers checked: 20 consistent; 0 not",
         "empty.md: 0 tables, 0 numbers checked; 0 not",
+        "  no table that is read: Markdown, HTML, CSV, or text in a block of code",
     ]
     assert project.runner("audit", "empty.md", "--json").stdout == "[]\n"

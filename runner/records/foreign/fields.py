@@ -54,6 +54,7 @@ NEED_UNITS = {"accuracy", "best_accuracy", "pass_accuracy", "wall", "throughput"
 """Fields that say nothing without a unit."""
 _CLOCK = re.compile(r"(?:(\d{1,4}) days?, )?(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 _WORDS = re.compile(r"(?:(\d{1,5})h ?)?(?:(\d{1,5})m(?:in)? ?)?(\d{1,9}(?:\.\d{1,9})?)s?")
+_CHINESE = {"小时": "h", "分钟": "m", "分": "m", "秒": "s"}
 _LONGEST_WORD = 60
 
 
@@ -86,6 +87,8 @@ def seconds(text: str, unit: str) -> float | None:
         value = float(text.replace(",", ""))
         value = value if unit == "s" else round(value * _SECONDS[unit], 9)
         return value if math.isfinite(value) else None
+    for word, letter in _CHINESE.items():
+        text = text.replace(word, letter).replace(f" {letter}", letter)
     if found := _CLOCK.fullmatch(text.strip()):
         days, hours, minutes, rest = found.groups()
         return round(((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + float(rest), 9)

@@ -126,7 +126,7 @@ def _kind(every: Kind, line: str, found: list[tuple[Pattern, re.Match[str]]]) ->
         places.get("epoch"),
         places.get("done"),
         trains=not names.isdisjoint(("train_loss", "steps")),
-        stamped=not {"time", "transformers"}.isdisjoint(who.kinds),
+        stamped=not origin.STAMPED.isdisjoint(who.kinds),
         every=False,
     )
 

@@ -10,7 +10,7 @@ import codecs
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.records.foreign import origin
+from runner.records.foreign import decoding, origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,6 +59,8 @@ class Lines:
         """Why the input is no text, if so."""
         self.nuls = 0
         """How many NUL bytes were left out."""
+        self.encoding = ""
+        """An encoding that nothing in the file names and that its bytes show."""
         self._decoder: codecs.IncrementalDecoder | None = None
         self._prefix = b""
         """What stood before the line that the last block ended in, if it was a launcher's."""
@@ -93,6 +95,9 @@ class Lines:
             self._left -= len(chunk)
         first = not self.bytes
         self.bytes += len(chunk)
+        if first and (encoding := decoding.utf16_of(chunk)):
+            self.encoding = encoding
+            self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         if first and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
         if first and chunk.startswith(codecs.BOM_UTF8):
@@ -111,6 +116,11 @@ class Lines:
         return chunk
 
     def _block(self, data: bytes) -> Block:
+        if decoding.is_gb18030(data):
+            self.encoding = "gb18030"
+            data = decoding.from_gb18030(data)
+        if decoding.is_docker(data):
+            data = decoding.from_docker(data)
         if b"\x1b" in data:
             data = _ANSI.sub(b"", data)
         if b"\b" in data:

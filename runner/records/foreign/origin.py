@@ -29,21 +29,41 @@ _PREFIXES = {
     "process": re.compile(
         r"\[(?:PID|pid):? ?(?P<name>\d{1,9})\]\s?|\((?:\w{1,60} )?pid=(?P<name2>\d{1,9})[^)]{0,80}\) ?"
     ),
+    "journal": re.compile(
+        r"(?:(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d"
+        r"|(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?P<zone>Z|[+-]\d\d:?\d\d))"
+        r" [\w.-]{1,80} [\w./@-]{1,80}\[(?P<name>\d{1,9})\]: "
+    ),
+    "nemo": re.compile(r"\[NeMo [IWED] (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) [\w./-]{1,80}:\d{1,6}\] ?"),
+    "glog": re.compile(
+        r"[VIWEF](?:\d{4})?\d{4} \d\d:\d\d:\d\d\.\d{3,9} {1,8}\d{1,20}(?:[/-]\w{1,40})? [\w./<>-]{1,160}:\d{1,6}\] ?"
+    ),
+    "fvcore": re.compile(
+        rf"\[\d\d/\d\d \d\d:\d\d:\d\d(?: [\w.]{{1,80}}\]: {{1,2}}|\] [\w.]{{1,80}} (?:{_LEVELS}): {{1,2}})"
+    ),
+    "clock": re.compile(
+        r"\[\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\][ :,-]{0,3}"
+        rf"|\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?[ :,-]{{1,3}}(?=\[?(?:{_LEVELS})\b)"
+    ),
     "time": re.compile(
         r" {0,2}\[?(?P<time>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?P<zone>Z|[+-]\d\d:?\d\d)?"
         r"\]?[ :,-]{0,3}"
     ),
+    "cri": re.compile(r"std(?:out|err) [FP] "),
+    "hydra": re.compile(rf"\[[\w.]{{1,80}}\]\[(?:{_LEVELS})\](?: -)? "),
     "transformers": re.compile(
         rf"\[(?:{_LEVELS})\|[\w./-]{{1,100}}:\d{{1,6}}\] (?P<time>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:,\d{{1,9}})?) >> ?"
     ),
     "logging": re.compile(
-        rf"(?:\d\d/\d\d/\d{{4}} \d\d:\d\d:\d\d - )?"
+        rf"(?:\d\d/\d\d(?:/\d{{4}})? \d\d:\d\d:\d\d - )?"
         rf"(?:(?:{_LEVELS}) - [\w.]{{1,80}} ?- {{1,4}}|[\w.]{{1,80}} - (?:{_LEVELS}) - )"
     ),
-    "loguru": re.compile(rf"\| (?:{_LEVELS}) {{1,8}}\| [\w.<>:]{{1,160}} - "),
+    "loguru": re.compile(rf"\| (?:{_LEVELS}) {{1,8}}\| [\w.<>:]{{1,160}} [-|] "),
     "logger": re.compile(rf"\[?(?:{_LEVELS})\]?(?::[\w.]{{0,60}}:|:)?[\s-]{{0,10}}(?=\S)"),
 }
-_BEGINS = frozenset("[(0123456789") | frozenset("DIWECS")
+STAMPED = frozenset(kind for kind, pattern in _PREFIXES.items() if "time" in pattern.groupindex)
+"""Prefixes that may have a time stamp with a date."""
+_BEGINS = frozenset("[(0123456789") | frozenset("ACDEFIJMNOSVW")
 
 
 class Origin(NamedTuple):

@@ -135,6 +135,8 @@ def _notes(lines: Lines, cut: int, facts: Facts) -> Iterator[str]:
         yield "it is empty"
     elif not facts.dialects:
         yield "no line of it is in a known dialect; `docs/dialects.md` shows them and how to add one"
+    if lines.encoding:
+        yield f"it is not UTF-8, and was read as {lines.encoding}, which nothing in it names"
     if lines.nuls:
         yield f"{lines.nuls:,} NUL bytes were left out"
     if cut + lines.cut:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import json
 import os
 import tarfile
 import zipfile
@@ -44,6 +45,52 @@ def test_a_log_of_utf_16_is_read_over_the_ends_of_blocks(tmp_path: Path) -> None
     noise = "一行没有任何意义的文字 \U0001f600\n" * 40_000
     found = one(tmp_path / "log", b"\xff\xfe" + (noise + LOG.decode()).encode("utf-16-le"))
     assert (found["final_eval"]["value"], found["line_count"]) == (98.48, 40_003)
+
+
+CHINESE = "总共运行耗时: 559.67秒，acc: 88.1912%。\r\n"
+
+
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-16-le", "utf-16-be"])
+def test_chinese_in_an_encoding_that_nothing_names_is_read_with_a_note(tmp_path: Path, encoding: str) -> None:
+    found = one(tmp_path / "log", (LOG.decode() + CHINESE).encode(encoding))
+    assert (found["wall_time_s"]["value"], found["wall_time_s"]["line"]) == (559.67, 4)
+    assert f"it is not UTF-8, and was read as {encoding}, which nothing in it names" in found["notes"]
+    assert not any("NUL" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [("Эпоха 1, точность: 0.97, время обучения: 12", "cp1251"), ("Durée: 12 s, précision: 0.97", "latin-1")]
+    + [("Größe: 12 für das Training, Genauigkeit höher", "cp1252"), ("エポック 1: 精度 0.97", "shift-jis")],
+)
+def test_bytes_of_another_encoding_are_not_taken_for_chinese(tmp_path: Path, text: str, encoding: str) -> None:
+    found = one(tmp_path / "log", LOG + (text + "\n").encode(encoding))
+    assert not any("was read as" in note for note in found["notes"])
+    assert found["final_eval"]["value"] == 98.48
+
+
+def test_a_chinese_line_in_utf_8_with_a_torn_one_stays_utf_8(tmp_path: Path) -> None:
+    found = one(tmp_path / "log", CHINESE.encode() * 3 + CHINESE.encode()[:5] + b"\n")
+    assert (found["wall_time_s"]["value"], found["notes"]) == (559.67, [])
+
+
+def test_the_json_files_of_docker_are_what_the_container_printed(tmp_path: Path) -> None:
+    lines = [
+        "Epoch 1/2, Loss: 0.5\n",
+        "Epoch 2/2, Loss: 0.4\n",
+        "10%|\u2588\u2588\r100%|\u2588\n",
+        "\tTest Accuracy: 98.5%\n",
+    ]
+    stamps = [f"2024-05-01T10:00:0{second}.123456789Z" for second in range(len(lines))]
+    rows = [
+        json.dumps({"log": line, "stream": "stdout", "time": time}, separators=(",", ":"))
+        for line, time in zip(lines, stamps, strict=True)
+    ]
+    broken = ['{"log":"torn', '{"log":7,"stream":"stdout","time":"x"}', '{"log":"Epoch 9/9, Loss: 9.5"}']
+    found = one(tmp_path / "log", "\n".join([*rows, *broken, ""]).encode())
+    assert (found["epochs_seen"], found["last_train_loss"]["value"]) == ([1, 2], 0.4)
+    assert (found["final_eval"]["value"], found["final_eval"]["line"], found["line_count"]) == (98.5, 4, 7)
+    assert found["timestamps_span_s"]["value"] == 3
 
 
 def test_nul_bytes_and_bytes_of_no_encoding_hide_no_line(tmp_path: Path) -> None:
