@@ -14,7 +14,7 @@ from runner.core.text import listed, one_line
 from runner.proof import crate
 from runner.proof.archive import pack
 from runner.proof.masking import ASSIGNING, WHAT, Mask, holds_secrets, is_artifact, is_printed, without_secrets
-from runner.proof.sources import check_out, is_commit
+from runner.proof.sources import check_out, is_commit, submodules
 from runner.proof.whole import check_whole, runs_at
 from runner.records import manifest
 from runner.records.folder import RunFolder
@@ -33,6 +33,8 @@ LARGEST_SOURCE = 50_000_000
 LARGEST_MASKED = 200_000_000
 """Bytes of a file that is masked in memory; a larger one is left out."""
 _LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING")
+SUBMODULE = "a submodule, left out: "
+"""Begins a line of the archive's manifest."""
 _DIFF = "request/code.diff"
 
 
@@ -50,6 +52,7 @@ class Bundle:
         self.left_out: list[str] = []
         self.records: dict[str, Record] = {}
         self.trees: dict[str, str] = {}
+        self.submodules: list[str] = []
 
     def fill(self) -> None:
         """Copy the runs and the code, make the tables, and describe it all; RunError for a record that was altered."""
@@ -60,7 +63,7 @@ class Bundle:
         self._write(README, readme.encode("utf-8", "backslashreplace"))
         described = crate.describe(self.records, manifest.make(self.folder), self.trees, self._licence())
         self._write(crate.NAME, described)
-        whole = manifest.make(self.folder, ["written by runner bundle"])
+        whole = manifest.make(self.folder, ["written by runner bundle", *(SUBMODULE + one for one in self.submodules)])
         self._write(manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
@@ -140,6 +143,9 @@ class Bundle:
                     continue
                 self._copy_tree(tree, f"{PROJECT}/{commit}")
                 self.trees[commit] = f"{PROJECT}/{commit}"
+            lacking = [f"{PROJECT}/{commit}/{one}" for one in submodules(self.root, commit)]
+            self.submodules += lacking
+            self.left_out += [f"{one}: a submodule: its files are in another repository" for one in lacking]
 
     def _copy_tree(self, tree: Path, name: str) -> None:
         regular, other = manifest.listing(tree)
