@@ -54,6 +54,9 @@ class Inputs:
         if launch.masked:
             words = f"the record holds no value of {one_line(listed(launch.masked), 200)}: masked as secrets"
             checks.append(Check("args", None, words))
+        if launch.masked_places:
+            words = f"{one_line(listed(launch.masked_places), 200)}: runner bundle has masked a folder in it"
+            checks.append(Check("args", None, words))
         checks += [self._lock(launch), self._architecture(launch), self._image(record)]
         return [*checks, *self._data(record)]
 

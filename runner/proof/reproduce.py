@@ -104,6 +104,10 @@ def reproduce(
     diff = _diff(path, record, anyway=wish.anyway)
     inputs = Inputs(code) if isinstance(code, Path) else Inputs(None, code)
     checks = inputs.check(record, path)
+    altered = next((one for one in checks if one.name == "definition" and one.same is False), None)
+    if altered and not wish.anyway:
+        msg = f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same"
+        raise RunError(msg)
     sources = Sources(code) if isinstance(code, Path) else code
     with _tree(path, record, sources, diff, wish.data) as root:
         run = run_of(as_it_came_out(record), root)
