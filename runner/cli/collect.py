@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.lines import show
+from runner.cli.lines import say, show
 from runner.cli.options import Results, With, options_of, project_root
 from runner.core.errors import RequestError, RunError
 
@@ -57,8 +57,13 @@ def collect(
         _collect_jobs(path, results, options_of("kubernetes", with_))
         return
     from runner.records.finalize import reparse
+    from runner.records.folder import RunFolder
+    from runner.records.manifest import LATER, NAME
 
+    gone = not (path / NAME).exists()
     record = reparse(path)
+    if gone and (path / NAME).exists() and LATER in RunFolder(path).kept_manifest().said:
+        say(f"note: {path}: it had no {NAME}: that of what is there now does not show what was altered before")
     show(f"{path}: {record.status}" + (f": {record.reason}" if record.reason else ""))
 
 

@@ -41,6 +41,10 @@ def report(
     from runner.report.page.files import write_evidence, write_report
 
     folders = results or _FOLDERS
+    for archive in folders:
+        if archive.is_file():
+            msg = f"{archive}: no folder of records; an archive of runner bundle has its report.html in it"
+            raise RequestError(msg)
     for written in (output, *([plots / "plot"] if plots else [])):
         _require_outside_runs(written)
     write = write_evidence if evidence else write_report

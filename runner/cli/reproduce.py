@@ -44,7 +44,7 @@ def reproduce(
     from runner.cli.terminal import Screen
     from runner.cli.verify import show_verdicts
     from runner.execution import signals
-    from runner.proof.reproduce import Wish, of_cell, reproduce
+    from runner.proof.reproduce import Wish, not_run, of_cell, reproduce
     from runner.report.reading import read_results
 
     data = project_root_or_here() / "data"
@@ -56,7 +56,13 @@ def reproduce(
                 target = on or record.launch.target
                 words = options_of(target, with_) if with_ or on else []
                 wish = Wish(on, words, results, data if data.is_dir() else None, anyway)
-                verdicts.append(reproduce(path, record, code, wish, of_cell(record, known), screen, interrupts))
+                try:
+                    verdict = reproduce(path, record, code, wish, of_cell(record, known), screen, interrupts)
+                except (RequestError, RunError) as error:  # the other cells of an archive are worth their verdict
+                    if isinstance(code, Path):
+                        raise
+                    verdict = not_run(path, code, error)
+                verdicts.append(verdict)
     for one in verdicts:
         one.run = one.run if isinstance(code, Path) else f"{run}: {'/'.join(one.run.split('/')[-2:])}"
     if json:

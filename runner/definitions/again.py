@@ -66,10 +66,14 @@ def run_of(launch: Launch, root: Path) -> Run:
 
 def require_values(launch: Launch) -> None:
     """Raise RequestError if args of a run were masked in its record, and say how it is run with them."""
-    if lost := [one for one in launch.masked if one.startswith("args.")]:
-        named = " ".join(f"--set {one.removeprefix('args.')}=..." for one in lost)
-        msg = f"the record holds no value of {listed(lost)}: masked as a secret; runner run {launch.experiment} {named}"
-        raise RequestError(one_line(msg, 300))
+    for names, what in (
+        (launch.masked, "masked as a secret"),
+        (launch.masked_places, "a folder, masked in the archive"),
+    ):
+        if lost := [one for one in names if one.startswith("args.")]:
+            named = " ".join(f"--set {one.removeprefix('args.')}=..." for one in lost)
+            msg = f"the record holds no value of {listed(lost)}: {what}; runner run {launch.experiment} {named}"
+            raise RequestError(one_line(msg, 300))
 
 
 def _changed(experiment: Experiment, launch: Launch) -> str:
@@ -81,9 +85,18 @@ def _changed(experiment: Experiment, launch: Launch) -> str:
 
 
 def _hash_as_kept(experiment: Experiment, launch: Launch) -> str:
-    """Hash a definition as a record keeps it: with its secrets masked, if there are any."""
-    resolved: dict[str, Any] = spell_non_finite(experiment.resolved())
+    """Hash a definition as a record keeps it: with its secrets and folders masked, if there are any."""
+    resolved: dict[str, Any] = _with_places(spell_non_finite(experiment.resolved()), launch.definition, launch)
     if not any(one.startswith("definition.") for one in launch.masked):
         return hash_resolved(resolved)
     secrets = secrets_in(resolved)
     return hash_resolved(Masker(value for values in secrets.values() for value in values).tree(resolved))
+
+
+def _with_places(now: Any, kept: Any, launch: Launch, path: str = "definition") -> Any:
+    """Put what a record keeps in place of each value in which a folder was masked."""
+    if path in launch.masked_places:
+        return kept
+    if not isinstance(now, dict) or not isinstance(kept, dict):
+        return now
+    return {key: _with_places(item, kept.get(key), launch, f"{path}.{key}") for key, item in now.items()}

@@ -119,6 +119,8 @@ def _surroundings(
             for program in {run.cell.program.name: run.cell.program for run in plan.runs}.values():
                 code, diff = provenance.describe_code(root, program.sources(root))
                 of_programs[program.name] = {**describe_surroundings(code), "image": image}
+            if why := code.get("git"):
+                observer.note(f"{why}: the record says nothing of the changes to the code")
             return of_programs, diff
     except KeyboardInterrupt:
         raise Interrupted from None

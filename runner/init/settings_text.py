@@ -21,6 +21,7 @@ else:
     import tomli as tomllib
 
 RESULTS = "results/"
+REPRODUCED = "reproduced/"
 _ABOUT = "# A project of the runner; its settings are definitions, path, image, dockerfile, code, with.<target>."
 
 
@@ -74,8 +75,9 @@ def require_path(settings: Settings, path: tuple[str, ...]) -> None:
 
 
 def ignoring(before: str | None) -> str:
-    """Return the text of .gitignore with the line for results."""
-    return appended(before, f"{RESULTS}\n") if before else f"{RESULTS}\n"
+    """Return the text of .gitignore with the lines for results, and for runs that are made again."""
+    rows = f"{RESULTS}\n{REPRODUCED}\n"
+    return appended(before, rows) if before else rows
 
 
 def appended(before: str, more: str) -> str:

@@ -120,13 +120,13 @@ def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:
 
 
 def _write(path: Path, content: IO[bytes], member: tarfile.TarInfo) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     mode = 0o755 if member.mode & 0o100 else 0o644
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, flags, mode)
     except (FileExistsError, NotADirectoryError):
-        msg = f"{one_line(member.name, 200)} is in it twice"
+        msg = f"{one_line(member.name, 200)} is in it twice, or lies below a file"
         raise tarfile.ReadError(msg) from None
     with os.fdopen(descriptor, "wb") as file:
         left = member.size
@@ -153,7 +153,9 @@ class _Comparing:
 
     def write(self, data: bytes) -> int:
         if self.differs is None and (there := self._file.read(len(data))) != data:
-            same = next((at for at, (one, other) in enumerate(zip(data, there, strict=False)) if one != other), 0)
+            same = next(
+                (at for at, (one, other) in enumerate(zip(data, there, strict=False)) if one != other), len(there)
+            )
             self.differs = self.count + same
         self.count += len(data)
         return len(data)

@@ -13,8 +13,9 @@ from runner.core.errors import RequestError, RunError
 from runner.core.text import listed, one_line
 from runner.proof import crate
 from runner.proof.archive import pack
+from runner.proof.masked_json import mask_json
 from runner.proof.masking import ASSIGNING, WHAT, Mask, holds_secrets, is_artifact, is_printed, without_secrets
-from runner.proof.sources import check_out, is_commit
+from runner.proof.sources import check_out, is_commit, submodules
 from runner.proof.whole import check_whole, runs_at
 from runner.records import manifest
 from runner.records.folder import RunFolder
@@ -33,7 +34,10 @@ LARGEST_SOURCE = 50_000_000
 LARGEST_MASKED = 200_000_000
 """Bytes of a file that is masked in memory; a larger one is left out."""
 _LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING")
+SUBMODULE = "a submodule, left out: "
+"""Begins a line of the archive's manifest."""
 _DIFF = "request/code.diff"
+_RECORDS = ("run.json", "launch.json", "outcome.json", "-exit.json")
 
 
 class Bundle:
@@ -50,6 +54,7 @@ class Bundle:
         self.left_out: list[str] = []
         self.records: dict[str, Record] = {}
         self.trees: dict[str, str] = {}
+        self.submodules: list[str] = []
 
     def fill(self) -> None:
         """Copy the runs and the code, make the tables, and describe it all; RunError for a record that was altered."""
@@ -60,7 +65,7 @@ class Bundle:
         self._write(README, readme.encode("utf-8", "backslashreplace"))
         described = crate.describe(self.records, manifest.make(self.folder), self.trees, self._licence())
         self._write(crate.NAME, described)
-        whole = manifest.make(self.folder, ["written by runner bundle"])
+        whole = manifest.make(self.folder, ["written by runner bundle", *(SUBMODULE + one for one in self.submodules)])
         self._write(manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
@@ -106,7 +111,7 @@ class Bundle:
                 gone.append(f"{one}: it has more than {LARGEST_MASKED:,} bytes")
                 continue
             data = files.read_file(path / one, LARGEST_MASKED, below=path)
-            shown = without_secrets(data if one.endswith(_DIFF) else mask.apply(data))
+            shown = without_secrets(_masked(one, data, mask))
             changed += [one] if shown != data else []
             _put(target / one, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]
@@ -140,6 +145,9 @@ class Bundle:
                     continue
                 self._copy_tree(tree, f"{PROJECT}/{commit}")
                 self.trees[commit] = f"{PROJECT}/{commit}"
+            lacking = [f"{PROJECT}/{commit}/{one}" for one in submodules(self.root, commit)]
+            self.submodules += lacking
+            self.left_out += [f"{one}: a submodule: its files are in another repository" for one in lacking]
 
     def _copy_tree(self, tree: Path, name: str) -> None:
         regular, other = manifest.listing(tree)
@@ -210,6 +218,15 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
         say(f"left out: {words}")
 
 
+def _masked(name: str, data: bytes, mask: Mask) -> bytes:
+    """Mask a file of a run by what it is; uncommitted changes have to stay as they are."""
+    if name.endswith(_DIFF):
+        return data
+    if not is_printed(name) and name.endswith(_RECORDS):
+        return mask_json(data, mask)
+    return mask.printed(data) if is_printed(name) else mask.apply(data)
+
+
 def _put(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -227,7 +244,8 @@ def _readme(records: dict[str, Record], trees: dict[str, str], left_out: list[st
         "    runner reproduce kit.tar    # one run of each cell again, compared bit for bit; it runs the code in here",
         "",
         f"Masked, always by the same words: {WHAT}.",
-        "Not masked: what programs printed otherwise, addresses of networks, and uncommitted changes (code.diff).",
+        "Not masked: what programs printed otherwise, addresses of networks, uncommitted changes (code.diff), and the",
+        f"files of `{PROJECT}/`, which are as they were committed.",
         "",
         "Left out:",
         "",

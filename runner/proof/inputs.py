@@ -17,7 +17,7 @@ from runner.definitions.definition import hash_resolved
 from runner.definitions.program import INPUTS
 from runner.definitions.settings import PACKAGE
 from runner.proof.level import Check
-from runner.proof.sources import DIFF, LOCK, Sources, Tree, read_changes
+from runner.proof.sources import DIFF, LOCK, REFUSED, Sources, Tree, hash_at, read_changes
 from trainkit import files
 
 if TYPE_CHECKING:
@@ -54,6 +54,9 @@ class Inputs:
         if launch.masked:
             words = f"the record holds no value of {one_line(listed(launch.masked), 200)}: masked as secrets"
             checks.append(Check("args", None, words))
+        if launch.masked_places:
+            words = f"{one_line(listed(launch.masked_places), 200)}: runner bundle has masked a folder in it"
+            checks.append(Check("args", None, words))
         checks += [self._lock(launch), self._architecture(launch), self._image(record)]
         return [*checks, *self._data(record)]
 
@@ -66,12 +69,13 @@ class Inputs:
     def _changes(self, launch: Launch, folder: Path) -> tuple[Check, bytes | None]:
         """Look at the uncommitted changes that the run was made with, and return them if they are the same."""
         code, name = launch.code, "changes"
-        if not code.get("commit"):
-            return Check(name, False, "the record names no commit: the project was not in git, or had none yet"), None
-        kept = code.get("diff_sha256")
+        if why := _unknown(code):
+            return Check(name, False, why), None
+        kept, inside = code.get("diff_sha256"), code.get("submodules")
+        lost = f"; those in submodules are not kept: {one_line(inside, 200)}" if inside else ""
         if not kept:
             words = "none to tracked files" if code.get("dirty") else "none"
-            return Check(name, True, words), None
+            return Check(name, not lost, words + lost), None
         try:
             diff = read_changes(folder)
         except OSError as error:
@@ -79,30 +83,37 @@ class Inputs:
         found = hashlib.sha256(diff).hexdigest()
         if found != kept:
             return Check(name, False, f"{DIFF} was cut at 1 MB or altered: its hash is another"), None
-        return Check(name, True, f"{DIFF} holds them whole, {found[:12]}"), diff
+        return Check(name, not lost, f"{DIFF} holds them whole, {found[:12]}{lost}"), diff
 
     def _programs(self, launch: Launch, diff: bytes | None) -> Check:
         wanted, name = launch.code.get("sources_sha256"), "programs"
         if self._sources is None:
             return Check(name, False, "there is no project here: go to a clone of it")
         commit = str(launch.code.get("commit"))
-        key = f"programs {launch.program} {wanted} {commit} {launch.code.get('diff_sha256')} {diff is None}"
+        changes = f"{launch.code.get('diff_sha256')} {diff is None} {launch.code.get('prefix')}"
+        key = f"programs {launch.program} {wanted} {commit} {changes}"
         return self._once(key, lambda: self._found(launch, diff, str(wanted), commit))
 
     def _found(self, launch: Launch, diff: bytes | None, wanted: str, commit: str) -> Check:
         assert self._sources is not None  # noqa: S101 - the caller has looked
-        short = commit[:12]
-        if self._sources.here(launch.program) == wanted:
-            return Check("programs", True, f"those of this checkout, {wanted[:12]}")
+        short, name = commit[:12], "programs"
+        here = self._sources.here(launch.program) == wanted
+        if here and diff is None:
+            return Check(name, True, f"those of this checkout, {wanted[:12]}")
         if diff is None and launch.code.get("diff_sha256"):
-            return Check("programs", False, f"not those of this checkout, and the changes to commit {short} are lost")
-        at, why = self._sources.at(commit, launch.program, diff)
+            return Check(name, False, f"not those of this checkout, and the changes to commit {short} are lost")
+        at, why = hash_at(self._sources, launch.code, launch.program, diff)
+        lacking = self._sources.lacks(commit)
+        lacks = f"; the commit does not hold {listed(lacking)}, a submodule" if lacking else ""
         if at == wanted:
-            return Check("programs", True, f"those of commit {short}{'' if diff is None else ' and the kept changes'}")
+            return Check(name, True, f"those of commit {short}{'' if diff is None else ' and the kept changes'}{lacks}")
+        if here and not why.startswith(REFUSED):
+            return Check(name, True, f"those of this checkout, {wanted[:12]}")
         if at is None:
-            return Check("programs", False, f"not those of this checkout, and commit {short} {why}")
-        untracked = ": files that git did not track" if launch.code.get("dirty") else ""
-        return Check("programs", False, f"neither those of this checkout nor of commit {short}{untracked}")
+            also = "those of this checkout, but" if here else "not those of this checkout, and"
+            return Check(name, False, f"{also} commit {short} {why}{lacks}")
+        untracked = ": files that git did not track" if launch.code.get("dirty") and not lacks else ""
+        return Check(name, False, f"neither those of this checkout nor of commit {short}{lacks or untracked}")
 
     def _lock(self, launch: Launch) -> Check:
         wanted, name = launch.code.get("lock_sha256"), "lock file"
@@ -159,6 +170,16 @@ class Inputs:
         if key not in self._known:
             self._known[key] = look()
         return self._known[key]
+
+
+def _unknown(code: dict[str, Any]) -> str | None:
+    """Say why nobody can know from a record what its code was, if that is so."""
+    why = one_line(code["git"], 300) if code.get("git") else None
+    if not code.get("commit"):
+        return f"the record names no commit: {why or 'the project was not in git, or had none yet'}"
+    if why:
+        return f"the record does not say whether there were any: {why}"
+    return None
 
 
 def _is_hash(key: str, value: object) -> bool:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from runner.core.errors import KitError, RequestError, RunError
+from runner.core.errors import RequestError, RunError
 from runner.core.text import one_line
 from runner.proof.archive import TOP, difference, unpack
-from runner.proof.bundle import PROJECT, RESULTS
-from runner.proof.sources import LOCK, apply_changes, hash_in
+from runner.proof.bundle import PROJECT, RESULTS, SUBMODULE
+from runner.proof.sources import LOCK, is_commit, lay_out
 from runner.records import manifest
 from trainkit import files
 
@@ -25,6 +24,7 @@ class Kit:
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.path, self.folder = path, folder
+        self._said: list[str] = []
         self.faults = self._faults()
 
     @property
@@ -38,7 +38,7 @@ class Kit:
     def tree(self, commit: str) -> Path | None:
         """Return the folder of the project's files at a commit, if the archive has it."""
         folder = self.folder / PROJECT / commit
-        return folder if "/" not in commit and files.is_folder(folder) else None
+        return folder if is_commit(commit) and files.is_folder(folder) else None
 
     def here(self, program: str) -> str | None:  # noqa: ARG002 - as `sources.Tree` has it
         """Return None: an archive is no checkout."""
@@ -51,20 +51,19 @@ class Kit:
             return set()
         return {manifest.hash_file(tree / LOCK, self.folder).sha256}
 
-    def at(self, commit: str, program: str, diff: bytes | None) -> tuple[str | None, str]:
-        """Hash the programs of a commit, with the kept changes; without a hash the second part says why."""
-        tree = self.tree(commit)
-        if tree is None:
-            return None, "is not in the archive"
-        with tempfile.TemporaryDirectory(prefix="runner-verify-", ignore_cleanup_errors=True) as scratch:
-            if diff is not None:
-                tree = Path(shutil.copytree(tree, Path(scratch) / "tree", symlinks=True))
-                if why := apply_changes(tree, diff):
-                    return None, why
-            try:
-                return hash_in(tree, program), ""
-            except (KitError, OSError, ValueError) as error:
-                return None, f"does not hold them: {one_line(error, 200)}"
+    def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
+        """Put the project's files into an empty folder, with the kept changes; None, and why, if that fails."""
+        tree = self.tree(str(code.get("commit")))
+        return (
+            (None, "is not in the archive")
+            if tree is None
+            else lay_out(tree, str(code.get("prefix") or ""), folder, diff)
+        )
+
+    def lacks(self, commit: str) -> list[str]:
+        """Name the submodules that the archive says it has left out."""
+        begin = f"{SUBMODULE}{PROJECT}/{commit}/"
+        return [line.removeprefix(begin) for line in self._said if line.startswith(begin)]
 
     def _faults(self) -> list[str]:
         path = self.folder / manifest.NAME
@@ -72,6 +71,7 @@ class Kit:
             known = manifest.read(files.read_file(path, manifest.LARGEST, below=self.folder))
         except (OSError, ValueError) as error:
             return [one_line(f"{manifest.NAME}: {getattr(error, 'strerror', None) or error}")]
+        self._said = known.said
         faults = manifest.differences(known, self.folder)
         between = None if faults else difference(self.path, self.folder)
         return [*faults, *([between] if between else [])]

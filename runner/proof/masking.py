@@ -2,7 +2,8 @@
 
 Masked are home directories, the folders of the project and of the results, host names, and the random ids of machines,
 as far as records name them; and secrets that show themselves by their form or name. Nothing else is: what a program
-prints, addresses of networks and uncommitted changes stay as they are, and the bundle says so.
+prints, addresses of networks, uncommitted changes and the project's files stay as they are, and the bundle says so. A
+host whose name is also a word of a run's definition is masked only where it is named as a host.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from runner.core.secret_values import Masker
+from runner.records.events import TOKEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from runner.records.schema import Record
 
 _HOME = re.compile(rb"/(?:home|Users)/(?!user\b)[^/\s\"'\\:,;<>|]+")
+_EVENT = re.escape(TOKEN) + rb"[^\n]*"
+_NAMED = re.compile(rb'("(?:host|machine)": ?")([^"\\]{2,253})"')
 _SHARED = (Path("/"), Path("/root"), Path("/home"), Path("/tmp"))  # noqa: S108 - a name, not a place to write
 _PUBLIC = {"localhost", "127.0.0.1", "::1", ""}
 _LONGEST = 253
@@ -39,7 +45,7 @@ class Mask:
         folders: folders of this machine, each with the word that stands for it.
     """
 
-    def __init__(self, records: Iterable[Record], folders: dict[Path, str]) -> None:
+    def __init__(self, records: Collection[Record], folders: dict[Path, str]) -> None:
         hosts: set[str] = set()
         machines: set[str] = set()
         for record in records:
@@ -58,13 +64,42 @@ class Mask:
         self._places = {
             form: word.encode() for path, word in places_.items() if path not in _SHARED for form in _forms(path)
         }
-        self._pattern = _pattern(self._places, self._words)
+        self._hidden = _hidden(self._words, records)
+        self._of_places = _pattern(self._places, ())
+        self._of_all = _pattern(self._places, self._hidden)
+        self._of_printed = _pattern(self._places, self._hidden, _EVENT)
 
     def apply(self, data: bytes) -> bytes:
-        """Return the bytes with a word in place of each private one."""
-        if self._pattern:
-            data = self._pattern.sub(lambda found: self._places.get(found[0]) or self._words[found[0]], data)
+        """Return a text with a word in place of each folder, and of each machine that no run names otherwise."""
+        return self._replaced(self._of_all, data)
+
+    def printed(self, data: bytes) -> bytes:
+        """Return what processes printed, masked: in event lines a machine only where it is named as such."""
+        return self._replaced(self._of_printed, data)
+
+    def text(self, text: str) -> str:
+        """Return a text of a JSON document, masked as `apply` does."""
+        return _through(self.apply, text)
+
+    def folders(self, text: str) -> str:
+        """Return a text of a JSON document with only its folders masked."""
+        return _through(lambda data: self._replaced(self._of_places, data), text)
+
+    def name(self, text: str) -> str:
+        """Return the word that stands for a machine's name."""
+        found = self._words.get(text.encode("utf-8", "surrogateescape"))
+        return self.folders(text) if found is None else found.decode()
+
+    def _replaced(self, pattern: re.Pattern[bytes] | None, data: bytes) -> bytes:
+        if pattern:
+            data = pattern.sub(self._word_for, data)
         return _HOME.sub(b"/home/user", data)
+
+    def _word_for(self, found: re.Match[bytes]) -> bytes:
+        if found[0].startswith(TOKEN):
+            line = self._replaced(self._of_places, found[0])
+            return _NAMED.sub(lambda one: one[1] + self._words.get(one[2], one[2]) + b'"', line)
+        return self._places.get(found[0]) or self._words[found[0]]
 
 
 def without_secrets(data: bytes, *, assigned: bool = True) -> bytes:
@@ -98,11 +133,30 @@ def _forms(path: Path) -> list[bytes]:
     return [form.encode("utf-8", "surrogateescape") for form in dict.fromkeys(forms)]
 
 
-def _pattern(places: dict[bytes, bytes], words: dict[bytes, bytes]) -> re.Pattern[bytes] | None:
-    """Match whole folders and whole words, the longest first."""
-    parts = [re.escape(one) + rb"(?![\w.-])" for one in sorted(places, key=len, reverse=True)]
-    parts += [rb"(?<![\w.-])" + re.escape(one) + rb"(?![\w-])" for one in sorted(words, key=len, reverse=True)]
+def _pattern(places: Iterable[bytes], words: Iterable[bytes], first: bytes = b"") -> re.Pattern[bytes] | None:
+    """Match whole folders and whole words, the longest first, and what goes before both."""
+    parts = [first] if first else []
+    parts += [re.escape(one) + rb"(?![\w.-])" for one in sorted(places, key=len, reverse=True)]
+    parts += [_whole(one) for one in sorted(words, key=len, reverse=True)]
     return re.compile(b"|".join(parts)) if parts else None
+
+
+def _whole(word: bytes) -> bytes:
+    return rb"(?<![\w.-])" + re.escape(word) + rb"(?![\w-])"
+
+
+def _hidden(words: Iterable[bytes], records: Iterable[Record]) -> list[bytes]:
+    """Return the words that no run has in its own definition: elsewhere nobody can tell what such a word means."""
+    said = [
+        msgspec.json.encode([one.experiment, one.program, one.target, one.device, one.axes, one.args, one.definition])
+        for one in (record.launch for record in records)
+    ]
+    own = b"\n".join(dict.fromkeys(said))
+    return [word for word in words if not re.search(_whole(word), own)]
+
+
+def _through(change: Callable[[bytes], bytes], text: str) -> str:
+    return change(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
 
 def _word(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -11,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from runner import targets
 from runner.core.errors import RequestError, RunError
-from runner.core.text import one_line
+from runner.core.text import one_line, shown
 from runner.definitions.again import require_values, run_of
 from runner.definitions.plan import Plan
 from runner.execution.run import carry_out, prepare
 from runner.proof.again import as_it_came_out, chosen_by_the_clock, compare
-from runner.proof.level import LEVELS, Verdict
-from runner.proof.sources import DIFF, apply_changes, check_out, is_commit, read_changes
+from runner.proof.inputs import Inputs
+from runner.proof.level import LEVELS, Check, Verdict
+from runner.proof.sources import DIFF, Sources, is_commit, read_changes
+from runner.proof.verify import verify
 from runner.proof.whole import check_whole
 from runner.report.copies import once
 from runner.report.run_summary import summary_of
@@ -25,13 +28,17 @@ from runner.report.run_summary import summary_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.core.errors import KitError
     from runner.execution.observer import Observer
     from runner.execution.signals import Interrupts
     from runner.proof.kit import Kit
+    from runner.proof.sources import Tree
     from runner.records.schema import Record
     from runner.report.run_summary import RunSummary
 
 DATA = "data"
+_OF_COMMIT = ("commit", "dirty", "diff_sha256", "prefix", "submodules", "git")
+"""What a record says of its commit; the programs and the lock file are hashed where they run."""
 BY_HAND = ("node", "replay")
 """Targets that cannot be started again from a record."""
 
@@ -95,20 +102,36 @@ def reproduce(
         raise RequestError(msg)
     require_values(record.launch)
     words = wish.words or _words(record, name)
-    diff = _diff(path, record)
-    with _tree(path, record, code, diff, wish.data) as root:
+    diff = _diff(path, record, anyway=wish.anyway)
+    inputs = Inputs(code) if isinstance(code, Path) else Inputs(None, code)
+    checks = inputs.check(record, path)
+    altered = next((one for one in checks if one.name == "definition" and one.same is False), None)
+    if altered and not wish.anyway:
+        msg = f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same"
+        raise RunError(msg)
+    sources = Sources(code) if isinstance(code, Path) else code
+    with _tree(path, record, sources, diff, wish.data) as root:
         run = run_of(as_it_came_out(record), root)
         run = replace(run, repeat=1, repeats=1)
         target = targets.load(name, words)
         plan = Plan((run,), (run.cell,), ())
         jobs = prepare(plan, target, words, wish.results, observer, interrupts)
-        kept = {key: record.launch.code.get(key) for key in ("commit", "dirty", "diff_sha256")}
+        made = {key: value for key, value in record.launch.code.items() if key in _OF_COMMIT}
         for job in jobs:  # the checkout is no repository: what it was made from is known
-            job.surroundings["code"] |= kept
+            own = {key: value for key, value in job.surroundings["code"].items() if key not in _OF_COMMIT}
+            job.surroundings["code"] = own | made
         jobs = [replace(job, diff=(diff or b"").decode("utf-8", "surrogateescape")) for job in jobs]
         (new,) = carry_out(jobs, wish.results, observer, interrupts)
     after = wish.results / new.launch.experiment / new.launch.id
-    return _verdict(path, record, after, new, earlier)
+    return _verdict(path, record, after, new, earlier, [_as_reported(one, record, new) for one in checks])
+
+
+def not_run(path: Path, kit: Kit, error: KitError) -> Verdict:
+    """Say of a run of an archive which level it reaches by itself, and why it was not run again."""
+    why = str(error).removeprefix(f"{one_line(path)}: ").removeprefix("level 0: ")
+    (verdict,) = verify([path], Inputs(None, kit))
+    verdict.stopped.append(why)
+    return verdict
 
 
 def of_cell(record: Record, others: list[RunSummary]) -> list[RunSummary]:
@@ -123,11 +146,25 @@ def of_cell(record: Record, others: list[RunSummary]) -> list[RunSummary]:
     ]
 
 
-def _verdict(path: Path, old: Record, after: Path, new: Record, earlier: list[RunSummary]) -> Verdict:
+def _as_reported(check: Check, old: Record, new: Record) -> Check:
+    """Return a check of data that nobody hashed here as the two runs answer it, if both report their hash."""
+    was, now = (one.facts.get(f"{check.name}_sha256") for one in (old, new))
+    if check.same is not None or not isinstance(was, str) or not isinstance(now, str):
+        return check
+    words = shown(was, 16) if was == now else f"it is another: SHA-256 {shown(now, 16)}, before {shown(was, 16)}"
+    return Check(check.name, was == now, words)
+
+
+def _verdict(
+    path: Path, old: Record, after: Path, new: Record, earlier: list[RunSummary], inputs: list[Check]
+) -> Verdict:
     """Put the levels together: each one rests on those before it; a later one that holds all the same is a note."""
     verdict = Verdict(one_line(path), level=1, checks=compare(path, old, after, new, earlier))
+    if others := [str(one) for one in inputs if one.same is False]:
+        verdict.level, verdict.stopped = 0, others
     if faults := check_whole(path)[1]:
         verdict.level, verdict.stopped = None, faults
+    verdict.notes += [str(one) for one in inputs if one.same is None]
     verdict.notes.append(f"run again as {one_line(after)}")
     if chosen := chosen_by_the_clock(old):
         verdict.notes.append(f"the run followed the clock; run again with what it chose: {chosen}")
@@ -142,7 +179,7 @@ def _verdict(path: Path, old: Record, after: Path, new: Record, earlier: list[Ru
 
 
 @contextmanager
-def _tree(path: Path, record: Record, code: Path | Kit, diff: bytes | None, data: Path | None) -> Iterator[Path]:
+def _tree(path: Path, record: Record, sources: Tree, diff: bytes | None, data: Path | None) -> Iterator[Path]:
     """Put the code of a run together in a temporary folder: the commit, and the kept changes on top."""
     launch = record.launch
     commit = str(launch.code.get("commit") or "")
@@ -150,36 +187,35 @@ def _tree(path: Path, record: Record, code: Path | Kit, diff: bytes | None, data
         msg = f"{one_line(path)}: level 0: the record names no commit to run again"
         raise RunError(msg)
     with tempfile.TemporaryDirectory(prefix="runner-reproduce-", ignore_cleanup_errors=True) as scratch:
-        root, why = _put_together(Path(scratch), code, commit, diff)
+        root, why = sources.check_out(launch.code, Path(scratch), diff)
         if root is None:
             msg = f"{one_line(path)}: level 0: commit {commit[:12]} {why}"
             raise RunError(msg)
         if data is not None:
             shutil.rmtree(root / DATA, ignore_errors=True)
             (root / DATA).symlink_to(data.resolve())
-        yield root
+        try:
+            yield root
+        except (RequestError, RunError) as error:  # the folder is gone when somebody reads it
+            raise type(error)(str(error).replace(f"{one_line(root)}/", "")) from None
 
 
-def _put_together(scratch: Path, code: Path | Kit, commit: str, diff: bytes | None) -> tuple[Path | None, str]:
-    if isinstance(code, Path):
-        return check_out(code, commit, scratch, diff)
-    tree = code.tree(commit)
-    if tree is None:
-        return None, "is not in the archive"
-    root = Path(shutil.copytree(tree, scratch / "project", symlinks=True))
-    why = None if diff is None else apply_changes(root, diff)
-    return (None, why) if why else (root, "")
-
-
-def _diff(path: Path, record: Record) -> bytes | None:
-    """Read the kept changes, if there were any; RunError if they are lost."""
-    if not record.launch.code.get("diff_sha256"):
+def _diff(path: Path, record: Record, *, anyway: bool) -> bytes | None:
+    """Read the kept changes, if there were any; RunError if they are lost, or others and not asked for `anyway`."""
+    wanted = record.launch.code.get("diff_sha256")
+    if not wanted:
         return None
     try:
-        return read_changes(path)
+        diff = read_changes(path)
     except OSError as error:
         msg = f"{one_line(path)}: level 0: the tree was dirty, and {DIFF} is lost: {error.strerror}"
         raise RunError(msg) from None
+    if hashlib.sha256(diff).hexdigest() != wanted and not anyway:
+        msg = (
+            f"{one_line(path)}: level 0: {DIFF} was cut at 1 MB or altered: its hash is another; nothing is run from it"
+        )
+        raise RunError(msg)
+    return diff
 
 
 def _words(record: Record, target: str) -> list[str]:

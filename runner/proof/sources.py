@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shutil
 import subprocess
 import tempfile
 from contextlib import suppress
-from pathlib import Path
-from typing import Protocol
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
 
 from runner.core.errors import KitError
 from runner.core.text import one_line
@@ -18,6 +20,7 @@ from trainkit.sources import hash_sources
 
 LOCK = "requirements.lock"
 DIFF = "request/code.diff"
+REFUSED = "does not take the kept changes"
 LARGEST_LOCK = 20_000_000
 LARGEST_DIFF = 4_000_000
 _GIT_SECONDS = 120
@@ -32,8 +35,14 @@ class Tree(Protocol):
     def locks(self, commit: str) -> set[str]:
         """Hash the lock files that there are, of this checkout and of the commit."""
 
-    def at(self, commit: str, program: str, diff: bytes | None) -> tuple[str | None, str]:
-        """Hash the programs as a commit has them, with the kept changes; without a hash the second part says why."""
+    def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
+        """Put the project's files, as a record's code names them, into an empty folder, and the kept changes on top.
+
+        Returns the project's folder in it; None, and why, if that fails.
+        """
+
+    def lacks(self, commit: str) -> list[str]:
+        """Name the submodules, whose files no commit holds."""
 
 
 class Sources:
@@ -59,38 +68,72 @@ class Sources:
             found.add(hashlib.sha256(done.stdout).hexdigest())
         return found
 
-    def at(self, commit: str, program: str, diff: bytes | None) -> tuple[str | None, str]:
-        """Hash the programs as a commit has them, with the kept changes; without a hash the second part says why."""
-        if not is_commit(commit):
-            return None, "is none"
-        with tempfile.TemporaryDirectory(prefix="runner-verify-", ignore_cleanup_errors=True) as folder:
-            project, why = check_out(self._root, commit, Path(folder), diff)
-            if project is None:
-                return None, why
-            try:
-                return hash_in(project, program), ""
-            except (KitError, OSError, ValueError) as error:
-                return None, f"does not hold them: {one_line(error, 200)}"
+    def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
+        """Put the repository's files into an empty folder, whatever part of it the project is."""
+        return check_out(self._root, str(code.get("commit")), folder, diff)
+
+    def lacks(self, commit: str) -> list[str]:
+        """Name the submodules in the project's folder."""
+        return submodules(self._root, commit)
 
 
 def check_out(root: Path, commit: str, folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
     """Put the repository's files, as a commit has them, into an empty folder, and the kept changes on top.
 
-    Returns the project's folder in it; None, and why, if that fails.
+    They are those of a checkout: `git archive` leaves out and rewrites what `.gitattributes` says. Returns the
+    project's folder in it; None, and why, if that fails.
     """
+    if not is_commit(commit):
+        return None, "is none"
     places = git(root, "rev-parse", "--show-toplevel", "--show-prefix")
     if places is None or places.returncode:
         return None, "cannot be looked for: this is no git repository"
     top, prefix = places.stdout.decode("utf-8", "surrogateescape").split("\n")[:2]
-    made = git(Path(top), "archive", "--format=tar", "-o", str(folder / ".tree.tar"), commit)
-    if made is None or made.returncode:
+    index = folder / ".index"
+    read = git(Path(top), "-c", "core.sparseCheckout=false", "read-tree", commit, GIT_INDEX_FILE=str(index))
+    if read is None or read.returncode:
         return None, "is not in this repository: git fetch it"
-    unpacked = _run(["tar", "-xf", ".tree.tar"], folder)
-    (folder / ".tree.tar").unlink(missing_ok=True)
-    if unpacked is None or unpacked.returncode:
-        return None, "cannot be unpacked"
+    written = git(Path(top), "checkout-index", "--all", "--quiet", f"--prefix={folder}/", GIT_INDEX_FILE=str(index))
+    index.unlink(missing_ok=True)
+    if written is None or written.returncode:
+        return None, "cannot be checked out"
     why = None if diff is None else apply_changes(folder, diff)
-    return (None, why) if why else (folder / prefix, "")
+    if why or not (folder / prefix).is_dir():
+        return None, why or f"has no folder {one_line(prefix)}"
+    return folder / prefix, ""
+
+
+def lay_out(tree: Path, prefix: str, folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
+    """Copy a project's files into an empty folder, where they lie in their repository, and the kept changes on top.
+
+    Returns the project's folder in it; None, and why, if that fails. Changes to other parts of the repository are left
+    out: their files are not there.
+    """
+    place = PurePosixPath(prefix)
+    if place.is_absolute() or ".." in place.parts or "\0" in prefix:
+        return None, "lies in a folder that leads elsewhere"
+    project = Path(shutil.copytree(tree, folder / "repository" / place, symlinks=True))
+    why = None if diff is None else apply_changes(folder / "repository", diff, place)
+    return (None, why) if why else (project, "")
+
+
+def submodules(root: Path, commit: str) -> list[str]:
+    """Name the submodules below a project's folder, as a commit has them."""
+    done = git(root, "ls-tree", "-r", "-z", commit) if is_commit(commit) else None
+    lines = done.stdout.decode("utf-8", "replace").split("\0") if done and done.returncode == 0 else []
+    return [one_line(line.partition("\t")[2], 200) for line in lines if line.startswith("160000 ")]
+
+
+def hash_at(tree: Tree, code: dict[str, Any], program: str, diff: bytes | None) -> tuple[str | None, str]:
+    """Hash the programs as a commit has them, with the kept changes; without a hash the second part says why."""
+    with tempfile.TemporaryDirectory(prefix="runner-verify-", ignore_cleanup_errors=True) as folder:
+        project, why = tree.check_out(code, Path(folder), diff)
+        if project is None:
+            return None, why
+        try:
+            return hash_in(project, program), ""
+        except (KitError, OSError, ValueError) as error:
+            return None, f"does not hold them: {one_line(str(error).replace(f'{one_line(project)}/', ''), 200)}"
 
 
 def read_changes(run: Path) -> bytes:
@@ -98,14 +141,15 @@ def read_changes(run: Path) -> bytes:
     return files.read_file(run / DIFF, LARGEST_DIFF, below=run)
 
 
-def apply_changes(folder: Path, diff: bytes) -> str | None:
-    """Apply kept changes to a tree that is no repository of its own; say why, if that fails."""
-    command = ["git", "apply", "--whitespace=nowarn", "-"]
+def apply_changes(folder: Path, diff: bytes, only: PurePosixPath | None = None) -> str | None:
+    """Apply kept changes, `only` those below a folder, to a tree that is no repository; say why, if that fails."""
+    below = re.sub(r"([][*?\\])", r"\\\1", str(only))
+    command = ["git", "apply", "--whitespace=nowarn", *([f"--include={below}/*"] if only and only.parts else []), "-"]
     applied = _run(command, folder, diff, GIT_CEILING_DIRECTORIES=str(folder.parent))
     if applied is not None and applied.returncode == 0:
         return None
     why = one_line((applied.stderr if applied else b"git is missing").decode("utf-8", "replace"), 200)
-    return f"does not take the kept changes: {why}"
+    return f"{REFUSED}: {why}"
 
 
 def is_commit(word: str) -> bool:
@@ -113,9 +157,9 @@ def is_commit(word: str) -> bool:
     return len(word) in (40, 64) and all(letter in "0123456789abcdef" for letter in word)
 
 
-def git(root: Path, *words: str) -> subprocess.CompletedProcess[bytes] | None:
+def git(root: Path, *words: str, **env: str) -> subprocess.CompletedProcess[bytes] | None:
     """Run git in a project's folder; None if it is missing or takes too long."""
-    return _run(["git", "-c", "core.hooksPath=/dev/null", *words], root)
+    return _run(["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *words], root, b"", **env)
 
 
 def _run(command: list[str], cwd: Path, given: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes] | None:

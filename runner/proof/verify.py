@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from runner.core.text import one_line
 from runner.proof.again import chosen_by_the_clock
 from runner.proof.inputs import Inputs
-from runner.proof.level import Verdict
+from runner.proof.level import Check, Verdict
 from runner.proof.whole import check_whole, runs_at
+from runner.records import manifest
+from runner.records.folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,8 +32,12 @@ def verify(paths: Iterable[Path], inputs: Inputs | None) -> Iterator[Verdict]:
                 verdict.notes.append(f"the run is {record.status}: {one_line(record.reason or '', 200)}")
             if chosen := chosen_by_the_clock(record):
                 verdict.notes.append(f"the run followed the clock; runner reproduce gives it what it chose: {chosen}")
+            said = RunFolder(path).kept_manifest().said
+            verdict.notes += [words for words in said if words not in (manifest.AT_THE_END, manifest.LATER)]
+            if manifest.AT_THE_END not in said and not record.launch.by_hand:
+                verdict.checks.append(Check("manifest", None, manifest.LATER))
             if inputs is not None:
-                verdict.checks = inputs.check(record, path)
+                verdict.checks += inputs.check(record, path)
                 verdict.stopped = [str(check) for check in verdict.checks if check.same is False]
                 verdict.level = 0 if verdict.stopped else 1
         yield verdict

@@ -204,13 +204,13 @@ class RunFolder:
     def reseal(self, replaced: str, why: str) -> None:
         """Let the manifest follow a file that was written again; whatever else was altered since then stays found.
 
-        A run without a manifest gets one; a broken one is left as it is.
+        A run without a manifest gets one, which says that it was made later; a broken one is left as it is.
         """
         with suppress(OSError, ValueError):
             try:
                 known = self.kept_manifest()
             except FileNotFoundError:
-                known = manifest.make(self.path, [])
+                known = manifest.make(self.path, [manifest.LATER])
             known.entries[replaced] = manifest.hash_file(self.path / replaced, self.path)
             known.said = [*dict.fromkeys([*known.said, why])]
             self._write(self.path / manifest.NAME, manifest.write(known))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "SHA256SUMS"
 AT_THE_END = "written at the end of the run"
+LATER = "made by runner collect, not at the end of the run: what was altered before is not found"
 MOST_FILES = 500_000
 DEEPEST = 32
 LARGEST = 200_000_000

@@ -17,9 +17,9 @@ import psutil
 import runner
 from runner.core.values import number, whole
 from runner.records import manifest
+from runner.records.repository import describe_repository
 from trainkit.sources import hash_sources
 
-LARGEST_DIFF = 1_000_000
 _TOOL_SECONDS = 10
 _LARGEST_PID = 2**31 - 1
 
@@ -37,16 +37,8 @@ def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any]
     code: dict[str, Any] = {"sources_sha256": hash_sources(sources)}
     lock = root / "requirements.lock"
     code["lock_sha256"] = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None
-    commit = _git(root, "rev-parse", "HEAD")
-    diff = ""
-    if commit:
-        code["commit"] = commit.strip()
-        code["dirty"] = bool(_git(root, "status", "--porcelain", "--untracked-files=normal"))
-        diff = (_git(root, "diff", "HEAD") or "") if code["dirty"] else ""
-        code["diff_sha256"] = hashlib.sha256(diff.encode("utf-8", "surrogateescape")).hexdigest() if diff else None
-        if len(diff) > LARGEST_DIFF:
-            diff = diff[:LARGEST_DIFF] + "\n... cut\n"
-    return code, diff
+    repository, diff = describe_repository(root)
+    return code | repository, diff.decode("utf-8", "surrogateescape")
 
 
 def describe_runner() -> dict[str, Any]:
@@ -128,12 +120,3 @@ def _cpu_model() -> str:
         return platform.processor() or platform.machine()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())
-
-
-def _git(root: Path, *words: str) -> str | None:
-    command = ["git", "-c", "core.quotepath=off", *words]
-    try:
-        done = subprocess.run(command, cwd=root, capture_output=True, timeout=_TOOL_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None

@@ -44,6 +44,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     text of others. `options` are the target's, as given. Floats that JSON lacks are words in `axes`, `args` and
     `definition`. `attempts` are the earlier ones of a run that was started again. `masked` names what held a secret and
     was masked, for example `args.hf_token`: the processes got the real value, and what they printed of it is in `raw/`.
+    `masked_places` names the args and the keys of the definition in which an archive has masked a folder.
     """
 
     schema: int
@@ -75,6 +76,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     side: Side | None = None
     attempts: list[Attempt] = []
     masked: list[str] = []
+    masked_places: list[str] = []
 
     def __post_init__(self) -> None:
         """Spell the floats that JSON lacks, so that runs with different values stay apart."""

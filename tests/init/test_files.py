@@ -42,7 +42,7 @@ def test_settings_are_appended_to_a_pyproject_with_its_own_line_ends(folder: Pro
     assert after.startswith(before + end)
     assert after.count("\n") == after.count(end)
     assert (folder.root / "pyproject.toml").stat().st_mode & 0o777 == 0o640
-    assert (folder.root / ".gitignore").read_bytes().decode() == f"*.pt{end}results/{end}"
+    assert (folder.root / ".gitignore").read_bytes().decode() == f"*.pt{end}results/{end}reproduced/{end}"
     settings = nearest(folder.root)
     assert settings
     assert (settings.path, settings.definitions, settings.source) == (

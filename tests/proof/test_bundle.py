@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.core.errors import RequestError, RunError
-from runner.proof.archive import pack, unpack
+from runner.proof.archive import difference, pack, unpack
 from runner.proof.bundle import Bundle, write_bundle
 from runner.proof.kit import opened
 from runner.proof.masking import Mask
@@ -242,6 +242,31 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
         member("kit/one", b"other")(tar)
     with pytest.raises(RunError, match="kit/one is in it twice"):
         unpack(tmp_path / "twice.tar", tmp_path / "out")
+
+
+def test_a_file_below_a_file_is_refused_in_one_line(project: Project, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "below.tar", "w") as tar:
+        member("kit/one")(tar)
+        member("kit/one/two")(tar)
+    ended = project.runner("verify", tmp_path / "below.tar")
+    assert (ended.code, ended.stderr.count("\n")) == (1, 1), ended.snapshot
+    assert "below.tar: no level: " in ended.stderr
+    assert "kit/one/two is in it twice, or lies below a file" in ended.stderr
+
+
+def test_an_archive_that_ends_early_is_named_where_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "one").write_bytes(b"x" * 700)
+    with (tmp_path / "kit.tar").open("wb") as stream:
+        pack(tmp_path / "folder", stream)
+    os.truncate(tmp_path / "kit.tar", 5_000)
+    assert "near byte 5,000" in str(difference(tmp_path / "kit.tar", tmp_path / "folder"))
+
+
+def test_a_report_of_an_archive_is_refused_with_the_way_out(bundled: Project) -> None:
+    ended = bundled.runner("report", "kit.tar")
+    assert (ended.code, ended.stderr.count("\n")) == (2, 1), ended.snapshot
+    assert "an archive of runner bundle has its report.html in it" in ended.stderr
 
 
 def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:

@@ -148,6 +148,31 @@ def test_kept_changes_that_are_no_plain_file_or_too_large_are_given_to_nobody(
     assert f"the changes to commit {commit[:12]} are lost" in checks["programs"].words
 
 
+def test_a_manifest_that_was_made_later_is_no_silent_proof(project: Project, run: Path) -> None:
+    (run / "SHA256SUMS").unlink()
+    path = run / "raw" / "node0-rank0.stdout"
+    path.write_bytes(path.read_bytes().replace(b'"train_seconds": 1.0', b'"train_seconds": 0.5'))
+    ended = project.runner("collect", run)
+    assert ended.code == 0
+    assert "it had no SHA256SUMS: that of what is there now does not show what was altered before" in ended.stderr
+    later = (
+        "manifest: not checked: made by runner collect, not at the end of the run: what was altered before is not found"
+    )
+    for words in ([run], [run, "--level", "0"]):
+        ended = project.runner("verify", *words)
+        assert ended.code == 0
+        assert f"  {later}\n" in ended.stdout
+        assert "  note: run.json was written again by runner collect, from the raw files\n" in ended.stdout
+    (verdict,) = json.loads(project.runner("verify", "results", "--json").stdout)["runs"]
+    assert verdict["checks"][0]["name"] == "manifest"
+
+
+def test_a_manifest_of_the_end_of_a_run_needs_no_word(project: Project, run: Path) -> None:
+    assert "manifest:" not in project.runner("verify", run).stdout
+    assert project.runner("collect", run).stderr == ""
+    assert "manifest:" not in project.runner("verify", run).stdout
+
+
 def test_a_record_without_a_commit_stays_at_level_0(finished: Project) -> None:
     ended = finished.runner("verify", "results")
     assert ended.code == 1

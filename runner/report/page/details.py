@@ -121,7 +121,8 @@ def _provenance(record: Record) -> dict[str, str]:
     launch = record.launch
     facts = [rank.facts for rank in record.ranks if rank.facts]
     commit, dirty = launch.code.get("commit"), launch.code.get("dirty")
-    changes = {True: " with uncommitted changes", False: ""}.get(bool(dirty), "")
+    unknown = ", changes unknown" if launch.code.get("git") else ""
+    changes = " with uncommitted changes" if dirty else unknown
     image = launch.image or {}
     pulled = {one.place["digest"] for one in record.outcome.exits if "digest" in one.place} if record.outcome else set()
     found = {

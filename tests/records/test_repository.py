@@ -1,0 +1,122 @@
+"""What a record says of its repository: the same whatever the settings of git are, and nothing that git did not say."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from runner.proof.sources import check_out
+from runner.records import repository
+from runner.records.repository import LARGEST_DIFF, describe_repository
+from tests.support.repository import commit_all, git
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository in which a text, a binary file and a name are no longer as they were committed."""
+    folder = tmp_path / "a répo"
+    folder.mkdir()
+    (folder / "train.py").write_text("".join(f"line_{number} = 1\n" for number in range(20)))
+    (folder / "fig.png").write_bytes(bytes(range(256)))
+    (folder / "old name é").write_text("moved\n" * 20)
+    commit_all(folder)
+    (folder / "train.py").write_text((folder / "train.py").read_text().replace("line_9 = 1", "line_9 = 2"))
+    (folder / "fig.png").write_bytes(bytes(reversed(range(256))))
+    (folder / "old name é").rename(folder / "new name é")
+    git(folder, "add", "--intent-to-add", "new name é")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "diff.noprefix=true",
+        "diff.mnemonicPrefix=true",
+        "diff.external=false",
+        "diff.context=0",
+        "diff.relative=true",
+        "diff.renames=copies",
+        "diff.submodule=log",
+        "color.ui=always",
+        "core.quotepath=on",
+        "status.relativePaths=true",
+    ],
+)
+def test_the_kept_changes_are_applied_whatever_the_settings_of_git_are(
+    root: Path, tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, _, value = setting.partition("=")
+    git(root, "config", name, value)
+    monkeypatch.setenv("GIT_DIFF_OPTS", "--unified=0")
+    code, diff = describe_repository(root)
+    assert (code["dirty"], code["diff_sha256"]) == (True, hashlib.sha256(diff).hexdigest())
+    (tmp_path / "out").mkdir()
+    made, why = check_out(root, code["commit"], tmp_path / "out", diff)
+    assert why == ""
+    assert made is not None
+    for name in ("train.py", "fig.png", "new name é"):
+        assert (made / name).read_bytes() == (root / name).read_bytes(), name
+    assert not (made / "old name é").exists()
+
+
+def test_changes_that_are_too_long_are_cut_and_their_hash_says_so(root: Path) -> None:
+    noise = b"".join(hashlib.sha256(bytes([one, two])).digest() for one in range(256) for two in range(256))
+    (root / "fig.png").write_bytes(noise)
+    code, diff = describe_repository(root)
+    assert LARGEST_DIFF < len(diff) < LARGEST_DIFF + 20
+    assert diff.endswith(b"\n... cut\n")
+    assert code["diff_sha256"] != hashlib.sha256(diff).hexdigest()
+
+
+def test_a_git_that_does_not_answer_is_not_taken_for_one_that_found_nothing(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text('#!/bin/sh\ncase "$*" in *status*) exec sleep 20;; esac\nPATH=${PATH#*:}; exec git "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:/usr/local/bin:/usr/bin:/bin")
+    monkeypatch.setattr(repository, "_SECONDS", 1)
+    code, diff = describe_repository(root)
+    assert (code["dirty"], code["diff_sha256"], diff) == (None, None, b"")
+    assert len(code["commit"]) == 40
+    assert code["git"] == "git did not answer within 1 s"
+
+
+def test_a_repository_of_somebody_else_is_said_to_be_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    code, _ = describe_repository(root)
+    assert list(code) == ["git"]
+    assert code["git"].startswith("git refuses: detected dubious ownership in repository at ")
+
+
+def test_nothing_is_said_without_a_repository_or_a_commit(tmp_path: Path) -> None:
+    assert describe_repository(tmp_path) == ({}, b"")
+    git(tmp_path, "init", "--quiet")
+    assert describe_repository(tmp_path) == ({}, b"")
+
+
+def test_a_folder_below_the_top_is_named(root: Path) -> None:
+    assert "prefix" not in describe_repository(root)[0]
+    below = root / "services" / "my [exp] é"
+    below.mkdir(parents=True)
+    assert describe_repository(below)[0]["prefix"] == "services/my [exp] é/"
+
+
+def test_changes_within_a_submodule_are_named_since_no_text_holds_them(root: Path, tmp_path: Path) -> None:
+    commit_all_of_another(tmp_path / "other")
+    git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "other"), "third party")
+    git(root, "commit", "--quiet", "-am", "Third")
+    assert describe_repository(root)[0]["dirty"] is False
+    (root / "third party" / "lib.py").write_text("changed = 1\n")
+    code, diff = describe_repository(root)
+    assert (code["dirty"], code["submodules"], diff) == (True, ["third party"], b"")
+
+
+def commit_all_of_another(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "lib.py").write_text("lib = 1\n")
+    commit_all(folder)
