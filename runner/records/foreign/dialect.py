@@ -11,7 +11,6 @@ Whatever is wrong with one is said in one line with its file and line, when it i
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,6 +24,7 @@ from runner.records.foreign.fields import COUNTED, FIELDS, NEED_UNITS, UNITS, va
 from runner.records.foreign.pattern import LINE, PatternError, compile_checked
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Mapping
 
 FOLDER = Path(__file__).parent / "dialects"
@@ -41,8 +41,8 @@ LARGEST_BYTES = yaml_reader.LARGEST_BYTES
 _OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
 _BEST = ("computed", "stated")
 _LONGEST_WORD = 60
-_MORE_DIGITS = re.compile(r"[.,]\d")
-"""What follows a number that is cut: `0` of 0,4193."""
+_POINTS = (",", ".")
+"""What stands between the digits of a number that is cut: `0` of 0,4193."""
 
 
 @dataclass(frozen=True)
@@ -82,21 +82,21 @@ class Pattern:
     def fields(self, found: re.Match[str]) -> dict[str, Any]:
         """Return the values of a match; what is no number, or only the beginning of one, is left out."""
         values = dict(self.sets)
-        cut = self.cut(found)
         for name, text in found.groupdict().items():
-            if text is None or name in cut:
+            if text is None or _is_cut(found, name):
                 continue
             if (value := value_of(name, text, self.units.get(name))) is not None:
                 values[name] = value
         return values
 
-    def cut(self, found: re.Match[str]) -> set[str]:
-        """Return the fields of which a match holds only the beginning of the number, for example of 0,4193."""
-        return {
-            name
-            for name in self.regex.groupindex
-            if name not in COUNTED and found[name] is not None and _MORE_DIGITS.match(found.string, found.end(name))
-        }
+    def is_cut(self, found: re.Match[str]) -> bool:
+        """Whether a match holds only the beginning of a number, for example of 0,4193."""
+        return any(_is_cut(found, name) for name in self.regex.groupindex)
+
+
+def _is_cut(found: re.Match[str], name: str) -> bool:
+    at = found.end(name)
+    return found.string[at : at + 1] in _POINTS and found.string[at + 1 : at + 2].isdigit() and name not in COUNTED
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from runner.core.text import one_line
 from runner.records.foreign.said import MOST_WRITERS, Fact, Value, Writer
 
 if TYPE_CHECKING:
-    from runner.records.foreign.facts import Record
+    from runner.records.foreign.record import Record
 
 MOST_WORDS = 1_000
 """Different words of the end, of which the oldest ones are forgotten."""
@@ -44,6 +44,8 @@ class Ends:
 
     def add(self, record: Record, writer: Writer, highest: float | None, *, begun: bool) -> Value | None:
         """Take in what a line says about the end; return that, if it is that the run, or an epoch of it, completed."""
+        if not (record.says or self._ignored):
+            return None
         says = record.says if begun else record.says - record.weak
         says = self._without_ignored(says, record, writer)
         if "container" in record.fields:

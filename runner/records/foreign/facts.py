@@ -10,6 +10,7 @@ from runner.core.text import one_line
 from runner.records.foreign import mlperf
 from runner.records.foreign.ends import OF_AN_EPOCH, Ends
 from runner.records.foreign.fields import ABOVE_ONE, METRICS
+from runner.records.foreign.record import Record
 from runner.records.foreign.said import MOST_WRITERS, Evaluations, Fact, Last, Value, Writer
 
 if TYPE_CHECKING:
@@ -31,34 +32,6 @@ _OF_A_PART = re.compile(
     r"[ _-]{1,2}[Ww]orld[ _]?[Ss]ize"
 )
 """A number of processes that is not that of the whole run."""
-
-
-@dataclass
-class Record:
-    """What one line said, by one dialect."""
-
-    line: int
-    text: str
-    origin: Origin
-    dialect: str
-    best: str = "computed"
-    fields: dict[str, Any] = field(default_factory=dict)
-    units: dict[str, str] = field(default_factory=dict)
-    weak: set[str] = field(default_factory=set)
-    says: set[str] = field(default_factory=set)
-    scopes: dict[str, str] = field(default_factory=dict)
-    """What a field's value is of, as its pattern says."""
-    epoch: float | int | None = None
-    """The epoch that the line names for its evaluation."""
-    lines: int = 1
-    """How many lines it stands for: `kinds.py` leaves those out that can change nothing but these two counts."""
-    is_cut: bool = False
-    """Whether only the beginning of a number was read, and left out."""
-
-    @property
-    def trains(self) -> bool:
-        """Whether it is of the training."""
-        return "train_loss" in self.fields or "steps" in self.fields
 
 
 @dataclass

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, BinaryIO
 from runner.records.foreign import mlperf, origin
 from runner.records.foreign.dates import WINDOW, Date, dates
 from runner.records.foreign.dialect import built_in
-from runner.records.foreign.facts import Facts, Record
+from runner.records.foreign.facts import Facts
 from runner.records.foreign.lines import Lines, text_of
 from runner.records.foreign.pattern import LINE
+from runner.records.foreign.record import Record
 from runner.records.foreign.scan import Scanner
 from trainkit import files
 
@@ -98,7 +99,7 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
                 record = records[name] = Record(candidate.line, text, who, name, pattern.dialect.best)
                 record.lines = candidate.lines
             record.fields |= values
-            record.is_cut |= bool(pattern.cut(found))
+            record.is_cut |= len(values) < len(pattern.regex.groupindex) and pattern.is_cut(found)
             record.units |= pattern.units
             record.weak |= {*values, pattern.says or ""} if pattern.weak else set()
             record.says |= {pattern.says} if pattern.says else set()
