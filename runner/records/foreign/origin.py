@@ -14,6 +14,11 @@ _MOST = 6
 """Prefixes before one line, for example a container's, torchrun's and a logger's."""
 _LONGEST = 300
 """Letters of all prefixes together."""
+_POD = re.compile(
+    r"(?P<name>[a-z0-9][a-z0-9.-]{0,80}-(?:master|worker|launcher|chief|ps|leader|node|trainer)-\d{1,4}"
+    r"(?:-[a-z0-9]{1,10}){0,3}) (?:pytorch|tensorflow|jax|mpi|xgboost|paddle|trainer|node|launcher|worker|main|train) "
+)
+"""A pod of a training job and its container, as stern writes them."""
 _LEVELS = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|SUCCESS"
 # Each is tried at the beginning of the line. None has a repeat within a repeat.
 _PREFIXES = {
@@ -22,6 +27,7 @@ _PREFIXES = {
     "horovodrun": re.compile(r"\[(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?"),
     "rank": re.compile(r"\[(?P<rank>\d{1,4})\]:? (?=\S)|\[[Rr]ank:? (?P<rank2>\d{1,6})\]:? ?"),
     "kubectl": re.compile(r"\[pod/(?P<name>[\w.-]{1,120}/[\w.-]{1,120})\] ?|\[Pod (?P<name2>[\w.-]{1,120})\]: ?"),
+    "stern": _POD,
     "compose": re.compile(
         r"(?P<name>[A-Za-z0-9][\w.-]{0,80}[-_]\d{1,4}) {1,40}\| ?|(?P<name2>[a-z0-9][a-z0-9._-]{0,80}) {2,40}\| "
     ),
@@ -118,7 +124,7 @@ def writer_spans(line: str) -> list[tuple[int, int]]:
 def _prefixes(line: str) -> Iterator[tuple[str, re.Match[str]]]:
     """Yield the prefixes of a line in their order; each kind stands there once at most."""
     at = len(line) - len(line.lstrip(_INDENT))
-    if line[at : at + 1] not in _BEGINS and "|" not in line[:_LONGEST]:
+    if line[at : at + 1] not in _BEGINS and "|" not in line[:_LONGEST] and not _POD.match(line, at):
         return
     left = dict(_PREFIXES)
     while len(_PREFIXES) - len(left) < _MOST and at < _LONGEST:
