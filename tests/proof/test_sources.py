@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runner.definitions.definition import hash_resolved
 from runner.proof.sources import lay_out
 from tests.support.projects import Project, make_project
 from tests.support.repository import commit_all, git
@@ -151,10 +152,11 @@ def test_a_cell_that_cannot_be_put_together_costs_no_other_its_verdict(project: 
     (project.root / ".gitignore").write_text(IGNORED)
     commit_all(project.root)
     started(project)
-    make.run(project.results, layout="1x2")
+    sha256 = hash_resolved(make.launch().definition)
+    make.run(project.results, layout="1x2", definition_sha256=sha256)
     commit = git(project.root, "rev-parse", "HEAD").strip()
     code = {"commit": commit, "dirty": False, "sources_sha256": "c" * 64}
-    make.run(project.results, layout="1x3", program="toys.gone", code=code)
+    make.run(project.results, layout="1x3", program="toys.gone", code=code, definition_sha256=sha256)
     bundled(project)
     ended = project.runner("reproduce", "kit.tar", "--json")
     assert ended.code == 1, ended.snapshot

@@ -290,3 +290,16 @@ def test_a_thousand_records_are_verified_within_ten_seconds(project: Project, ma
     assert ended.code == 0
     assert "1000 of 1000 runs reach level 0" in ended.stdout
     assert 0.1 < took < 10
+
+
+def test_what_git_did_not_say_is_said_at_the_run_and_by_verify(project: Project) -> None:
+    project.define()
+    committed(project)
+    refusing = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    ended = project.runner("run", "tiny", "--layout", "1x1", env=refusing)
+    assert ended.code == 0, ended.snapshot
+    why = "git refuses: detected dubious ownership in repository at"
+    assert why in ended.stdout + ended.stderr
+    ended = project.runner("verify", project.runs()[0])
+    assert ended.code == 1
+    assert f"  level 1: changes: the record names no commit: {why}" in ended.stdout
