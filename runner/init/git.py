@@ -29,7 +29,7 @@ class Repository:
         if self.top is None:
             return None
         done = _run(self.folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        if done is None:
+        if done is None or done.returncode:
             return None
         names = os.fsdecode(done.stdout[:MOST_BYTES]).split("\0")
         closed = _UNREAD.findall(os.fsdecode(done.stderr[:MOST_BYTES]))
@@ -53,8 +53,15 @@ class Repository:
 
 
 def repository(folder: Path) -> Repository:
-    """Look for the repository that a folder is in; RequestError for one that has no files."""
-    where = _git(folder, "rev-parse", "--is-bare-repository", "--is-inside-git-dir")
+    """Look for the repository that a folder is in; RequestError if it has no files, or git does not trust it."""
+    asked = _run(folder, "rev-parse", "--is-bare-repository", "--is-inside-git-dir")
+    if asked and asked.returncode and b"dubious ownership" in asked.stderr:
+        place = one_line(os.fsdecode(asked.stderr[:MOST_BYTES].rpartition(b"safe.directory ")[2].strip()))
+        msg = (
+            f"{one_line(folder)} is in a repository of somebody else: git config --global --add safe.directory {place}"
+        )
+        raise RequestError(msg)
+    where = os.fsdecode(asked.stdout) if asked else ""
     if where and "true" in where.split():
         msg = f"{one_line(folder)} is a bare repository or a folder of git's own: clone it, and run `runner init` there"
         raise RequestError(msg)
@@ -65,11 +72,11 @@ def repository(folder: Path) -> Repository:
 def _git(folder: Path, *words: str) -> str | None:
     """Return what git prints, None if it fails or is not there."""
     done = _run(folder, *words)
-    return None if done is None else os.fsdecode(done.stdout)
+    return None if done is None or done.returncode else os.fsdecode(done.stdout)
 
 
 def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes] | None:
-    """Run git, in English; no program that a repository's own settings name is started for it."""
+    """Run git, in English, and none of the programs that a repository's settings name; None without an answer."""
     command = ["git", "-c", "core.quotepath=off", "-c", "core.fsmonitor=false", *words]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
@@ -84,4 +91,4 @@ def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes] | None
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done if done.returncode == 0 else None
+    return done

@@ -109,6 +109,17 @@ def test_a_bare_repository_has_nothing_to_start(folder: Project) -> None:
     assert folder.written() == before
 
 
+def test_a_repository_that_git_does_not_trust_is_not_taken_for_none(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS})
+    commit_all(folder.root)
+    before = folder.written()
+    refusing = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    done = folder.runner("init", "--no-try", env=refusing)
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
+    assert "is in a repository of somebody else: git config --global --add safe.directory " in done.stderr
+    assert folder.written() == before
+
+
 def test_a_name_that_is_not_utf_8_is_refused(folder: Project) -> None:
     path = os.fsencode(folder.root) + b"/tr\xe4in.py"
     with open(path, "w") as file:  # noqa: PTH123
