@@ -17,11 +17,14 @@ def is_complete(run: RunSummary) -> bool:
 
 
 def once(runs: Iterable[RunSummary]) -> list[RunSummary]:
-    """Return each run once, the oldest first; of its copies the complete one, else that of the last attempt."""
+    """Return each run once, the oldest first.
+
+    Of its copies that is the complete one, else the last attempt; of equal ones that in its experiment's folder.
+    """
     copies: dict[str, list[RunSummary]] = defaultdict(list)
     for run in sorted(runs, key=_age):
         copies[run.id or run.path].append(run)
-    return sorted((max(own, key=lambda run: (is_complete(run), run.started)) for own in copies.values()), key=_age)
+    return sorted((max(own, key=_worth) for own in copies.values()), key=_age)
 
 
 def copies_note(copies: Collection[RunSummary]) -> str:
@@ -29,6 +32,10 @@ def copies_note(copies: Collection[RunSummary]) -> str:
     count = len(copies)
     where = min(run.path for run in copies)
     return f"{count} {'copy of a run does' if count == 1 else 'copies of runs do'} not count, the first: {where}"
+
+
+def _worth(run: RunSummary) -> tuple[bool, str, bool]:
+    return is_complete(run), run.started, run.path.split("/")[:-1][-1:] == [run.experiment]
 
 
 def _age(run: RunSummary) -> tuple[str, str]:
