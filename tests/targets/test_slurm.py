@@ -218,19 +218,19 @@ def test_a_job_is_not_taken_for_ended_while_slurm_does_not_answer(
 @pytest.mark.parametrize(
     ("queue", "left"),
     [
-        ("exec sleep 60", "squeue gave no answer in 1 s: is slurmctld up? scontrol ping: a job may be left behind; "),
+        ("exec sleep 60", "squeue gave no answer in 3 s: is slurmctld up? scontrol ping: a job may be left behind; "),
         ("exit 0", None),
     ],
 )
 def test_a_submission_without_an_answer_names_the_job_that_may_be_left(
     project: Project, make: Make, monkeypatch: pytest.MonkeyPatch, queue: str, left: str | None
 ) -> None:
-    monkeypatch.setattr(commands, "SECONDS", 1.0)
+    monkeypatch.setattr(commands, "SECONDS", 3.0)
     let_commands_do(project, monkeypatch, sbatch="exec sleep 60", squeue=queue)
     run = make_plan(definition.load(project.define(), project.root), device="cpu").runs[0]
     target, folder = targets.load("slurm", None), make.run(project.results)
     handle = target.start(target.spec(run), folder)
-    with pytest.raises(OSError, match="sbatch gave no answer in 1 s"):
+    with pytest.raises(OSError, match="sbatch gave no answer in 3 s"):
         list(handle.lines())
     handle.stop()
     (only,) = handle.exits
