@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import KitError, RequestError
-from runner.core.text import listed, one_line
+from runner.core.text import listed, one_line, shown
 from runner.definitions import program as programs
 from runner.definitions.data import environment
 from runner.definitions.definition import hash_resolved
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from runner.records.schema import Launch, Record
 
+_HASH, _OF_TRAINING = "_sha256", ("parameters_sha256", "split_sha256")
+_NO_DATA = Check("data", None, "the run says of none that it has read it")
 _HASH_SECONDS = 600
 _LARGEST_ANSWER = 10_000_000
 _ARCHITECTURES = ("x86_64", "aarch64", "arm64", "ppc64le", "s390x", "riscv64")
@@ -46,6 +48,11 @@ class Inputs:
 
     def check(self, record: Record, folder: Path) -> list[Check]:
         """Look at every input of a run, in the order in which they are needed."""
+        data = [] if record.launch.target == "replay" else self._data(record)
+        return [*self.check_without_data(record, folder), *data]
+
+    def check_without_data(self, record: Record, folder: Path) -> list[Check]:
+        """Look at what can be looked at here, wherever the data are: a run that is made again says what it read."""
         launch = record.launch
         if launch.target == "replay":
             return [Check("programs", None, "a recording was replayed: nothing was run")]
@@ -57,8 +64,7 @@ class Inputs:
         if launch.masked_places:
             words = f"{one_line(listed(launch.masked_places), 200)}: runner bundle has masked a folder in it"
             checks.append(Check("args", None, words))
-        checks += [self._lock(launch), self._architecture(launch), self._image(record)]
-        return [*checks, *self._data(record)]
+        return [*checks, self._lock(launch), self._architecture(launch), self._image(record)]
 
     def _definition(self, launch: Launch) -> Check:
         found = hash_resolved(launch.definition)
@@ -148,9 +154,9 @@ class Inputs:
 
     def _data(self, record: Record) -> list[Check]:
         """Hash the data and the model again, with the program of the family that knows them."""
-        wanted = {key: value for key, value in record.facts.items() if _is_hash(key, value)}
+        wanted = _hashes_of_data(record)
         if not wanted:
-            return [Check("data", None, "the run says of none that it has read it")]
+            return [_NO_DATA]
         launch = record.launch
         family = launch.program.partition(".")[0]
         module = f"{PACKAGE}/{family}/{INPUTS}.py"
@@ -182,12 +188,30 @@ def _unknown(code: dict[str, Any]) -> str | None:
     return None
 
 
-def _is_hash(key: str, value: object) -> bool:
-    return (key.endswith("_sha256") and key not in ("parameters_sha256", "split_sha256")) and isinstance(value, str)
+def compare_data(old: Record, new: Record) -> list[Check]:
+    """Compare the data and the model that two runs say they have read."""
+    wanted = _hashes_of_data(old)
+    return [_as_reported(name, wanted[name], new.facts.get(name)) for name in sorted(wanted)] or [_NO_DATA]
+
+
+def _as_reported(name: str, was: str, now: object) -> Check:
+    what = name.removesuffix(_HASH)
+    if not isinstance(now, str):
+        return Check(what, None, "the run that was made again does not say it")
+    words = shown(was, 16) if was == now else f"it is another: SHA-256 {shown(now, 16)}, before {shown(was, 16)}"
+    return Check(what, was == now, words)
+
+
+def _hashes_of_data(record: Record) -> dict[str, str]:
+    return {
+        key: value
+        for key, value in record.facts.items()
+        if key.endswith(_HASH) and key not in _OF_TRAINING and isinstance(value, str)
+    }
 
 
 def _compare(name: str, wanted: object, found: object) -> Check:
-    what = name.removesuffix("_sha256")
+    what = name.removesuffix(_HASH)
     if found is None:
         return Check(what, None, f"{INPUTS}.py does not say it")
     if found == wanted:

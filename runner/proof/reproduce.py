@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from runner import targets
 from runner.core.errors import RequestError, RunError
-from runner.core.text import one_line, shown
+from runner.core.text import one_line
 from runner.definitions.again import require_values, run_of
 from runner.definitions.plan import Plan
 from runner.execution.run import carry_out, prepare
 from runner.proof.again import as_it_came_out, chosen_by_the_clock, compare
-from runner.proof.inputs import Inputs
+from runner.proof.inputs import Inputs, compare_data
 from runner.proof.level import LEVELS, Check, Verdict
 from runner.proof.sources import DIFF, Sources, is_commit, read_changes
 from runner.proof.verify import verify
@@ -104,7 +104,7 @@ def reproduce(
     words = wish.words or _words(record, name)
     diff = _diff(path, record, anyway=wish.anyway)
     inputs = Inputs(code) if isinstance(code, Path) else Inputs(None, code)
-    checks = inputs.check(record, path)
+    checks = inputs.check_without_data(record, path)
     altered = next((one for one in checks if one.name == "definition" and one.same is False), None)
     if altered and not wish.anyway:
         msg = f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same"
@@ -123,7 +123,7 @@ def reproduce(
         jobs = [replace(job, diff=(diff or b"").decode("utf-8", "surrogateescape")) for job in jobs]
         (new,) = carry_out(jobs, wish.results, observer, interrupts)
     after = wish.results / new.launch.experiment / new.launch.id
-    return _verdict(path, record, after, new, earlier, [_as_reported(one, record, new) for one in checks])
+    return _verdict(path, record, after, new, earlier, [*checks, *compare_data(record, new)])
 
 
 def not_run(path: Path, kit: Kit, error: KitError) -> Verdict:
@@ -144,15 +144,6 @@ def of_cell(record: Record, others: list[RunSummary]) -> list[RunSummary]:
         and one.same.get("code") == own.same.get("code")
         and one.status == "completed"
     ]
-
-
-def _as_reported(check: Check, old: Record, new: Record) -> Check:
-    """Return a check of data that nobody hashed here as the two runs answer it, if both report their hash."""
-    was, now = (one.facts.get(f"{check.name}_sha256") for one in (old, new))
-    if check.same is not None or not isinstance(was, str) or not isinstance(now, str):
-        return check
-    words = shown(was, 16) if was == now else f"it is another: SHA-256 {shown(now, 16)}, before {shown(was, 16)}"
-    return Check(check.name, was == now, words)
 
 
 def _verdict(
