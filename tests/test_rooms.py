@@ -17,7 +17,7 @@ from runner.definitions.plan import make_plan
 from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
-LEVELS = {"core": 0, "records": 1, "supply": 1, "definitions": 2, "report": 3, "audit": 3, "targets": 3}
+LEVELS = {"core": 0, "records": 1, "definitions": 2, "report": 3, "audit": 3, "targets": 3}
 LEVELS |= {"prediction": 4, "doctor": 4, "execution": 4, "init": 5, "proof": 6, "cli": 7}
 """A room imports from rooms of a lower level only: `report`, `audit` and `targets` do not know each other."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
@@ -74,7 +74,6 @@ ELSEWHERE = {
     "runner.records": "results/, and nothing else does",
     "runner.execution.room": "a file without a name, which holds room for a record",
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
-    "runner.report.cache": "the cache in the user's cache folder",
     "runner.report.page.files": "the page and its plots, where a person wants them",
     "runner.report.export.tensorboard_files": "the folder that an export names",
     "runner.targets.committed_files": "compose/, k8s/ and the Dockerfile",
@@ -84,7 +83,6 @@ ELSEWHERE = {
     "runner.targets.ssh": "on hosts: the kit's folder; here: the folder of ssh's sockets",
     "runner.init": "a definition, the settings and .gitignore; and a first run, in the folder for temporary files",
     "runner.proof": "the archive that a person names, and checkouts in the folder for temporary files",
-    "runner.supply": "the bill that a person names, and lists of packages in the folder for temporary files",
     "runner.cli.exit": "the log of a defect of ours, in the folder for temporary files",
 }
 

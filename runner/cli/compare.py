@@ -123,7 +123,7 @@ def _refuse_choices(**given: object) -> None:
 def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
     """Read a side that was run before."""
     from runner.report.reading import read_results
-    from runner.report.show import require_experiment
+    from runner.report.summarize import require_experiment
 
     runs, notes = read_results(folder)
     for note in notes:

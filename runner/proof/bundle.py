@@ -168,21 +168,17 @@ class Bundle:
 
     def _make_tables(self) -> None:
         """Make the tables and the page from the records as they are in the archive."""
-        from runner.report.cache import forget  # noqa: PLC0415 - it takes its time
-        from runner.report.forms import FORMS  # noqa: PLC0415
+        from runner.report.forms import FORMS  # noqa: PLC0415 - it takes its time
         from runner.report.page.document import make_page  # noqa: PLC0415
         from runner.report.page.select import select  # noqa: PLC0415
-        from runner.report.show import show  # noqa: PLC0415
+        from runner.report.summarize import show  # noqa: PLC0415
 
         results, here = self.folder / RESULTS, f"{self.folder}/"
-        try:
-            for form, file in (("markdown", "table.md"), ("json", "table.json"), ("csv", "table.csv")):
-                text = "".join(FORMS[form].document(show(results, form)[0]))
-                self._write(file, text.replace(here, "").encode("utf-8", "backslashreplace"))
-            page = make_page(select([results]), "Results")
-            self._write("report.html", page.html.replace(here, "").encode("utf-8", "backslashreplace"))
-        finally:
-            forget(results)
+        for form, file in (("markdown", "table.md"), ("json", "table.json"), ("csv", "table.csv")):
+            text = "".join(FORMS[form].document(show(results, form)[0]))
+            self._write(file, text.replace(here, "").encode("utf-8", "backslashreplace"))
+        page = make_page(select([results]), "Results")
+        self._write("report.html", page.html.replace(here, "").encode("utf-8", "backslashreplace"))
 
     def _licence(self) -> str | None:
         trees = list(self.trees.values())

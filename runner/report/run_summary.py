@@ -30,7 +30,7 @@ _LARGEST_COUNT = 10**15
 _LARGEST_SHARE = 1_000.0
 
 
-class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=False):
+class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """One run, as compared; `same` is what has to be the same in all runs of a claim, by name.
 
     `id` is what all copies of its record share and no other run has; it is empty if that is not known.
