@@ -162,7 +162,7 @@ def _nodes(layout: str) -> int:
 
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
-    return key_of(at_layout({**run.axes, "layout": run.layout, **changes}))
+    return key_of(at_layout({**run.axes, "layout": run.layout, **changes}, run.option_axes))
 
 
 def key_of(value: object) -> bytes:

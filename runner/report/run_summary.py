@@ -34,6 +34,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """One run, as compared; `same` is what has to be the same in all runs of a claim, by name.
 
     `id` is what all copies of its record share and no other run has; it is empty if that is not known.
+    `option_axes` are the kinds of the axes that its target's options are.
     `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
     """
 
@@ -46,6 +47,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     doubts: list[str] = []
     layout: str
     axes: dict[str, Any]
+    option_axes: dict[str, str] = {}
     program: str
     args: dict[str, Any]
     scaling: str
@@ -102,6 +104,7 @@ def summary_of(record: Record) -> RunSummary:
     count = _Counts(doubts)
     cores = count("cores", _cores(record, first), most=MOST_CORES)
     layout = Layout.parse(launch.layout)
+    own_axes = target_axes(launch, layout)
     return RunSummary(
         id=text(_identity(launch), _LONGEST_IDENTITY) or "",
         experiment=_name(launch.experiment),
@@ -109,7 +112,8 @@ def summary_of(record: Record) -> RunSummary:
         status=record.status,
         reason=_reason(record),
         layout=str(layout),
-        axes=axes | target_axes(launch, layout),
+        axes=axes | own_axes,
+        option_axes={name: launch.option_axes[name] for name in own_axes},
         program=_name(launch.program),
         args=_compared(args, launch),
         scaling=_name(launch.scaling),
