@@ -100,7 +100,7 @@ def name_of(path: Path) -> str:
 
 
 def imports(tree: ast.Module) -> set[str]:
-    """All that a module imports, type-only imports and those of a function included; of `from a import b`, `a.b`."""
+    """All that a module imports, also for types, in a function or by name; of `from a import b`, `a.b`."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -108,6 +108,13 @@ def imports(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, "imports are absolute"
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+            "import_module",
+            "__import__",
+        ):
+            found |= {
+                word.value for word in node.args if isinstance(word, ast.Constant) and isinstance(word.value, str)
+            }
     return found
 
 
@@ -156,8 +163,9 @@ def test_no_modules_import_each_other_in_a_circle(folder: str) -> None:
 def test_the_search_for_imports_finds_each_kind() -> None:
     tree = ast.parse(
         "import a.b\nfrom c import d as e\nif TYPE_CHECKING:\n    from f.g import h\ndef i():\n    import j\n"
+        "importlib.import_module('k.l')\n__import__('m')\n"
     )
-    assert imports(tree) == {"a.b", "c.d", "f.g.h", "j"}
+    assert imports(tree) == {"a.b", "c.d", "f.g.h", "j", "k.l", "m"}
 
 
 def test_each_library_is_known_only_where_it_belongs() -> None:
@@ -171,6 +179,27 @@ def test_each_library_is_known_only_where_it_belongs() -> None:
         for name, tree in sources(folder).items():
             wrong += [f"{name}: {one}" for one in imports(tree) if one.partition(".")[0] in above]
     assert sorted(wrong) == []
+
+
+def named_options(tree: ast.Module) -> set[str]:
+    """Every option of a target that a module reads by its name, as in `launch.options.get("name")`."""
+    keys = [(node.value, node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            keys += [(node.func.value, node.args[0])]
+        elif isinstance(node, ast.Compare):
+            keys += [(node.comparators[0], node.left)]
+    read = {ast.unparse(key) for of, key in keys if ast.unparse(of).rpartition(".")[2] in ("options", "option_axes")}
+    return {key for key in read if key[0] in "'\""}
+
+
+def test_what_compares_records_names_no_option_of_a_target() -> None:
+    rooms = ("report", "prediction")
+    modules = {name: tree for name, tree in sources("runner").items() if room(name) in rooms}
+    assert any("launch.options" in ast.unparse(tree) for tree in modules.values())
+    assert not {name: found for name, tree in modules.items() if (found := named_options(tree))}
+    odd = "a = launch.options.get('x') or options['y'] or 'z' in launch.options or options.get(name) or other['w']"
+    assert named_options(ast.parse(odd)) == {"'x'", "'y'", "'z'"}
 
 
 def test_the_runner_imports_of_trainkit_only_what_is_free_of_torch() -> None:

@@ -1,7 +1,6 @@
 """What only a process of the run knows: itself, its device, its versions, its environment."""
 
 import hashlib
-import importlib
 import os
 import platform
 import resource
@@ -14,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from trainkit.files import read_file
-from trainkit.sources import LARGEST_BYTES, hash_sources, read_sources
+from trainkit.sources import FAMILIES, LARGEST_BYTES, hash_sources, read_sources
 
 ENVIRONMENT = ("NCCL_", "GLOO_", "OMP_", "CUDA_VISIBLE_DEVICES", "PYTORCH_", "TORCH_", "PET_")
 """Prefixes of the environment variables that are reported. An allow-list lets no secret out."""
@@ -25,7 +24,7 @@ def of_process(device: torch.device, program: str | None) -> dict[str, Any]:
 
     Args:
         device: what the process trains on.
-        program: its name below `experiments`, for example `mnist.ddp`; None for one that is in no family.
+        program: its name below `experiments/`, for example `mnist.ddp`; None for one that is in no family.
     """
     return {
         "host": socket.gethostname(),
@@ -72,11 +71,10 @@ def program_sha256() -> str | None:
 
 
 def project_root() -> Path:
-    """Return the folder whose `experiments/` this process imports; for a program from elsewhere, the current one."""
-    try:
-        return Path(next(iter(importlib.import_module("experiments").__path__))).parent
-    except (ImportError, StopIteration):
-        return Path.cwd()
+    """Return the folder whose families this process has imported; for a program from elsewhere, the current one."""
+    for folder in getattr(sys.modules.get(FAMILIES), "__path__", ()):
+        return Path(folder).parent
+    return Path.cwd()
 
 
 def device_name(device: torch.device) -> str | None:
