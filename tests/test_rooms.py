@@ -108,13 +108,8 @@ def imports(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, "imports are absolute"
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
-            "import_module",
-            "__import__",
-        ):
-            found |= {
-                word.value for word in node.args if isinstance(word, ast.Constant) and isinstance(word.value, str)
-            }
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            found |= {str(word.value) for word in node.args if isinstance(word, ast.Constant)}
     return found
 
 
