@@ -109,7 +109,7 @@ class View:
             GIT_CONFIG_NOSYSTEM="1",
         )
 
-    def run(self, *words: str, given: bytes = b"", seconds: float = SECONDS) -> subprocess.CompletedProcess[bytes]:
+    def run(self, *words: str, given: bytes = b"", seconds: float | None = None) -> subprocess.CompletedProcess[bytes]:
         """Run git in the folder, however it ends; GitError if it does not answer."""
         done = _run(words, self._folder, self._environment, given, seconds)
         if done is None:
@@ -117,7 +117,7 @@ class View:
             raise GitError(msg)
         return done
 
-    def ask(self, *words: str, given: bytes = b"", seconds: float = SECONDS) -> bytes:
+    def ask(self, *words: str, given: bytes = b"", seconds: float | None = None) -> bytes:
         """Return what git prints; GitError if it fails."""
         done = self.run(*words, given=given, seconds=seconds)
         if done.returncode:
