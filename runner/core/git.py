@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SECONDS = 10
 CHECKOUT_SECONDS = 600
+REGULAR, GITLINK = b"100", b"160000"
+"""How the modes of regular files and of submodules begin."""
 _BLOCK = 1 << 16
 _WHERE = ("is-inside-work-tree", "show-toplevel", "absolute-git-dir", "git-common-dir", "show-object-format")
 _SETTINGS = (
@@ -154,11 +156,16 @@ class View:
         words = ("-c", "core.sparseCheckout=false", "read-tree", "--reset", "-u", commit)
         self.ask(*words, seconds=CHECKOUT_SECONDS)
 
-    def filtered(self, names: Iterable[bytes] | None = None) -> list[str]:
+    def entries(self) -> list[tuple[bytes, bytes]]:
+        """List the index: the mode and the path, from the top, of each file."""
+        lines = self.ask("ls-files", "-z", "--stage", "--full-name", ":/").split(b"\0")[:-1]
+        return [(line[:6], line.partition(b"\t")[2]) for line in lines]
+
+    def filtered(self, names: list[bytes] | None = None) -> list[str]:
         """List which of some files, from the top, have a filter with a program; without names, which of the index."""
-        if not self._filters:
+        if not self._filters or names == []:
             return []
-        given = self.ask("ls-files", "-z", "--full-name", ":/") if names is None else b"".join(f + b"\0" for f in names)
+        given = b"\0".join([*(names or [path for mode, path in self.entries() if mode.startswith(REGULAR)]), b""])
         where = ("-C", str(self._top.resolve()))
         said = self.ask(*where, "check-attr", "-z", "--stdin", *["--cached"] * (names is None), "filter", given=given)
         fields = os.fsdecode(said).split("\0")

@@ -177,7 +177,7 @@ def _verdict(
 def _tree(
     path: Path, record: Record, sources: Tree, diff: bytes | None, data: Path | None
 ) -> Iterator[tuple[Path, str]]:
-    """Put the code of a run together in a temporary folder, the commit and the kept changes on top, with a note on it."""
+    """Put the commit and the kept changes together in a temporary folder; with it comes a note, or none."""
     launch = record.launch
     commit = str(launch.code.get("commit") or "")
     if not git.is_commit(commit):

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 NAME = "raw output"
 BUNDLED = ("masked by runner bundle: ", "left out by runner bundle: ")
-_FIGURES = ("metrics", "phases", "epochs", "evaluations")
+_PRINTED = ("metrics", "epochs", "evaluations")
+_FIGURES = (*_PRINTED, "phases")
 _COMPUTED = ("metrics.total_seconds",)
 """Metrics that no program prints: a version of the kit computes them."""
 _ABSENT = object()
@@ -74,7 +75,7 @@ def _is_certain(name: str, kept: object, now: object, *, own: bool, foreign: boo
         return False
     if own:
         return name.startswith(_FIGURES)
-    return name.startswith("metrics.") and name not in _COMPUTED and not foreign
+    return name.startswith(_PRINTED) and name not in _COMPUTED and not foreign
 
 
 def _differences(name: str, kept: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -139,11 +139,10 @@ def lacking(root: Path, commit: str) -> tuple[list[str], list[str]]:
     try:
         with _view_of(root, commit) as (repository, view):
             view.ask("read-tree", commit)
-            entries = os.fsdecode(view.ask("ls-files", "-z", "--stage")).split("\0")
+            submodules = [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]
             filtered = [name for name in view.filtered() if name.endswith(".py")]
     except git.GitError:
         return [], []
-    submodules = [entry.partition("\t")[2] for entry in entries if entry.startswith("160000 ")]
     below = [
         [name.removeprefix(repository.prefix) for name in names if name.startswith(repository.prefix)]
         for names in (submodules, filtered)

@@ -28,9 +28,8 @@ _DIFF = (
     *("diff", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/"),
     *("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", _OWN, "HEAD", "--", ":/"),
 )
-_PATHS = {b"1": 8, b"2": 9, b"u": 10}
-"""Columns before the path of a changed file in porcelain version 2, by the kind of its line."""
-_GITLINK = b"160000 "
+_COLUMNS = {b"1": (5, 8), b"u": (6, 10)}
+"""Where a line of porcelain version 2 has the file's mode and its path, by the kind of the line."""
 
 
 @dataclass
@@ -80,12 +79,10 @@ def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
 def _changes(repository: git.Repository, view: git.View, around: frozenset[Path]) -> _Changes:
     """Look for what differs from the commit, also within submodules; `around` are the repositories that this is in."""
     lines = view.ask(*_STATUS).split(b"\0")[:-1]
-    tracked = {line: line.split(b" ", _PATHS[line[:1]])[-1] for line in lines if line[:1] in _PATHS}
-    filtered = view.filtered(tracked.values())
-    known = [line for line in lines if line not in tracked or os.fsdecode(tracked[line]) not in filtered]
-    changes = _Changes(known, filtered)
-    entries = view.ask("ls-files", "-z", "--stage", "--full-name", ":/").split(b"\0")
-    for path in [os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry.startswith(_GITLINK)]:
+    paths = {line: path for line in lines if (path := _path_of_file(line))}
+    filtered = view.filtered(list(paths.values()))
+    changes = _Changes([line for line in lines if os.fsdecode(paths.get(line, b"")) not in filtered], filtered)
+    for path in [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]:
         folder = repository.top / path
         if not is_folder(folder) or not os.path.lexists(folder / ".git"):
             continue
@@ -99,6 +96,13 @@ def _changes(repository: git.Repository, view: git.View, around: frozenset[Path]
         elif found.dirty() is None:
             changes.unknown += [f"{path}/{name}" for name in (*found.filtered, *found.unknown)]
     return changes
+
+
+def _path_of_file(line: bytes) -> bytes | None:
+    """Return the path of a line about a tracked file that is there, which a filter may have written."""
+    mode, path = _COLUMNS.get(line[:1], (0, 0))
+    fields = line.split(b" ", path)
+    return fields[path] if path and fields[mode].startswith(git.REGULAR) else None
 
 
 def _diff(view: git.View, without: list[str]) -> tuple[str | None, bytes]:
