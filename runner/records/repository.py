@@ -82,19 +82,19 @@ def _changes(repository: git.Repository, view: git.View, around: frozenset[Path]
     paths = {line: path for line in lines if (path := _path_of_file(line))}
     filtered = view.filtered(list(paths.values()))
     changes = _Changes([line for line in lines if os.fsdecode(paths.get(line, b"")) not in filtered], filtered)
-    for path in [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]:
-        folder = repository.top / path
+    for name in [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]:
+        folder = repository.top / name
         if not is_folder(folder) or not os.path.lexists(folder / ".git"):
             continue
-        inner = git.find(folder)
-        if inner is None or inner.commit is None or inner.top in around:
+        module = git.find(folder)
+        if module is None or module.commit is None or module.top in around:
             continue
-        with inner.view() as inside:
-            found = _changes(inner, inside, around | {repository.top})
+        with module.view() as inside:
+            found = _changes(module, inside, around | {repository.top})
         if found.dirty():
-            changes.submodules.append(path)
+            changes.submodules.append(name)
         elif found.dirty() is None:
-            changes.unknown += [f"{path}/{name}" for name in (*found.filtered, *found.unknown)]
+            changes.unknown += [f"{name}/{inner}" for inner in (*found.filtered, *found.unknown)]
     return changes
 
 
