@@ -8,6 +8,7 @@ a file is not known, and `View.filtered` says of which files.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -30,6 +31,7 @@ SECONDS = 10
 CHECKOUT_SECONDS = 600
 REGULAR, GITLINK = b"100", b"160000"
 """How the modes of regular files and of submodules begin."""
+LARGEST_INDEX = 2_000_000_000
 _BLOCK = 1 << 16
 _WHERE = ("is-inside-work-tree", "show-toplevel", "absolute-git-dir", "git-common-dir", "show-object-format")
 _SETTINGS = (
@@ -263,9 +265,11 @@ def _quoted(value: str) -> str:
 def _copy_index(path: Path, target: Path) -> None:
     """Copy an index with its time, by which git knows the files that may have changed in the moment it was written."""
     with suppress(FileNotFoundError), files.open_file(path) as source, target.open("wb") as copy:
+        status = os.fstat(source.fileno())
+        if status.st_size > LARGEST_INDEX:
+            raise OSError(errno.EFBIG, f"it has more than {LARGEST_INDEX:,} bytes", str(path))
         shutil.copyfileobj(source, copy)
         copy.flush()
-        status = os.fstat(source.fileno())
         os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
@@ -279,8 +283,11 @@ def _settings(folder: Path, environment: dict[str, str]) -> Settings:
         key, line, value = field.partition("\n")
         if found := _FILTER.fullmatch(key):
             filters.add(found[1])
+        elif key in values:
+            values[key] = os.path.join(folder, os.path.expanduser(value))  # noqa: PTH111, PTH118 - as git does
         else:
-            values[key] = (os.path.expanduser(value) if key.endswith("file") else value) if line else "true"  # noqa: PTH111
+            values[key] = value if line else "true"
+    values = {key: value for key, value in values.items() if not key.endswith("file") or os.path.isfile(value)}  # noqa: PTH113
     return Settings(values, frozenset(filters))
 
 

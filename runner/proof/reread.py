@@ -13,7 +13,7 @@ import msgspec
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
 from runner.proof.level import Check
-from runner.records.decode import read_record
+from runner.records.decode import read_launch, read_record
 from runner.records.listing import RECORD
 from runner.records.parse import collect
 from runner.records.provenance import READER, hash_reader
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.records.folder import RunFolder
-    from runner.records.schema import Record
+    from runner.records.schema import Launch, Record
 
 NAME = "raw output"
 BUNDLED = ("masked by runner bundle: ", "left out by runner bundle: ")
@@ -41,18 +41,13 @@ def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list
         record: its record, of a run that has ended.
         said: the comments of its manifest.
     """
-    try:
-        parsed = collect(folder, folder.launch(), folder.outcome())
-        now = msgspec.to_builtins(read_record(msgspec.json.encode(parsed)))
-        broken = folder.exits(folder.raw_files(Layout.parse(record.launch.layout)))[1]
-    except (OSError, ValueError) as error:
-        return [], Check(NAME, None, one_line(getattr(error, "strerror", None) or error, 300))
-    kept = msgspec.to_builtins(record)
-    for one in (kept, now):  # a run that was started by hand has these doubts when it is collected first
-        one["doubts"] = [doubt for doubt in one.get("doubts", []) if doubt not in broken]
     own = record.launch.runner.get(READER) == hash_reader()
+    try:
+        found = _compared(folder, record)
+    except (OSError, ValueError, RecursionError) as error:
+        why = one_line(getattr(error, "strerror", None) or error, 300)
+        return [f"{RECORD}: what it was made from cannot be read: {why}"] if own else [], Check(NAME, None, why)
     hidden = bool(record.launch.masked) or any(line.startswith(BUNDLED) for line in said)
-    found = list(_differences("", kept, now))
     if own and not hidden:
         return [_fault(*values) for values in found], _same()
     certain = [values for values in found if _is_certain(*values, own=own, foreign=bool(record.launch.dialects))]
@@ -63,6 +58,22 @@ def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list
         return [], Check(NAME, None, f"what is masked or left out of it: {_names(found)}") if found else _same()
     version = one_line(record.launch.runner.get("version"), 40)
     return [], Check(NAME, None, f"another version ({version}) made the record: {_words(figures or found)}")
+
+
+def _compared(folder: RunFolder, record: Record) -> list[tuple[str, Any, Any]]:
+    """Return what differs between a record and its raw files: the name, the value in the record, the value now."""
+    parsed = collect(folder, folder.launch(), folder.outcome())
+    now = msgspec.to_builtins(read_record(msgspec.json.encode(parsed)))
+    kept = msgspec.to_builtins(record) | {"launch": msgspec.to_builtins(_as_kept(record.launch))}
+    broken = folder.exits(folder.raw_files(Layout.parse(record.launch.layout)))[1]
+    for values in (kept, now):  # a run that was started by hand has these doubts when it is collected first
+        values["doubts"] = [doubt for doubt in values.get("doubts", []) if doubt not in broken]
+    return list(_differences("", kept, now))
+
+
+def _as_kept(launch: Launch) -> Launch:
+    """Return a launch as it is read from a file of its own: without what few readers of JSON can carry."""
+    return read_launch(msgspec.json.encode(launch))
 
 
 def _same() -> Check:

@@ -63,7 +63,7 @@ def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
         if repository.prefix:
             said["prefix"] = os.fsencode(repository.prefix).decode("utf-8", "replace")
         with repository.view() as view:
-            changes = _changes(repository, view, frozenset())
+            changes = _changes(repository, view)
             said["dirty"] = changes.dirty()
             if changes.submodules:
                 said["submodules"] = [one_line(path, 200) for path in changes.submodules]
@@ -76,8 +76,8 @@ def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
     return said, diff
 
 
-def _changes(repository: git.Repository, view: git.View, around: frozenset[Path]) -> _Changes:
-    """Look for what differs from the commit, also within submodules; `around` are the repositories that this is in."""
+def _changes(repository: git.Repository, view: git.View) -> _Changes:
+    """Look for what differs from the commit, also within submodules."""
     lines = view.ask(*_STATUS).split(b"\0")[:-1]
     paths = {line: path for line in lines if (path := _path_of_file(line))}
     filtered = view.filtered(list(paths.values()))
@@ -87,10 +87,10 @@ def _changes(repository: git.Repository, view: git.View, around: frozenset[Path]
         if not is_folder(folder) or not os.path.lexists(folder / ".git"):
             continue
         module = git.find(folder)
-        if module is None or module.commit is None or module.top in around:
+        if module is None or module.commit is None or module.top != folder:
             continue
         with module.view() as inside:
-            found = _changes(module, inside, around | {repository.top})
+            found = _changes(module, inside)
         if found.dirty():
             changes.submodules.append(name)
         elif found.dirty() is None:
