@@ -45,6 +45,7 @@ _KEPT = (
     "GIT_EXEC_PATH",
     "GIT_TEST_ASSUME_DIFFERENT_OWNER",
 )
+_LONG_HASH = re.compile(rb"^index [0-9a-f]{64}\.\.", re.MULTILINE)
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -225,7 +226,8 @@ def apply(folder: Path, diff: bytes, words: Iterable[str] = (), settings: Settin
     """Apply a diff to the files of a folder, whatever repository is there or around; say why, if that fails."""
     try:
         known = settings or _settings(folder, _environment(GIT_DIR=os.devnull))
-        with _scratch(lambda own: _write_repository(own, known, "sha1", None)) as own:
+        form = "sha256" if _LONG_HASH.search(diff) else "sha1"
+        with _scratch(lambda own: _write_repository(own, known, form, None)) as own:
             done = View(own, folder, folder, known).run("apply", *words, "-", given=diff, seconds=CHECKOUT_SECONDS)
     except GitError as error:
         return str(error)
