@@ -72,6 +72,7 @@ WRITING |= {
 }
 ELSEWHERE = {
     "runner.records": "results/, and nothing else does",
+    "runner.core.git": "the folder for temporary files, with a repository of our own",
     "runner.execution.room": "a file without a name, which holds room for a record",
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
     "runner.report.page.files": "the page and its plots, where a person wants them",

@@ -149,5 +149,7 @@ def _run(
 
     with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts) as trees:
         a, b = (version_of(word, kind, choices, root, trees) for word, kind in zip(words, kinds, strict=True))
+        for note in trees.notes:
+            screen.note(note)
         sides = run_in_turn((a, b), results, screen, interrupts)
     return [a.label, b.label], list(sides)

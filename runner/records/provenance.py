@@ -22,6 +22,7 @@ from trainkit.sources import hash_sources
 
 _TOOL_SECONDS = 10
 _LARGEST_PID = 2**31 - 1
+READER = "reader_sha256"
 
 
 def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any], str]:
@@ -51,7 +52,18 @@ def describe_runner() -> dict[str, Any]:
         "pid": own.pid,
         "pid_started": own.create_time(),
         "manifest": manifest.NAME,  # so that one that is gone is not taken for one that never was
+        READER: hash_reader(),
     }
+
+
+@cache
+def hash_reader() -> str:
+    """Hash what reads raw files, so that a record can be told from one that another version of it has made."""
+    kit = Path(runner.__file__).parent
+    paths = [
+        path for room in ("core", "records") for path in (kit / room).rglob("*") if path.suffix in (".py", ".yaml")
+    ]
+    return hash_sources({path.relative_to(kit).as_posix(): path.read_bytes() for path in paths})
 
 
 def is_alive(description: dict[str, Any]) -> bool | None:
