@@ -73,6 +73,7 @@ WRITING |= {
 ELSEWHERE = {
     "runner.records": "results/, and nothing else does",
     "runner.execution.room": "a file without a name, which holds room for a record",
+    "runner.execution.started": "a file for each run that was started, in the user's state folder",
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
     "runner.report.cache": "the cache in the user's cache folder",
     "runner.report.page.files": "the page and its plots, where a person wants them",
