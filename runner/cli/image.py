@@ -10,6 +10,7 @@ import typer
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import project_root
 from runner.core.errors import RequestError
+from runner.core.output import write_outputs
 
 if TYPE_CHECKING:
     from runner.supply.packages import Package
@@ -49,7 +50,7 @@ def image(
         msg = f"--lock asks no engine: leave out --image {name}"
         raise RequestError(msg)
     from runner.supply.advisories import look_up
-    from runner.supply.sbom import bill, write
+    from runner.supply.sbom import bill
     from runner.supply.shown import counted, licences
 
     packages, subject, version, is_image = _consists_of(name, device, lock=lock)
@@ -60,7 +61,7 @@ def image(
     if str(sbom) == "-":
         show_document(text)
     elif sbom:
-        write(sbom, text)
+        write_outputs({sbom: text.encode("utf-8", "backslashreplace")})
     for line in lines:
         say(line) if str(sbom) == "-" else show(line)
     if found and found.known:

@@ -6,18 +6,13 @@ The same packages always give the same bytes: the serial number is made of them,
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import runner
-from runner.core.errors import RequestError
-from runner.core.text import one_line
-from trainkit.files import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from runner.supply.packages import Package
 
@@ -55,15 +50,6 @@ def bill(packages: Iterable[Package], name: str, version: str, *, image: bool) -
         "compositions": [{"aggregate": "incomplete", "assemblies": ["subject"]}],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-
-
-def write(path: Path, text: str) -> None:
-    """Write a bill whole or not at all; RequestError if it cannot be written."""
-    try:
-        write_file(path, text.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        msg = f"{one_line(path)}: cannot be written: {error.strerror or os.strerror(error.errno or 0)}"
-        raise RequestError(msg) from None
 
 
 def _each_once(packages: Iterable[Package]) -> list[Package]:
