@@ -152,7 +152,7 @@ def test_the_lock_file_alone_gives_a_bill_without_an_engine(project: Project) ->
         (["--device", "tpu"], "--device tpu: cpu or cuda"),
         (["--lock", "--image", "x"], "--lock asks no engine"),
         (["--lock"], "requirements.lock: No such file"),
-        (["--lock", "--sbom", "nowhere/bill.json"], "No such file"),
+        (["--lock", "--sbom", "nowhere/bill.json"], "there is no such folder"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_in_one_line(project: Project, words: list[str], says: str) -> None:
