@@ -75,7 +75,7 @@ def _finish(added: Additions, root: Path, commands: list[str], *, dry_run: bool 
         for one in added.changes:
             show_document(one.diff(root))
         return
-    write(added.changes, added.folders)
+    write(root, added.changes, added.folders)
     for one in added.changes:
         show(f"{'wrote' if one.before is None else 'added to'} {one.path.relative_to(root).as_posix()}")
     for word, command in zip(("next", "then"), commands, strict=True):

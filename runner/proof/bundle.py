@@ -6,11 +6,13 @@ import os
 import shutil
 import tempfile
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.core import git
 from runner.core.errors import RequestError, RunError
+from runner.core.output import require_outputs
 from runner.core.text import listed, one_line
 from runner.proof import crate
 from runner.proof.archive import pack
@@ -196,6 +198,7 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
 
     `say` is told what is left out and why.
     """
+    require_outputs([output])
     beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
     try:
         with tempfile.TemporaryDirectory(prefix="runner-bundle-", ignore_cleanup_errors=True) as scratch:
@@ -206,12 +209,15 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
                 pack(bundle.folder, stream)
                 stream.flush()
                 os.fsync(stream.fileno())
+            require_outputs([output])
             beside.replace(output)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         place = f" ({one_line(error.filename)})" if error.filename else ""
         msg = f"{one_line(output)}: cannot be written: {error.strerror or one_line(error)}{place}"
         raise RequestError(msg) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
     for words in bundle.left_out:
         say(f"left out: {words}")
 
