@@ -58,6 +58,10 @@ _MISSING = {
     "null",
     "nan",
     "oom",
+    "?",
+    "tba",
+    "error",
+    "failed",
     "tbd",
     "x",
     "✗",
@@ -116,12 +120,12 @@ def plain(text: str) -> str:
 
 
 def is_missing(text: str) -> bool:
-    """Whether a cell says that there is no number."""
-    return plain(text).strip("*_` ()").lower() in _MISSING
+    """Return whether a cell says that there is no number."""
+    return plain(text).strip("*_` ()<>[]").lower() in _MISSING
 
 
 def says_baseline(text: str) -> bool:
-    """Whether a cell calls its row the baseline."""
+    """Return whether a cell calls its row the baseline."""
     return bool(_BASE.search(plain(text)))
 
 

@@ -1,0 +1,101 @@
+"""When the headings of a table name what a column follows from, so that nothing else can be meant."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from runner.audit.quantities import plain
+from runner.audit.roles import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.audit.columns import Column
+    from runner.audit.groups import Comparison
+    from runner.audit.shapes import Context
+
+_GENERIC = set(
+    "speed speedup speedups up ups x s e p n the of a to and or from over vs versus against compared with relative rel factor times"
+    " scaling strong weak parallel efficiency eff percent single serial sequential baseline base first reference ref"
+    " gpu gpus cpu cpus core cores thread threads process processes proc procs node nodes worker workers rank ranks card"
+    " one total overall end wall clock training train time throughput measured observed actual achieved experimental real"
+    " average avg mean acceleration ratio beschleunigung effizienz factor per faster than improvement change reduction"
+    " accélération facteur".split()
+)
+_WORKLOAD = re.compile(
+    r"benchmark|\bmodels?\b|network|data ?sets?|query|\btask|kernel|problem|matrix|\bsize\b|length|seq|tokens?\b|resolution"
+    r"|batch|layer|\bcase|\btests?\b|workload|\binput|scene|image|\bop(?:erator|eration)?s?\b|function|program\b|\bapp"
+    r"|application|instance|graph|\bbs\b|模型|数据集|任务|层",
+    re.IGNORECASE,
+)
+_PAIRS = (
+    {"before", "after"},
+    {"old", "new"},
+    {"original", "optimized"},
+    {"original", "optimised"},
+    {"serial", "parallel"},
+    {"sequential", "parallel"},
+    {"baseline", "optimized"},
+    {"baseline", "ours"},
+    {"cpu", "gpu"},
+    {"eager", "compiled"},
+    {"without", "with"},
+    {"fp32", "amp"},
+    {"fp32", "fp16"},
+    {"fp32", "bf16"},
+    {"tf32", "bf16"},
+)
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a heading."""
+    return set(re.findall(r"[a-zà-ÿ]+\d*|\d+[a-z]+|[\u4e00-\u9fff]+", plain(text).lower().replace("_", " ")))
+
+
+def names_only(column: Column, base: Column, columns: Sequence[Column], rows: Sequence[int]) -> bool:
+    """Return whether a heading names no subject but what is measured, or the rows that others are compared with.
+
+    The times of a whole model do not give an `Attention speedup`.
+    """
+    baselines = " ".join(plain(cell.text).lower() for row in rows for cell in (part.cells[row] for part in columns))
+    allowed = _GENERIC | words_of(base.heading) | words_of(baselines)
+    return all(word in allowed or not word.isascii() for word in words_of(column.heading))
+
+
+def of_same_work(columns: Sequence[Column], way: Comparison) -> bool:
+    """Return whether rows do the work of their baselines, as far as columns such as `Benchmark` say."""
+    works = [column for column in columns if column.role is not Role.COUNT and _WORKLOAD.search(plain(column.heading))]
+    derived = (Role.SPEEDUP, Role.EFFICIENCY, Role.CHANGE, Role.SLOWDOWN, Role.TIME, Role.RATE, Role.ACCURACY)
+    texts = [[plain(cell.text) for cell in column.cells] for column in works if column.role not in derived]
+    return all(text[row] == text[base] for text in texts for row, base in enumerate(way.bases) if base is not None)
+
+
+def is_certain(column: Column, bases: Sequence[Column], others: Sequence[Column]) -> bool:
+    """Return whether a column can follow from nothing but the only time, or the only throughput, of the table."""
+    times = [base for base in bases if base.role is Role.TIME and not base.inner]
+    rates = [base for base in bases if base.role is Role.RATE and not base.inner]
+    known = [other for other in others if other.known() > 1]
+    return column.explicit and not column.inner and len(times) < 2 and len(rates) < 2 and bool(bases) and not known  # noqa: PLR2004
+
+
+def is_scaling(context: Context, way: Comparison) -> bool:
+    """Return whether the rows are the same work on more processes than their baselines."""
+    counts = context.processes.first
+    if not counts:
+        return False
+    pairs = [(counts[row], counts[base]) for row, base in enumerate(way.bases) if base is not None]
+    more = [mine > its for mine, its in pairs if mine and its]
+    return len(more) == len(pairs) and any(more)
+
+
+def named_pair(column: Column, first: Column, second: Column) -> bool:
+    """Return whether a heading names both columns, or these are a pair such as `before` and `after`."""
+    mine, left, right = (words_of(part.heading) for part in (column, first, second))
+    if first.role is not second.role or not column.explicit:
+        return False
+    own = left - right, right - left
+    if all(own) and all(words & mine for words in own) and (own[0] & mine) != (own[1] & mine):
+        return True
+    pair = any(pair & own[0] and pair & own[1] and len(pair & own[0]) == 1 for pair in _PAIRS)
+    return pair and mine <= _GENERIC | left | right
