@@ -49,7 +49,7 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
     sums = list(added(bases))
     found = comparisons(context.columns, column, ones_of(column))
     found = found[: max(8, _MOST_STEPS // (max(1, len(bases) + len(others) + len(sums)) * len(column.cells) * 6))]
-    sure = is_certain(column, bases, [*unknown, *others])
+    sure = is_certain(column, bases, others)
     for way in found:
         for base in bases:
             yield from _over(column, base, way, context, sure=sure)
@@ -211,7 +211,8 @@ def _of_some_processes(
         return f"{of} / {counts[row] or 0:g}"
 
     note = "a whole number of processes, which the table does not say"
-    return Reading(tuple(values), formula, LOOSE - 1 + (way.rank if way else 0), same=same, bases=bases, note=note)
+    rank = LOOSE + (way.rank if way else 0)
+    return Reading(tuple(values), formula, rank, confirms=True, same=same, bases=bases, note=note)
 
 
 def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:

@@ -23,6 +23,7 @@ _EVIDENCE = 2.0
 """Decimal logarithm of how unlikely it has to be that the numbers that fit a reading do so by chance."""
 _RANKS_PER_DIGIT = 10.0
 """A reading of rank 10 is of a kind of which there are ten times as many as of rank 0."""
+_PLAIN = 5
 _SURE_ALONE = 2
 """So many numbers are called wrong by a certain reading, even if no other number fits it."""
 
@@ -34,7 +35,7 @@ class Reading:
     `formulas` says for a row what was computed from what. `bases` are the rows of comparison, `same` the rows that are
     compared with themselves. `free` counts parameters that were fitted, `rank` orders readings from plain to
     far-fetched. `certain` says that the headings name this reading and no other, `plainest` that it also holds if none
-    of many numbers fits: the rows are the same work on more processes.
+    of many numbers fits: the rows are the same work on more processes. One that `confirms` accuses none.
     """
 
     values: tuple[Span | None, ...]
@@ -42,6 +43,7 @@ class Reading:
     rank: int
     free: int = 0
     certain: bool = False
+    confirms: bool = False
     plainest: bool = False
     same: frozenset[int] = frozenset()
     bases: tuple[int | None, ...] = ()
@@ -108,15 +110,16 @@ def choose(
         judged = judge(reading, printed, ones)
         if judged.fits or reading.certain:
             known.append(judged)
-        if not judged.misses and judged.telling and len(judged.fits | reading.same) >= wanted and not reading.free:
+        done = judged.telling and not judged.misses and len(judged.fits | reading.same) >= wanted
+        if done and not reading.free and not reading.confirms:
             break
-    if not known:
-        return None
-    best = max(known, key=lambda judged: judged.order)
-    certain = [judged for judged in known if judged.reading.certain]
-    if certain and not _accuses(best, printed) and best.misses:
-        best = max(certain, key=lambda judged: judged.order)
-    return _verdict(best, known, printed)
+    measured = [judged for judged in known if not judged.reading.confirms]
+    best = max(measured or known, key=lambda judged: judged.order, default=None)
+    if best is None or not best.misses or _accuses(best, printed):
+        return best and _verdict(best, measured, printed)
+    certain = [judged for judged in measured if judged.reading.certain]
+    confirming = [judged for judged in known if judged.reading.confirms and judged.whole]
+    return _verdict(max(confirming or certain or [best], key=lambda judged: judged.order), measured, printed)
 
 
 def _verdict(best: Judged, known: Sequence[Judged], printed: Sequence[Quantity | None]) -> Verdict:
@@ -141,14 +144,15 @@ def _possible(judged: Judged, best: Judged, row: int, printed: Sequence[Quantity
 
     That one explains as much, or more of what the best one leaves open, and not by chance.
     """
-    if judged is best or (judged.reading.free and judged.telling == {row}):
+    if judged is best or row not in judged.telling | judged.reading.same:
         return False
     if judged.misses <= best.misses - {row}:
-        return bool(judged.fits - {row}) or not best.reading.certain
+        several = len(judged.telling) > 1 + judged.reading.free and _evidence(judged, printed) >= _EVIDENCE
+        return several or judged.reading.rank <= best.reading.rank
+    if judged.reading.rank <= _PLAIN and judged.score >= best.score and not judged.reading.free:
+        return True
     explained = judged.telling & best.misses
-    if judged.score < best.score and len(explained) < 2 + judged.reading.free:
-        return False
-    return len(judged.telling) > 1 and _evidence(judged, printed) >= _EVIDENCE
+    return len(explained) > 1 + judged.reading.free and _evidence(judged, printed, explained) >= _EVIDENCE
 
 
 def _accuses(judged: Judged, printed: Sequence[Quantity | None]) -> bool:
@@ -164,13 +168,13 @@ def _accuses(judged: Judged, printed: Sequence[Quantity | None]) -> bool:
     return (telling > 1 or reading.rank == 0) and _evidence(judged, printed) >= _EVIDENCE
 
 
-def _evidence(judged: Judged, printed: Sequence[Quantity | None]) -> float:
+def _evidence(judged: Judged, printed: Sequence[Quantity | None], rows: frozenset[int] | None = None) -> float:
     """Return how unlikely it is, in digits, that what fits a reading does so by chance.
 
     Equal numbers count once, and a parameter that was fitted takes away a row.
     """
     chances: dict[str, float] = {}
-    for row in judged.telling:
+    for row in judged.telling if rows is None else rows:
         value, quantity = judged.reading.values[row], printed[row]
         if value and quantity and value.middle:
             width = (value.high - value.low + quantity.high - quantity.low) / abs(value.middle)
