@@ -29,23 +29,16 @@ _WORKLOAD = re.compile(
     r"|application|instance|graph|\bbs\b|模型|数据集|任务|层",
     re.IGNORECASE,
 )
-_PAIRS = (
-    {"before", "after"},
-    {"old", "new"},
-    {"original", "optimized"},
-    {"original", "optimised"},
-    {"serial", "parallel"},
-    {"sequential", "parallel"},
-    {"baseline", "optimized"},
-    {"baseline", "ours"},
-    {"cpu", "gpu"},
-    {"eager", "compiled"},
-    {"without", "with"},
-    {"fp32", "amp"},
-    {"fp32", "fp16"},
-    {"fp32", "bf16"},
-    {"tf32", "bf16"},
+_PAIRS = tuple(
+    tuple(pair.split("/"))
+    for pair in (
+        "before/after old/new original/optimized original/optimised serial/parallel sequential/parallel sequential/gpu"
+        " baseline/optimized baseline/optimised baseline/ours baseline/new base/new cpu/gpu eager/compiled without/with"
+        " serial/openmp serial/mpi serial/cuda fp32/amp fp32/fp16 fp32/bf16 tf32/bf16 tf32/fp16 naive/tiled naive/optimized"
+        " reference/ours pytorch/tensorrt python/numba python/cython numpy/numba numpy/cupy single/multi"
+    ).split()
 )
+_REVERSED = re.compile(r"\bover\b|\bvs\b|versus|against|relative to|compared|/|\bagainst\b|than")
 
 
 def words_of(text: str) -> set[str]:
@@ -58,9 +51,13 @@ def names_only(column: Column, base: Column, columns: Sequence[Column], rows: Se
 
     The times of a whole model do not give an `Attention speedup`.
     """
-    baselines = " ".join(plain(cell.text).lower() for row in rows for cell in (part.cells[row] for part in columns))
-    allowed = _GENERIC | words_of(base.heading) | words_of(baselines)
-    return all(word in allowed or not word.isascii() for word in words_of(column.heading))
+    labels = [words_of(" ".join(part.cells[row].text for part in columns)) for row in range(len(column.cells))]
+    baselines = set().union(*(labels[row] for row in rows))
+    allowed = _GENERIC | words_of(base.heading) | baselines
+    named = words_of(column.heading)
+    if named & baselines - _GENERIC:
+        allowed = allowed.union(*labels)
+    return all(word in allowed or not word.isascii() for word in named)
 
 
 def of_same_work(columns: Sequence[Column], way: Comparison) -> bool:
@@ -90,12 +87,17 @@ def is_scaling(context: Context, way: Comparison) -> bool:
 
 
 def named_pair(column: Column, first: Column, second: Column) -> bool:
-    """Return whether a heading names both columns, or these are a pair such as `before` and `after`."""
-    mine, left, right = (words_of(part.heading) for part in (column, first, second))
-    if first.role is not second.role or not column.explicit:
+    """Return whether a heading says that the second column is compared with the first one.
+
+    It names both, as `Speedup (TF32 to AMP)` or `Speedup (AMP vs. TF32)`, or these are a pair as `before` and `after`.
+    """
+    measures = (Role.TIME, Role.RATE)
+    if first.role is not second.role or first.role not in measures or not column.explicit:
         return False
-    own = left - right, right - left
-    if all(own) and all(words & mine for words in own) and (own[0] & mine) != (own[1] & mine):
-        return True
-    pair = any(pair & own[0] and pair & own[1] and len(pair & own[0]) == 1 for pair in _PAIRS)
-    return pair and mine <= _GENERIC | left | right
+    words = plain(column.heading).lower()
+    mine, left, right = (words_of(part.heading) for part in (column, first, second))
+    own, other = (left - right) & mine, (right - left) & mine
+    if own and other:
+        order = [min(words.find(word) for word in named) for named in (own, other)]
+        return (order[0] < order[1]) != bool(_REVERSED.search(words))
+    return any(one in left - right and two in right - left for one, two in _PAIRS) and mine <= _GENERIC | left | right

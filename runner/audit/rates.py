@@ -92,9 +92,7 @@ def _fitted(
                     values[row] = ratio(common, share)
         if free:
             note = "one amount of work, which fits most rows"
-            yield Reading(
-                tuple(values), _Work(words or "work", time), rank + depth, free=free, certain=True, note=note
-            )
+            yield Reading(tuple(values), _Work(words or "work", time), rank + depth, free=free, note=note)
 
 
 def _per(total: Column, context: Context) -> Iterator[Reading]:

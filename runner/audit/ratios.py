@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MOST_STEPS = 60_000
 _EXACT = Span(1.0, 1.0, 1.0)
 _IN_ROWS = 12
+_FAR = 10
 _OUTSIDE = 20
 _POINTS = re.compile(r"points?\b|\bpp\b|\bpts?\b|\babs|δ|delta|differ|百分点", re.IGNORECASE)
 _WIDEST = 0.4
@@ -85,7 +86,7 @@ def _over(column: Column, base: Column, way: Comparison, context: Context, *, su
             tuple(shape.values),
             Formula(base, way.bases, shape.formula),
             way.rank + shape.rank,
-            certain=certain and shape.rank < _IN_ROWS,
+            certain=certain and shape.rank < _FAR,
             plainest=plainest,
             same=same,
             bases=way.bases,
@@ -219,8 +220,10 @@ def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
     """Compare two columns of the same row, for example `before` and `after`."""
     if column.role is Role.EFFICIENCY:
         return
+    roles = [base.role for base in bases]
     for first in bases:
         for second in bases:
+            plainest = 2 if roles.count(first.role) == 2 and first.role in (Role.TIME, Role.RATE) else _IN_ROWS  # noqa: PLR2004
             if first is second or {first.role, second.role} == {Role.TIME, Role.RATE} or first.inner:
                 continue
             above, below = (second, first) if Role.RATE in (first.role, second.role) else (first, second)
@@ -233,9 +236,10 @@ def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
                 found = [Shape(inverse(ratios), 0, "{i}")]
             certain = named_pair(column, first, second)
             for shape in found:
-                rank = shape.rank if certain else _IN_ROWS + shape.rank
+                rank = shape.rank if certain else plainest + shape.rank
                 formula = Formula(above, (), shape.formula, below)
-                yield Reading(tuple(shape.values), formula, rank, certain=certain, note=shape.note)
+                sure = certain and shape.rank < _FAR
+                yield Reading(tuple(shape.values), formula, rank, certain=sure, note=shape.note)
 
 
 def _of_the_ideal(column: Column, context: Context) -> Iterator[Reading]:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.audit.spans import INCONSISTENT, Span, grade
+from runner.audit.spans import CONSISTENT, INCONSISTENT, TRUNCATED, Span, grade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +24,8 @@ _EVIDENCE = 2.0
 _RANKS_PER_DIGIT = 10.0
 """A reading of rank 10 is of a kind of which there are ten times as many as of rank 0."""
 _PLAIN = 5
+_CUT = 0.3
+"""What a number counts less that was truncated, so that rounding is preferred."""
 _SURE_ALONE = 2
 """So many numbers are called wrong by a certain reading, even if no other number fits it."""
 
@@ -96,6 +98,7 @@ def judge(reading: Reading, printed: Sequence[Quantity | None], ones: Sequence[b
     misses = frozenset(row for row, found in enumerate(grades) if found == INCONSISTENT)
     marked = frozenset(row for row, printed_one in enumerate(ones) if printed_one)
     score = len(fits - reading.same) - reading.free + len(fits & reading.same) / 2 - len(misses & marked)
+    score -= _CUT * grades.count(TRUNCATED)
     whole = bool(fits) and len(fits) == sum(map(bool, printed))
     return Judged(reading, grades, fits, misses, fits - reading.same - marked, score, whole)
 
@@ -125,9 +128,10 @@ def choose(
 def _verdict(best: Judged, known: Sequence[Judged], printed: Sequence[Quantity | None]) -> Verdict:
     readings: list[Reading | None] = [best.reading if found else None for found in best.grades]
     grades = list(best.grades)
-    for row in best.misses:
+    cut = {row for row, found in enumerate(grades) if found == TRUNCATED}
+    for row in best.misses | cut:
         other = next((judged for judged in known if row in judged.fits and _possible(judged, best, row, printed)), None)
-        if other:
+        if other and (row not in cut or other.grades[row] == CONSISTENT):
             readings[row], grades[row] = other.reading, other.grades[row]
     if not best.misses and best.score <= 0:
         return Verdict((None,) * len(grades), (None,) * len(grades), "no baseline or formula that fits its numbers")

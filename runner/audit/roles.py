@@ -41,17 +41,17 @@ _RULES: tuple[tuple[Role, str], ...] = (
         (
             r"co2|\$|显存|内存|功耗|参数|损失|利用率|版本|模型大小|卡时|(?:gpu|node|core)[- ]hours?|\bmfu\b|\bhfu\b|误差"
             r"|(?:energy|power|cost|price|memory|param\w*|sample|data|fuel|loss)[- _]efficien"
-            r"|timeout|timestamp|(?:file|model) size|\d ?% ?ci\b|^\W*(?:links?|networks?|interconnect|网络)\W*$"
+            r"|timeout|timestamp|^\W*st(?:andar)?d[ .]|stdev|deviation|variance|(?:file|model) size|\d ?% ?ci\b|^\W*(?:links?|networks?|interconnect|网络)\W*$"
         ),
     ),
-    (Role.EFFICIENCY, r"efficien|effizienz|效率|\beff\b|\beff\.|scaling\s*\(?%"),
+    (Role.EFFICIENCY, r"efficien|effizienz|eficien|эффективн|效率|\beff\b|\beff\.|scaling\s*\(?%"),
     (Role.SLOWDOWN, r"slow[- _]?down|relative (?:run)?time|normali[sz]ed (?:run)?time|time ratio|相对(?:时间|耗时)"),
     (
         Role.SPEEDUP,
         (
             r"speed[- _]?ups?(?![a-z])|加速比|加速倍|加速效果|提速比|beschleunigung|acc[ée]l[ée]ration|\bsu\b|scal(?:ing"
             r"|e) factor|scale[- ]up|relative (?:speed|perf|through)|rel\. (?:speed|perf)|acceleration\b"
-            r"|相对速度|倍数"
+            r"|相对速度|倍数|ускорен|aceleraci"
         ),
     ),
     (
@@ -70,11 +70,10 @@ _RULES: tuple[tuple[Role, str], ...] = (
         ),
     ),
     (Role.CORRECT, r"^\W*(?:#|n(?:um)?[._ ])?\s*correct|correctly|正确(?:数|个数|样本)|hits\b|命中"),
-    (Role.BATCH, r"batch(?!\w*\s*(?:/|per)\s*s)|\bbs\b|\bmbs\b|\bgbs\b|批"),
     (
         Role.RATE,
         (
-            rf"through ?put|吞吐|{_THING}\s*(?:/|per|每)\s*{_CLOCK}(?![a-z])|\b(?:fps|qps|ips|tps|wps"
+            rf"through ?put|吞吐|пропускн|(?<![a-z])(?!{_CLOCK}\s*(?:/|per))[a-z]+\s*(?:/|\bper\b)\s*{_CLOCK}(?![a-z])|{_THING}\s*(?:/|per|每)\s*{_CLOCK}(?![a-z])|\b(?:fps|qps|ips|tps|wps"
             rf"|rps|it/s|tok/s|tgs)\b|(?:张|样本|个|条|步|tokens?)/{_CLOCK}|每秒|[tgmk]flop/?s|\bspeed\b(?!.*\((?:s"
             rf"|ms)\))|速度|bandwidth|带宽|busbw|algbw"
         ),
@@ -82,12 +81,13 @@ _RULES: tuple[tuple[Role, str], ...] = (
     (
         Role.TIME,
         (
-            rf"\btimes?\b(?!s)|time\b|_time|耗时|zeit\b|temps\b|dur[ée]e|laufzeit|时间|时长|用时|时延|duration"
+            rf"\btimes?\b(?!s)|время|\btiempo\b|\btempo\b|time\b|_time|耗时|zeit\b|temps\b|dur[ée]e|laufzeit|时间|时长|用时|时延|duration"
             rf"|latency|延迟|elapsed|wall|runtime|\b(?:secs?|seconds|minutes|mins?|hours|msec|ms)\b"
             rf"|_(?:s|ms|secs?|seconds|minutes|hours)\b|[\(\[](?:s|ms|us|µs|μs|min|h|hrs?|秒|分钟?|小时"
             rf"|毫秒)[\)\]]|\b{_CLOCK}\s*(?:/|per)\s*{_THING}|(?:秒|分钟|小时)"
         ),
     ),
+    (Role.BATCH, r"batch(?!\w*\s*(?:/|per)\s*s)|\bbs\b|\bmbs\b|\bgbs\b|批"),
     (
         Role.TOTAL,
         (
@@ -106,7 +106,7 @@ _RULES: tuple[tuple[Role, str], ...] = (
         Role.COUNT,
         (
             r"gpus?\b(?! (?:model|type|name|kind|型号|arch))|gpu ?(?:数|数量|个数|count|num)|\bn?gpus?\b"
-            r"|卡数|显卡数|devices?\b|设备(?:数|数量|个数)|process(?:es)?\b|\bprocs?\b|进程|\branks?\b|world[_ -]?size"
+            r"|卡数|显卡数|процесс|поток|узл|\bhilos\b|\bprocesos\b|devices?\b|设备(?:数|数量|个数)|process(?:es)?\b|\bprocs?\b|进程|\branks?\b|world[_ -]?size"
             r"|workers?\b|\bnodes?\b|节点|机器数|\bnp\b|nproc|\bcores?\b|threads?\b|核数|核心数|线程|\bcards?\b"
             r"|\btpus?\b|accelerators?\b|chips?\b|layout|并行数|并行度|parallelism|\bdp\b|machines?\b"
             r"|hosts?\b|npus?\b|^\W*(?:[pn]|count|number|数量)\W*$|hardware|硬件|配置|config|setup|环境|实验|显卡"
@@ -126,7 +126,7 @@ _AFTER_NOUN = re.compile(
 )
 _COMPILED = tuple((role, re.compile(pattern, re.IGNORECASE)) for role, pattern in _RULES)
 _EXPLICIT = re.compile(
-    r"speed[- _]?up|relative speed|加速比|加速倍|\beff\b|效率|efficiency|beschleunigung|acc[ée]l[ée]ration",
+    r"speed[- _]?up|relative speed|ускорен|эффективн|加速比|加速倍|\beff\b|效率|efficiency|beschleunigung|acc[ée]l[ée]ration",
     re.IGNORECASE,
 )
 _ASSUMED = {
