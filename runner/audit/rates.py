@@ -48,6 +48,8 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
 
 
 def _works(column: Column, context: Context) -> Iterator[tuple[list[Span | None], str]]:
+    if column.cells:
+        yield [Span(1.0, 1.0, 1.0)] * len(column.cells), "1"
     for source in context.of(Role.SAMPLES, Role.BATCH):
         spans = [span(value) if value else None for value in source.values]
         yield spans, source.heading

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -61,11 +62,16 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
             yield from _one_baseline(column, base, context)
     if column.role is Role.CHANGE:
         yield from _differences(column, found[:8], context)
+    for base in bases:
+        yield from _shared_baseline(column, base, context)
     if column.role is Role.EFFICIENCY:
         yield from _of_the_ideal(column, context)
         for way in found[:8]:
             for base in bases:
-                yield _implied_processes(column, base, way)
+                yield from _of_rounded(column, base, way, context)
+        for way in found[:8]:
+            for base in bases:
+                yield from _implied_processes(column, base, way)
     for way in found:
         for base in [*others, *sums]:
             loose = LOOSE if column.role is not Role.CHANGE else _IN_ROWS
@@ -76,18 +82,17 @@ def _over(column: Column, base: Column, way: Comparison, context: Context, *, su
     """Compare rows with their baselines, in one column."""
     ratios = ratios_over(base, way.bases)
     same = frozenset(row for row, other in enumerate(way.bases) if other == row)
-    certain = sure and way.anchored and of_same_work(context.columns, way)
-    certain = certain and names_only(column, base, context.columns, [*same])
-    if column.role is Role.EFFICIENCY:
-        certain = certain and bool(context.processes.said)
-    plainest = certain and is_scaling(context, way)
+    named = way.anchored and column.explicit and of_same_work(context.columns, way)
+    named = named and names_only(column, base, context.columns, [*same])
+    certain = sure and named and (column.role is not Role.EFFICIENCY or bool(context.processes.said))
+    plainest = named and is_scaling(context, way)
     for shape in shapes(column, base, ratios, way.bases, context):
         yield Reading(
             tuple(shape.values),
             Formula(base, way.bases, shape.formula),
             way.rank + shape.rank,
             certain=certain and shape.rank < _FAR,
-            plainest=plainest,
+            plainest=plainest and shape.rank < _FAR,
             same=same,
             bases=way.bases,
             note=shape.note,
@@ -154,7 +159,7 @@ def _from_speedups(column: Column, context: Context) -> Iterator[Reading]:
     """Divide the printed speed-up by the number of processes."""
     unit = 100.0 if column.percent else 1.0
     sources = [source for source in context.of(Role.SPEEDUP) if assumed(source.heading) == assumed(column.heading)]
-    plainly = column.explicit and len(context.of(Role.SPEEDUP)) == 1 and not context.of(Role.TIME, Role.RATE)
+    plainly = column.explicit and len(context.of(Role.SPEEDUP)) == 1
     for source in sources:
         spans = scaled(spans_of(source), 0.01 if source.percent else 1.0)
         bases = [row for row, printed_one in enumerate(ones_of(source)) if printed_one]
@@ -170,7 +175,7 @@ def _from_speedups(column: Column, context: Context) -> Iterator[Reading]:
                 yield Reading(tuple(values), formula, rank, certain=certain, same=frozenset(bases))
     for source in sources:
         spans = scaled(spans_of(source), 0.01 if source.percent else 1.0)
-        yield _of_some_processes(column, source, spans, frozenset())
+        yield from _of_some_processes(column, source, spans, frozenset())
 
 
 @dataclass(frozen=True)
@@ -187,33 +192,48 @@ class _Share:
         return f"{self.sign}{word(self.source, row)} / {self.counts[row]:g}{share}"
 
 
-def _implied_processes(column: Column, base: Column, way: Comparison) -> Reading:
+def _implied_processes(column: Column, base: Column, way: Comparison) -> Iterator[Reading]:
     same = frozenset(row for row, other in enumerate(way.bases) if other == row)
     return _of_some_processes(column, base, ratios_over(base, way.bases), same, way)
 
 
 def _of_some_processes(
     column: Column, source: Column, speedups: Ratios, same: frozenset[int], way: Comparison | None = None
-) -> Reading:
-    """Divide a speed-up by whatever whole number of processes the efficiency implies; it can only confirm."""
+) -> Iterator[Reading]:
+    """Divide speed-ups by the whole number of processes that the efficiencies imply: one for all, or one for each row.
+
+    The latter can only confirm.
+    """
     unit = 100.0 if column.percent else 1.0
-    values: Ratios = []
     counts: list[float | None] = []
     for speedup, printed in zip(speedups, spans_of(column), strict=True):
         share = ratio(speedup, printed.times(1 / unit)) if printed else None
         count = math.ceil(share.low - 1e-9) if share and share.high - share.low < max(_WIDEST, 0.02 * share.low) else 0
-        fits = bool(speedup and share and 1 <= count <= share.high + 1e-9)
-        counts.append(float(count) if fits else None)
-        values.append(speedup.times(unit / count) if speedup and fits else None)
-    bases = way.bases if way else (None,) * len(values)
-
-    def formula(row: int) -> str:
-        of = Formula(source, bases, "{r}")(row) if way else word(source, row)
-        return f"{of} / {counts[row] or 0:g}"
-
+        counts.append(float(count) if share and 1 <= count <= share.high + 1e-9 else None)
+    usual, often = Counter(count for count in counts if count).most_common(1)[0] if any(counts) else (None, 0)
+    bases = way.bases if way else (None,) * len(counts)
+    rank = way.rank if way else 0
     note = "a whole number of processes, which the table does not say"
-    rank = LOOSE + (way.rank if way else 0)
-    return Reading(tuple(values), formula, rank, confirms=True, same=same, bases=bases, note=note)
+    if often > 1 and usual != 1:
+        alike = (usual,) * len(counts)
+        values = tuple(scaled(speedups, [unit / usual] * len(counts))) if usual else ()
+        yield Reading(values, _Implied(source, bases, alike), rank + _IN_ROWS, 1, same=same, bases=bases, note=note)
+    values = tuple(scaled(speedups, [unit / count if count else None for count in counts]))
+    formula = _Implied(source, bases, tuple(counts))
+    yield Reading(values, formula, rank + LOOSE, confirms=True, same=same, bases=bases, note=note)
+
+
+@dataclass(frozen=True)
+class _Implied:
+    """A speed-up divided by a number of processes that is not printed, in words."""
+
+    source: Column
+    bases: tuple[int | None, ...]
+    counts: tuple[float | None, ...]
+
+    def __call__(self, row: int) -> str:
+        above = Formula(self.source, self.bases, "{r}")(row) or word(self.source, row)
+        return f"{above} / {self.counts[row] or 0:g}"
 
 
 def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
@@ -275,6 +295,46 @@ def _differences(column: Column, ways: Sequence[Comparison], context: Context) -
                 yield Reading(tuple(values), formula, rank, same=same, bases=way.bases, note="a difference")
 
 
+def _of_rounded(column: Column, base: Column, way: Comparison, context: Context) -> Iterator[Reading]:
+    """Divide what the speed-up should be, rounded as the table prints it, by the processes."""
+    unit = 100.0 if column.percent else 1.0
+    ratios = ratios_over(base, way.bases)
+    same = frozenset(row for row, other in enumerate(way.bases) if other == row)
+    for source in context.of(Role.SPEEDUP)[:2]:
+        step = max((value.step for value in source.values if value), default=0.0) / (100.0 if source.percent else 1.0)
+        rounded = [_rounded(found, step) if found and step else None for found in ratios]
+        for place, counts in enumerate(context.processes.vectors[: context.processes.said]):
+            values = scaled(rounded, [unit / count if count else None for count in counts])
+            formula = Formula(base, way.bases, "{r} / p")
+            rank = way.rank + 2 * place + 2
+            yield Reading(tuple(values), formula, rank, same=same, bases=way.bases, note="of a rounded speed-up")
+
+
+def _rounded(found: Span, step: float) -> Span:
+    low, high = (math.floor(end / step + 0.5) * step for end in (found.low, found.high))
+    return Span(low, found.middle, high)
+
+
+def _shared_baseline(column: Column, base: Column, context: Context) -> Iterator[Reading]:
+    """Take a baseline outside the table from the efficiencies for the speed-ups, or the other way around."""
+    other_role = {Role.EFFICIENCY: Role.SPEEDUP, Role.SPEEDUP: Role.EFFICIENCY}.get(column.role)
+    spans = spans_of(base)
+    alone = [1.0] * len(spans)
+    for other in context.of(other_role) if other_role else ():
+        for place, counts in enumerate(context.processes.vectors[: context.processes.said]):
+            shares = [1 / count if count else None for count in counts]
+            mine, its = (shares, alone) if column.role is Role.EFFICIENCY else (alone, shares)
+            printed = scaled(spans_of(other), 0.01 if other.percent else 1.0)
+            speeds = scaled(printed, [1 / share if share else None for share in its])
+            common = stab([_implied(speed, here, base.role) for speed, here in zip(speeds, spans, strict=True)])
+            if common:
+                found = [(ratio(common, here) if base.role is Role.TIME else ratio(here, common)) for here in spans]
+                values = scaled(scaled(found, mine), 100.0 if column.percent else 1.0)
+                formula = _Outside(base, (0,) * len(spans), {0: common}, "" if mine is alone else " / p")
+                note = f"a baseline that follows from {plain(other.heading)}"
+                yield Reading(tuple(values), formula, _FAR + place, note=note)
+
+
 def _one_baseline(column: Column, base: Column, context: Context) -> Iterator[Reading]:
     """Look for one baseline that is not in the table and fits all rows."""
     unit = 100.0 if column.percent else 1.0
@@ -311,12 +371,13 @@ class _Outside:
     base: Column
     groups: tuple[int, ...]
     fitted: dict[int, Span]
+    share: str = ""
 
     def __call__(self, row: int) -> str:
         value = self.base.values[row]
         known = f"{self.fitted[self.groups[row]].middle / (value.scale if value else 1.0):.4g}"
         mine = word(self.base, row)
-        return f"{known} / {mine}" if self.base.role is Role.TIME else f"{mine} / {known}"
+        return (f"{known} / {mine}" if self.base.role is Role.TIME else f"{mine} / {known}") + self.share
 
 
 def _implied(speed: Span | None, here: Span | None, role: Role) -> Span | None:

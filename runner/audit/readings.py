@@ -36,8 +36,8 @@ class Reading:
 
     `formulas` says for a row what was computed from what. `bases` are the rows of comparison, `same` the rows that are
     compared with themselves. `free` counts parameters that were fitted, `rank` orders readings from plain to
-    far-fetched. `certain` says that the headings name this reading and no other, `plainest` that it also holds if none
-    of many numbers fits: the rows are the same work on more processes. One that `confirms` accuses none.
+    far-fetched. `certain` says that the headings name this reading and no other, `plainest` that the rows are the same
+    work on more processes: if both, it holds even if none of many numbers fits. One that `confirms` accuses none.
     """
 
     values: tuple[Span | None, ...]
@@ -182,10 +182,11 @@ def _evidence(judged: Judged, printed: Sequence[Quantity | None], rows: frozense
         value, quantity = judged.reading.values[row], printed[row]
         if value and quantity and value.middle:
             width = (value.high - value.low + quantity.high - quantity.low) / abs(value.middle)
-            chances[f"{value.middle:.2g}"] = min(1.0, width)
+            chances[f"{value.middle:.3g}"] = min(1.0, width)
     digits = sorted(-math.log10(max(chance, 1e-6)) for chance in chances.values())
     free = judged.reading.free
-    return sum(digits[: len(digits) - free] if free else digits) - judged.reading.rank / _RANKS_PER_DIGIT
+    found = sum(digits[: len(digits) - free] if free else digits)
+    return found + judged.reading.plainest - judged.reading.rank / _RANKS_PER_DIGIT
 
 
 def stab(spans: Sequence[Span | None]) -> Span | None:
