@@ -15,28 +15,57 @@ if TYPE_CHECKING:
     from runner.audit.groups import Comparison
     from runner.audit.shapes import Context
 
-_GENERIC = set(
-    "speed speedup speedups up ups x s e p n the of a to and or from over vs versus against compared with relative rel factor times"
-    " scaling strong weak parallel efficiency eff percent single serial sequential baseline base first reference ref"
-    " gpu gpus cpu cpus core cores thread threads process processes proc procs node nodes worker workers rank ranks card"
-    " one total overall end wall clock training train time throughput measured observed actual achieved experimental real"
-    " average avg mean acceleration ratio beschleunigung effizienz factor per faster than improvement change reduction"
-    " accélération facteur".split()
-)
+_GENERIC_WORDS = """
+speed speedup speedups up ups x s e p n the of a to and or from over vs versus against compared with relative rel factor
+times scaling strong weak parallel efficiency eff percent single serial sequential baseline base first reference ref gpu
+gpus cpu cpus core cores thread threads process processes proc procs node nodes worker workers rank ranks card one total
+overall end wall clock training train time throughput measured observed actual achieved experimental real average avg
+mean acceleration ratio beschleunigung effizienz per faster than improvement change reduction accélération facteur ideal
+linear perfect theoretical max
+"""
+_GENERIC = frozenset(_GENERIC_WORDS.split())
 _WORKLOAD = re.compile(
-    r"benchmark|\bmodels?\b|network|data ?sets?|query|\btask|kernel|problem|matrix|\bsize\b|length|seq|tokens?\b|resolution"
-    r"|batch|layer|\bcase|\btests?\b|workload|\binput|scene|image|\bop(?:erator|eration)?s?\b|function|program\b|\bapp"
+    r"benchmark|\bmodels?\b|network|data ?sets?|query|\btask|kernel|problem|matrix|\bsize\b|length|seq|tokens?\b"
+    r"|resolution|batch|layer|\bcase|\btests?\b|workload|\binput|scene|image|\bop(?:erator|eration)?s?\b|function|program\b|\bapp"
     r"|application|instance|graph|\bbs\b|模型|数据集|任务|层",
     re.IGNORECASE,
 )
 _PAIRS = tuple(
     tuple(pair.split("/"))
-    for pair in (
-        "before/after old/new original/optimized original/optimised serial/parallel sequential/parallel sequential/gpu"
-        " baseline/optimized baseline/optimised baseline/ours baseline/new base/new cpu/gpu eager/compiled without/with"
-        " serial/openmp serial/mpi serial/cuda fp32/amp fp32/fp16 fp32/bf16 tf32/bf16 tf32/fp16 naive/tiled naive/optimized"
-        " reference/ours pytorch/tensorrt python/numba python/cython numpy/numba numpy/cupy single/multi"
-    ).split()
+    for pair in [
+        "before/after",
+        "old/new",
+        "original/optimized",
+        "original/optimised",
+        "serial/parallel",
+        "sequential/parallel",
+        "sequential/gpu",
+        "baseline/optimized",
+        "baseline/optimised",
+        "baseline/ours",
+        "baseline/new",
+        "base/new",
+        "cpu/gpu",
+        "eager/compiled",
+        "without/with",
+        "serial/openmp",
+        "serial/mpi",
+        "serial/cuda",
+        "fp32/amp",
+        "fp32/fp16",
+        "fp32/bf16",
+        "tf32/bf16",
+        "tf32/fp16",
+        "naive/tiled",
+        "naive/optimized",
+        "reference/ours",
+        "pytorch/tensorrt",
+        "python/numba",
+        "python/cython",
+        "numpy/numba",
+        "numpy/cupy",
+        "single/multi",
+    ]
 )
 _REVERSED = re.compile(r"\bover\b|\bvs\b|versus|against|relative to|compared|/|\bagainst\b|than")
 

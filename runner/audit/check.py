@@ -15,6 +15,7 @@ from runner.audit.readings import Verdict, choose
 from runner.audit.roles import Role
 from runner.audit.shapes import context_of
 from runner.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span
+from runner.audit.spans import grade as graded
 from runner.audit.tables import MOST_ROWS
 from runner.core.text import one_line
 
@@ -64,9 +65,11 @@ class _Check:
         self._columns = columns_of(table, comma=comma)
         self._context = context_of(self._columns)
         self._means = mean_rows(self._columns)
+        self._borrowed: list[tuple[Finding, str]] = []
         for column in self._columns:
             if column.known():
                 self._column(column)
+        self._drop_what_follows_from_wrong_numbers()
         self._accuracies()
 
     def _column(self, column: Column) -> None:
@@ -110,21 +113,24 @@ class _Check:
             self._skip(column, row, why or reason)
             return
         if grade == INCONSISTENT:
-            turned_over = other_side(column.values[row], value, 1.0) if shift else flips(column, row, reading, self._context)
+            turned_over = (
+                other_side(column.values[row], value, 1.0) if shift else flips(column, row, reading, self._context)
+            )
             grade = FLIPS if turned_over else INCONSISTENT
         self._add(column, row, value, grade, reading.formula(row + shift), reading.note)
+        if reading.source >= 0 and self.audit.findings[-1].wrong:
+            source = next(other for other in self._columns if other.index == reading.source)
+            self._borrowed.append((self.audit.findings[-1], _name(source)))
 
     def _mean(self, column: Column, row: int, verdict: Verdict | None) -> None:
         """Grade a row of means by the other rows, or by its own times as any row."""
         bases = self._context.of(Role.TIME, Role.RATE)
         found = grade_mean(column, row, self._means, bases)
-        alone = replace(column, values=tuple(value if place == row else None for place, value in enumerate(column.values)))
-        if found is None or found[0] == INCONSISTENT:
-            own = choose(ratios.readings(alone, self._context), alone.values)
-            reading = own.readings[row] if own and own.grades[row] not in (None, INCONSISTENT) else None
-            value = reading.values[row] if reading else None
-            if own and reading and value:
-                found = own.grades[row] or CONSISTENT, value, reading.formula(row)
+        usual, quantity = verdict.usual if verdict else None, column.values[row]
+        value = usual.values[row] if usual else None
+        if usual and value and quantity and (found is None or found[0] == INCONSISTENT):
+            own = graded(quantity, value)
+            found = (own, value, usual.formula(row)) if found is None or own != INCONSISTENT else found
         if found:
             self._add(column, row, found[1], found[0], found[2], "")
         else:
@@ -147,6 +153,16 @@ class _Check:
         cell = column.cells[row]
         text = one_line(cell.text, _LONGEST)
         self.audit.unchecked.append(Unchecked(self.audit.file, cell.line, _name(column), reason, row + 1, text))
+
+    def _drop_what_follows_from_wrong_numbers(self) -> None:
+        """Take back that an efficiency is wrong where the speed-up that it was computed from is."""
+        wrong = {(finding.column, finding.row) for finding in self.audit.findings if finding.wrong}
+        for finding, source in self._borrowed:
+            if (source, finding.row) in wrong:
+                self.audit.findings.remove(finding)
+                reason = f"it follows from {source}, which is wrong in this row"
+                place = finding.file, finding.line, finding.column
+                self.audit.unchecked.append(Unchecked(*place, reason, finding.row, finding.text))
 
     def _accuracies(self) -> None:
         found = accuracies.check(self._table, self._columns, self._context, self.audit.file)
@@ -172,4 +188,3 @@ def _continued(table: Table, before: Table, column: Column, *, comma: bool) -> t
         return None
     verdict = choose(ratios.readings(mine, context_of(columns)), mine.values, ratios.ones_of(mine))
     return (verdict, len(before.rows)) if verdict and not verdict.reason else None
-

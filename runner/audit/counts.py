@@ -110,7 +110,9 @@ def _of_columns(named: Sequence[Column]) -> list[Counts]:
     def weight(place: int) -> int:
         if any(word in headings[place] for word in ("world", "total", "layout", "process", "进程", "总")):
             return 0
-        return 2 if any(word in headings[place] for word in ("node", "machine", "host", "节点", "机器", "设备数")) else 1
+        return (
+            2 if any(word in headings[place] for word in ("node", "machine", "host", "节点", "机器", "设备数")) else 1
+        )
 
     result = [numbers[place] for place in sorted(range(len(numbers)), key=weight)]
     for first in range(len(numbers)):
@@ -136,7 +138,9 @@ def _of_labels(texts: Sequence[str]) -> Iterator[Counts]:
         lambda row: float(numbers[row][0]) if numbers[row] else None,
     )
     for way in ways:
-        vector = tuple(count if (count := way(row)) and 0 < count < _MOST_DEVICES else None for row in range(len(words)))
+        vector = tuple(
+            count if (count := way(row)) and 0 < count < _MOST_DEVICES else None for row in range(len(words))
+        )
         known = [count for count in vector if count]
         if len(known) >= max(_FEWEST, len(texts) / 2) and len(set(known)) >= _FEWEST:
             yield vector

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from runner.audit.columns import Column
 
 _KINDS = (
-    ("geometric mean", re.compile(r"geo(?:m(?:etric)?)?\.?[- ]?(?:mean|average|avg)|\bg-?mean\b|几何平均", re.IGNORECASE)),
+    (
+        "geometric mean",
+        re.compile(r"geo(?:m(?:etric)?)?\.?[- ]?(?:mean|average|avg)|\bg-?mean\b|几何平均", re.IGNORECASE),
+    ),
     ("harmonic mean", re.compile(r"harm(?:onic)?\.?[- ]?(?:mean|average)|\bh-?mean\b|调和平均", re.IGNORECASE)),
     ("median", re.compile(r"^\W*median\b|\bmedian\W*$|中位", re.IGNORECASE)),
     ("mean", re.compile(r"^\W*(?:arith\w*\W*)?(?:mean|average|avg)\b|\b(?:mean|average|avg)\W*$|平均", re.IGNORECASE)),

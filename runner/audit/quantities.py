@@ -227,11 +227,11 @@ def unit_of(words: str) -> tuple[str, float]:  # noqa: PLR0911 - one for each ki
         return "rate", 1.0
     above, _, below = re.sub(r"\s+per\s+|每", "/", small).partition("/")
     above, below = above.strip(), below.strip()
-    if below and above in SECONDS:
-        return "time", SECONDS[above]
     times = SECONDS.get(below.partition("/")[0])
     if below and times:
         return "rate", _multiplier(words.strip()) / times
+    if below and above in SECONDS:
+        return "time", SECONDS[above]
     if below in ("gpu", "device", "卡"):
         return unit_of(above)
     return "other", _multiplier(words.strip())
@@ -239,7 +239,7 @@ def unit_of(words: str) -> tuple[str, float]:  # noqa: PLR0911 - one for each ki
 
 def _multiplier(unit: str) -> float:
     """Read the k of `k tokens/s` and the M of `MB/s`."""
-    found = re.match(r"([kKMGTP万])(?=[ib]?B|b(?:it)?|FLOP|\s|tok|img|sam)", unit)
+    found = re.match(r"([kKMGTP万])(?=[ib]?B|b(?:it)?|FLOP|\s|/|tok|img|sam|req|ops|it)", unit)
     return _THOUSANDS[found[1]] if found else 1.0
 
 

@@ -101,7 +101,9 @@ def _per(total: Column, context: Context) -> Iterator[Reading]:
     """Divide a throughput of all devices; the total is not computed from it, or a slip would accuse both."""
     spans = [span(value) if value else None for value in total.values]
     for rank, counts in enumerate(context.processes.vectors):
-        values = [whole.times(1 / count) if whole and count else None for whole, count in zip(spans, counts, strict=True)]
+        values = [
+            whole.times(1 / count) if whole and count else None for whole, count in zip(spans, counts, strict=True)
+        ]
         yield Reading(tuple(values), _PerDevice(total, counts), 5 + rank)
 
 

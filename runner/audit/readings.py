@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from runner.audit.quantities import Quantity
 
 
+FAR = 10
+"""From this rank on, a reading is not what a heading names."""
+IN_ROWS = 12
+"""The rank of readings that compare two columns of a row."""
 LOOSE = 50
 """From this rank on, a reading may confirm numbers but accuses none, for example one by mean times."""
 _EVIDENCE = 2.0
 """Decimal logarithm of how unlikely it has to be that the numbers that fit a reading do so by chance."""
-_RANKS_PER_DIGIT = 10.0
-"""A reading of rank 10 is of a kind of which there are ten times as many as of rank 0."""
+_RANKS_PER_DIGIT = 15.0
+"""A reading of rank 15 is of a kind of which there are ten times as many as of rank 0."""
 _PLAIN = 5
 _CUT = 0.3
 """What a number counts less that was truncated, so that rounding is preferred."""
@@ -50,6 +54,8 @@ class Reading:
     same: frozenset[int] = frozenset()
     bases: tuple[int | None, ...] = ()
     note: str = ""
+    source: int = -1
+    """The column of derived numbers that it starts from; what follows from a wrong number is not called wrong."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,8 @@ class Verdict:
     readings: tuple[Reading | None, ...]
     grades: tuple[str | None, ...]
     reason: str = ""
+    usual: Reading | None = None
+    """The reading of the column, if it is sure enough to call other numbers wrong."""
 
     def wrong(self) -> int:
         """Return how many numbers are called wrong."""
@@ -118,8 +126,10 @@ def choose(
             break
     measured = [judged for judged in known if not judged.reading.confirms]
     best = max(measured or known, key=lambda judged: judged.order, default=None)
-    if best is None or not best.misses or _accuses(best, printed):
-        return best and _verdict(best, measured, printed)
+    if best is None:
+        return None
+    if not best.misses or _accuses(best, printed):
+        return _verdict(best, measured, printed)
     certain = [judged for judged in measured if judged.reading.certain]
     confirming = [judged for judged in known if judged.reading.confirms and judged.whole]
     return _verdict(max(confirming or certain or [best], key=lambda judged: judged.order), measured, printed)
@@ -136,7 +146,7 @@ def _verdict(best: Judged, known: Sequence[Judged], printed: Sequence[Quantity |
     if not best.misses and best.score <= 0:
         return Verdict((None,) * len(grades), (None,) * len(grades), "no baseline or formula that fits its numbers")
     if _accuses(best, printed):
-        return Verdict(tuple(readings), tuple(grades))
+        return Verdict(tuple(readings), tuple(grades), usual=best.reading)
     kept = tuple(None if found == INCONSISTENT else found for found in grades)
     if best.misses and _evidence(best, printed) < _EVIDENCE:
         kept = tuple(None for _ in kept)

@@ -39,9 +39,11 @@ _RULES: tuple[tuple[Role, str], ...] = (
     (
         Role.OTHER,
         (
-            r"co2|\$|显存|内存|功耗|参数|损失|利用率|版本|模型大小|卡时|(?:gpu|node|core)[- ]hours?|\bmfu\b|\bhfu\b|误差"
+            r"co2|\$"
+            r"|显存|内存|功耗|参数|损失|利用率|版本|模型大小|卡时|(?:gpu|node|core)[- ]hours?|\bmfu\b|\bhfu\b|误差"
             r"|(?:energy|power|cost|price|memory|param\w*|sample|data|fuel|loss)[- _]efficien"
-            r"|timeout|timestamp|^\W*st(?:andar)?d[ .]|stdev|deviation|variance|(?:file|model) size|\d ?% ?ci\b|^\W*(?:links?|networks?|interconnect|网络)\W*$"
+            r"|timeout|timestamp|^\W*st(?:andar)?d[ .]|stdev|deviation|variance|(?:file|model) size"
+            r"|\d ?% ?ci\b|^\W*(?:links?|networks?|interconnect|网络)\W*$"
         ),
     ),
     (Role.EFFICIENCY, r"efficien|effizienz|eficien|эффективн|效率|\beff\b|\beff\.|scaling\s*\(?%"),
@@ -49,8 +51,8 @@ _RULES: tuple[tuple[Role, str], ...] = (
     (
         Role.SPEEDUP,
         (
-            r"speed[- _]?ups?(?![a-z])|加速比|加速倍|加速效果|提速比|beschleunigung|acc[ée]l[ée]ration|\bsu\b|scal(?:ing"
-            r"|e) factor|scale[- ]up|relative (?:speed|perf|through)|rel\. (?:speed|perf)|acceleration\b"
+            r"speed[- _]?ups?(?![a-z])|加速比|加速倍|加速效果|提速比|beschleunigung|acc[ée]l[ée]ration|\bsu\b"
+            r"|scal(?:ing|e) factor|scale[- ]up|relative (?:speed|perf|through)|rel\. (?:speed|perf)|acceleration\b"
             r"|相对速度|倍数|ускорен|aceleraci"
         ),
     ),
@@ -73,7 +75,8 @@ _RULES: tuple[tuple[Role, str], ...] = (
     (
         Role.RATE,
         (
-            rf"through ?put|吞吐|пропускн|(?<![a-z])(?!{_CLOCK}\s*(?:/|per))[a-z]+\s*(?:/|\bper\b)\s*{_CLOCK}(?![a-z])|{_THING}\s*(?:/|per|每)\s*{_CLOCK}(?![a-z])|\b(?:fps|qps|ips|tps|wps"
+            rf"through ?put|吞吐|пропускн|(?<![a-z])(?!{_CLOCK}\s*(?:/|per))[a-z]+\s*(?:/|\bper\b)\s*{_CLOCK}(?![a-z])"
+            rf"|{_THING}\s*(?:/|per|每)\s*{_CLOCK}(?![a-z])|\b(?:fps|qps|ips|tps|wps"
             rf"|rps|it/s|tok/s|tgs)\b|(?:张|样本|个|条|步|tokens?)/{_CLOCK}|每秒|[tgmk]flop/?s|\bspeed\b(?!.*\((?:s"
             rf"|ms)\))|速度|bandwidth|带宽|busbw|algbw"
         ),
@@ -106,7 +109,8 @@ _RULES: tuple[tuple[Role, str], ...] = (
         Role.COUNT,
         (
             r"gpus?\b(?! (?:model|type|name|kind|型号|arch))|gpu ?(?:数|数量|个数|count|num)|\bn?gpus?\b"
-            r"|卡数|显卡数|процесс|поток|узл|\bhilos\b|\bprocesos\b|devices?\b|设备(?:数|数量|个数)|process(?:es)?\b|\bprocs?\b|进程|\branks?\b|world[_ -]?size"
+            r"|卡数|显卡数|процесс|поток|узл|\bhilos\b|\bprocesos\b"
+            r"|devices?\b|设备(?:数|数量|个数)|process(?:es)?\b|\bprocs?\b|进程|\branks?\b|world[_ -]?size"
             r"|workers?\b|\bnodes?\b|节点|机器数|\bnp\b|nproc|\bcores?\b|threads?\b|核数|核心数|线程|\bcards?\b"
             r"|\btpus?\b|accelerators?\b|chips?\b|layout|并行数|并行度|parallelism|\bdp\b|machines?\b"
             r"|hosts?\b|npus?\b|^\W*(?:[pn]|count|number|数量)\W*$|hardware|硬件|配置|config|setup|环境|实验|显卡"
@@ -126,7 +130,8 @@ _AFTER_NOUN = re.compile(
 )
 _COMPILED = tuple((role, re.compile(pattern, re.IGNORECASE)) for role, pattern in _RULES)
 _EXPLICIT = re.compile(
-    r"speed[- _]?up|relative speed|ускорен|эффективн|加速比|加速倍|\beff\b|效率|efficiency|beschleunigung|acc[ée]l[ée]ration",
+    r"speed[- _]?up|relative speed|ускорен|эффективн"
+    r"|加速比|加速倍|\beff\b|效率|efficiency|beschleunigung|acc[ée]l[ée]ration",
     re.IGNORECASE,
 )
 _ASSUMED = {

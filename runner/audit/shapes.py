@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from runner.audit.columns import Column
 
 Ratios = list["Span | None"]
-_PER_DEVICE = ("/gpu", "per gpu", "per-gpu", "/device", "per device", "单卡", "每卡", "/卡", "per_gpu", "/core", "per core")
+_PER_DEVICE = (
+    "/gpu",
+    "per gpu",
+    "per-gpu",
+    "/device",
+    "per device",
+    "单卡",
+    "每卡",
+    "/卡",
+    "per_gpu",
+    "/core",
+    "per core",
+)
 _LESS = ("time", "latency", "时间", "耗时", "reduc", "降低", "减少", "缩短", "节省", "saving", "saved")
 _WEIGHTS = (Role.BATCH, Role.SAMPLES, Role.OTHER, Role.UNKNOWN, Role.TOTAL)
 _MOST_WEIGHTS = 4
@@ -85,7 +97,9 @@ def _speedups(ratios: Ratios, bases: Sequence[int | None], context: Context) -> 
     yield Shape(ratios, 0, "{r}")
     for place, counts in enumerate(context.processes.vectors):
         rank = _SCALED + 2 * place
-        own = [counts[other] if (other := bases[row]) is not None else None for row in range(len(ratios))]
+        fewest = min((count for count in counts if count), default=0.0)
+        firsts = [counts[other] if other is not None else None for other in bases]
+        own = [first if first == fewest > 1 else None for first in firsts]
         more = _relative(counts, bases)
         yield Shape(scaled(ratios, more), rank, "{r} * p / p0", "the work grows with the processes")
         yield Shape(scaled(ratios, own), rank + 1, "{r} * p0", "the baseline counts as its number of processes")
@@ -114,9 +128,7 @@ def _efficiencies(
     yield from _weighed(ratios, bases, context, unit, sign)
 
 
-def _weighed(
-    ratios: Ratios, bases: Sequence[int | None], context: Context, unit: float, sign: str
-) -> Iterator[Shape]:
+def _weighed(ratios: Ratios, bases: Sequence[int | None], context: Context, unit: float, sign: str) -> Iterator[Shape]:
     """Yield ratios times, or divided by, what another column says: a batch, epochs, or a price."""
     for place, weight in enumerate(context.weights):
         more = _relative(_numbers(weight), bases)

@@ -55,8 +55,10 @@ def ratio(above: Span | None, below: Span | None) -> Span | None:
 
 
 def difference(above: Quantity | None, below: Quantity | None) -> Span | None:
-    """Subtract two printed numbers, in the unit that they are printed in."""
+    """Subtract two printed numbers, in the unit that they are printed in; None if their rounding leaves it open."""
     if above is None or below is None or above.scale != below.scale:
+        return None
+    if above.step + below.step > abs(above.value - below.value) / 2:
         return None
     ends = above.low - below.high, above.value - below.value, above.high - below.low
     return Span(*(end / above.scale for end in ends))

@@ -26,7 +26,9 @@ def audit(
     format_: Annotated[
         str, typer.Option("--format", metavar="markdown|csv|html|yaml", help="Instead of what the name says.")
     ] = "",
-    every: Annotated[bool, typer.Option("--all", help="Print consistent numbers too; with --json, those not checked.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print consistent numbers too; with --json, those not checked.")
+    ] = False,
 ) -> None:
     """Recompute the tables of others.
 

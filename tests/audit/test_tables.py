@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from runner.audit.counts import devices
 from runner.audit.document import audit_page
 from runner.audit.quantities import read_cell
 from runner.audit.reading import guess, read_text
-from runner.audit.counts import devices
 from runner.audit.roles import Role, role_of
 
 
