@@ -129,4 +129,10 @@ def named_pair(column: Column, first: Column, second: Column) -> bool:
     if own and other:
         order = [min(words.find(word) for word in named) for named in (own, other)]
         return (order[0] < order[1]) != bool(_REVERSED.search(words))
-    return any(one in left - right and two in right - left for one, two in _PAIRS) and mine <= _GENERIC | left | right
+    return is_pair(first, second) and mine <= _GENERIC | left | right
+
+
+def is_pair(first: Column, second: Column) -> bool:
+    """Return whether two columns are a pair such as `before` and `after`, in this order."""
+    left, right = words_of(first.heading), words_of(second.heading)
+    return any(old in left - right and new in right - left for old, new in _PAIRS)

@@ -9,6 +9,7 @@ from runner.audit import accuracies, rates, ratios
 from runner.audit.columns import DERIVED, Column, columns_of, locales, turned
 from runner.audit.conclusions import flips, other_side
 from runner.audit.findings import MEASURED, Audit, Finding, Unchecked
+from runner.audit.formulas import ones_of
 from runner.audit.means import grade_mean, mean_rows
 from runner.audit.quantities import is_missing, plain
 from runner.audit.readings import Verdict, choose
@@ -85,7 +86,7 @@ class _Check:
 
     def _derived(self, column: Column) -> tuple[Verdict | None, int]:
         """Choose the reading of a column, as one of this table or as one that continues the table before."""
-        own = ratios.ones_of(column)
+        own = ones_of(column)
         printed = [value if row not in self._means else None for row, value in enumerate(column.values)]
         verdict = choose(ratios.readings(column, self._context), printed, own)
         if (verdict is None or not any(verdict.grades)) and self._before and not any(own):
@@ -186,5 +187,5 @@ def _continued(table: Table, before: Table, column: Column, *, comma: bool) -> t
     mine = next((other for other in columns if other.index == column.index and other.inner == column.inner), None)
     if mine is None or mine.role is not column.role:
         return None
-    verdict = choose(ratios.readings(mine, context_of(columns)), mine.values, ratios.ones_of(mine))
+    verdict = choose(ratios.readings(mine, context_of(columns)), mine.values, ones_of(mine))
     return (verdict, len(before.rows)) if verdict and not verdict.reason else None

@@ -143,6 +143,5 @@ def _of_labels(texts: Sequence[str]) -> Iterator[Counts]:
         )
         known = [count for count in vector if count]
         if len(known) >= max(_FEWEST, len(texts) / 2) and len(set(known)) >= _FEWEST:
+            yield tuple(count or 1.0 for count in vector)
             yield vector
-            if None in vector:
-                yield tuple(count or 1.0 for count in vector)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.audit.bases import added, comparable, measured, numbers, of_another_role
-from runner.audit.certain import is_certain, is_scaling, named_pair, names_only, of_same_work
+from runner.audit.certain import is_certain, is_pair, is_scaling, named_pair, names_only, of_same_work
 from runner.audit.efficiencies import from_speedups, implied_processes, of_rounded, of_the_ideal
 from runner.audit.formulas import Formula, known, ones_of, ratios_over, spans_of
 from runner.audit.groups import Comparison, comparisons
@@ -122,12 +122,15 @@ def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
 def _differences(column: Column, ways: Sequence[Comparison], context: Context) -> Iterator[Reading]:
     """Subtract two columns of one kind, or a row from its baseline: points of accuracy, or seconds saved."""
     sources = numbers(column, context.columns)
-    plain_rank = 0 if _POINTS.search(plain(column.heading)) else IN_ROWS
+    points = bool(_POINTS.search(plain(column.heading)))
+    plain_rank = 0 if points else IN_ROWS
     for first in sources:
         for second in sources:
             if first is not second and first.role is second.role:
                 spans = [difference(mine, its) for mine, its in zip(first.values, second.values, strict=True)]
-                yield Reading(tuple(spans), Formula(first, (), "{d}", second), plain_rank, note="a difference")
+                formula = Formula(first, (), "{d}", second)
+                named = points and is_pair(second, first)
+                yield Reading(tuple(spans), formula, plain_rank, certain=named, note="a difference")
     for source in sources:
         for way in ways:
             its = [source.values[base] if base is not None else None for base in way.bases]

@@ -25,6 +25,8 @@ LOOSE = 50
 """From this rank on, a reading may confirm numbers but accuses none, for example one by mean times."""
 _EVIDENCE = 2.0
 """Decimal logarithm of how unlikely it has to be that the numbers that fit a reading do so by chance."""
+_CHANCE = 0.3
+"""Below this, what fits a far-fetched reading does so by chance, if the headings name another one."""
 _RANKS_PER_DIGIT = 15.0
 """A reading of rank 15 is of a kind of which there are ten times as many as of rank 0."""
 _PLAIN = 5
@@ -128,9 +130,10 @@ def choose(
     best = max(measured or known, key=lambda judged: judged.order, default=None)
     if best is None:
         return None
-    if not best.misses or _accuses(best, printed):
-        return _verdict(best, measured, printed)
     certain = [judged for judged in measured if judged.reading.certain]
+    chance = bool(certain) and not best.reading.certain and _evidence(best, printed) < _CHANCE
+    if not chance and (not best.misses or _accuses(best, printed)):
+        return _verdict(best, measured, printed)
     confirming = [judged for judged in known if judged.reading.confirms and judged.whole]
     return _verdict(max(confirming or certain or [best], key=lambda judged: judged.order), measured, printed)
 
