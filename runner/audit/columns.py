@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from runner.audit.counts import devices
+from runner.audit.devices import devices
 from runner.audit.quantities import Quantity, has_decimal_comma, is_missing, plain, read_cell, says_baseline
 from runner.audit.roles import Role, heading_unit, is_explicit, role_of
 from runner.audit.tables import LONGEST_CELL, Cell, Table

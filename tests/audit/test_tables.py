@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.audit.counts import devices
+from runner.audit.devices import devices
 from runner.audit.document import audit_page
 from runner.audit.quantities import read_cell
 from runner.audit.reading import guess, read_text
