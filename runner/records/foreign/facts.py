@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from runner.records.foreign.origin import Origin
 
 MOST_EPOCHS = 100_000
+"""How many epochs are kept; a higher number is none of an epoch, but one of samples."""
+_LARGEST_BLOCK = 1_000
+"""Epochs of an MLPerf block; more are samples."""
 _TEXT = 200
 _SCALARS = ("world_size", "nnodes", "backend", "epochs", "speedup")
 _PLACES = ("done", "total", "step", "steps")
@@ -51,21 +54,35 @@ class Blocks:
     """The epochs of MLPerf programs that name blocks of several epochs."""
 
     epochs: dict[float | int, int] = field(default_factory=dict)
-    _begun: range = range(0)
+    counts_samples: bool = False
+    """Whether a block was left out, because its numbers are those of samples."""
+    _begun: dict[int, int] = field(default_factory=dict)
+    """By the first epoch of each block that has not ended, how many epochs it has."""
     _left: int = MOST_EPOCHS
     """Epochs of ended blocks that are still looked at: a log can begin and end the same block on every line."""
 
     def add(self, event: mlperf.Event, line: int) -> None:
-        """Take in the begin of a block, which shows its first epoch, or its end, which shows that all were done."""
+        """Take in the begin of a block, which shows its first epoch, or its end, which shows that all were done.
+
+        The end names its block; of programs that do not it is the last one that has begun.
+        """
         first, count = (mlperf.number(event.metadata.get(name)) for name in ("first_epoch_num", "epoch_count"))
-        if event.key == "block_start" and first is not None:
-            begin = int(first)
-            self._begun = range(begin, begin + min(max(int(count or 1), 1), MOST_EPOCHS))
-            done = range(begin, begin + 1)
+        begin = next(reversed(self._begun), None) if first is None else int(first)
+        if event.key == "block_stop":
+            size = min(self._begun.pop(begin, 0), self._left) if begin is not None else 0
+            self._left -= size
+        elif first is not None:
+            size = max(int(count or 1), 1)
+            if size > _LARGEST_BLOCK or first > MOST_EPOCHS:
+                self.counts_samples = True
+                return
+            if len(self._begun) < MOST_WRITERS:
+                self._begun.pop(begin, None)
+                self._begun[begin] = size
+            size = 1
         else:
-            done, self._begun = self._begun[: self._left], range(0)
-            self._left -= len(done)
-        for epoch in done:
+            return
+        for epoch in range(begin or 0, (begin or 0) + size):
             if len(self.epochs) < MOST_EPOCHS:
                 self.epochs.setdefault(epoch, line)
 
@@ -116,6 +133,9 @@ class Facts:
         if len(self.writers) < MOST_WRITERS:
             self.writers.add(writer)
         self._scalars(record)
+        if fields.get("epoch", 0) > MOST_EPOCHS:
+            del fields["epoch"]
+            self._leave_out("a number above 100,000, which is none of an epoch", record)
         if "epoch" in fields:
             self._epoch = fields["epoch"]
             self._add_epoch(fields["epoch"], record.line, weak="epoch" in record.weak)
