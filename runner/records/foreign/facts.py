@@ -103,6 +103,8 @@ class Facts:
     widest: int = 0
     """The most of an epoch that was seen done, in a completed or an unfinished one."""
     stride: int = 0
+    has_steps: bool = False
+    """Whether an epoch has several lines of the training, none of which says how far the epoch is."""
     evaluated: int = 0
     """The line of the last evaluation."""
     ends: Ends = field(default_factory=Ends)
@@ -192,6 +194,10 @@ class Facts:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""
         return self.facts[name].agreed() if name in self.facts else None
 
+    def stated(self) -> int:
+        """Return the last line that states a duration, which a program does when it has done its work."""
+        return max((value.line for last in self.walls.values() for value in last.by_writer.values()), default=0)
+
     def declared_epochs(self) -> Value | None:
         """Return how many epochs are declared; of epochs 0/4 to 4/4 there are five."""
         value = self.fact("epochs")
@@ -263,7 +269,9 @@ class Facts:
         if not record.trains:
             return
         if "train_loss" in fields:
-            self.losses.add(writer, self._value(record, "train_loss"))
+            value, before_it = self._value(record, "train_loss"), self.losses.by_writer.get(writer)
+            self.has_steps |= before_it is not None and "done" not in fields and before_it.epoch == value.epoch
+            self.losses.add(writer, value)
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]
         before = self.progress

@@ -44,7 +44,7 @@ def unread(name: str, why: str) -> dict[str, Any]:
 def summary(name: str, reading: Reading) -> dict[str, Any]:
     """Return the object of a log."""
     facts = reading.facts
-    status = status_of(facts)
+    status = status_of(facts, reading.tail)
     lines: dict[str, Any] = {"status": status.line} if status.line else {}
     shown: dict[str, Any] = {"log": one_line(name), "status": status.status}
     for field, fact in (
