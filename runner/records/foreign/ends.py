@@ -56,7 +56,7 @@ class Ends:
 
     def failure(self) -> Value | None:
         """Return the last line that says that the run, or a part of it, failed."""
-        found = (self.said[word] for word in ("trouble", "failed") if word in self.said)
+        found = (self.said[word] for word in ("failed", "trouble") if word in self.said)
         return max(found, key=lambda value: value.line, default=None)
 
     @property

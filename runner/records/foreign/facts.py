@@ -153,7 +153,8 @@ class Facts:
             self._take_wall(record, writer, end)
         if record.is_cut:
             self._leave_out("a number of it was read only up to its comma or point", record)
-        if record.origin.time and self.times and self.times[0][0] < record.line:
+        says_more = record.says or record.fields.keys() - {"epoch"}
+        if record.origin.time and says_more and self.times and self.times[0][0] < record.line:
             self.times[1:] = [(record.line, record.origin.time)]
 
     def add_event(self, event: mlperf.Event, line: int, origin: Origin) -> None:
@@ -270,7 +271,8 @@ class Facts:
             return
         if "train_loss" in fields:
             value, before_it = self._value(record, "train_loss"), self.losses.by_writer.get(writer)
-            self.has_steps |= before_it is not None and "done" not in fields and before_it.epoch == value.epoch
+            if before_it and "done" not in fields and before_it.line != value.line:
+                self.has_steps |= before_it.epoch == value.epoch
             self.losses.add(writer, value)
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]

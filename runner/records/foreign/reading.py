@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.records.foreign.dialect import Dialect
-    from runner.records.foreign.lines import Block
     from runner.records.foreign.scan import Candidate
 
 
