@@ -67,9 +67,9 @@ class Blocks:
         The end names its block; of programs that do not it is the last one that has begun.
         """
         first, count = (mlperf.number(event.metadata.get(name)) for name in ("first_epoch_num", "epoch_count"))
-        begin = next(reversed(self._begun), None) if first is None else int(first)
+        begin = next(reversed(self._begun), -1) if first is None else int(first)
         if event.key == "block_stop":
-            size = min(self._begun.pop(begin, 0), self._left) if begin is not None else 0
+            size = min(self._begun.pop(begin, 0), self._left)
             self._left -= size
         elif first is not None:
             size = max(int(count or 1), 1)
@@ -82,7 +82,7 @@ class Blocks:
             size = 1
         else:
             return
-        for epoch in range(begin or 0, (begin or 0) + size):
+        for epoch in range(begin, begin + size):
             if len(self.epochs) < MOST_EPOCHS:
                 self.epochs.setdefault(epoch, line)
 
@@ -135,12 +135,8 @@ class Facts:
         if len(self.writers) < MOST_WRITERS:
             self.writers.add(writer)
         self._scalars(record)
-        if fields.get("epoch", 0) > MOST_EPOCHS:
-            del fields["epoch"]
-            self._leave_out("a number above 100,000, which is none of an epoch", record)
         if "epoch" in fields:
-            self._epoch = fields["epoch"]
-            self._add_epoch(fields["epoch"], record.line, weak="epoch" in record.weak)
+            self._add_epoch(record)
         if "pass_accuracy" in fields:
             self._take_pass(fields, record)
         self._training(record, writer)
@@ -256,12 +252,18 @@ class Facts:
             if name in fields:
                 self.facts.setdefault(name, Fact()).add(self._value(record, name))
 
-    def _add_epoch(self, epoch: float, line: int, *, weak: bool) -> None:
+    def _add_epoch(self, record: Record) -> None:
+        epoch = record.fields["epoch"]
+        if epoch > MOST_EPOCHS:
+            del record.fields["epoch"]
+            self._leave_out("a number above 100,000, which is none of an epoch but perhaps of samples", record)
+            return
+        self._epoch = epoch
         self.highest = epoch if self.highest is None else max(self.highest, epoch)
         self.lowest = epoch if self.lowest is None else min(self.lowest, epoch)
-        seen = self.epochs[weak]
+        seen = self.epochs["epoch" in record.weak]
         if len(seen) < MOST_EPOCHS:
-            seen.setdefault(epoch, line)
+            seen.setdefault(epoch, record.line)
 
     def _training(self, record: Record, writer: Writer) -> None:
         fields = record.fields

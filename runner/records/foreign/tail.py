@@ -32,10 +32,10 @@ _ETA = re.compile(
     r"\b(?:eta|ETA)[:= ]{1,3}(?P<left>(?:\d{1,4} days?, )?\d{1,4}:\d\d(?::\d\d)?\b|(?:\d{1,4}[dhm] ?){0,3}\d{1,6}s\b)"
 )
 _OF_A_FAILURE = re.compile(
-    r"^\s{0,8}$|^[\W_]{4,}|^ {2}|Traceback|Error|ERROR|[Ee]xception|[Ff]ail|FAIL|\b[Kk]ill|[Aa]bort|SIG[A-Z]{3}|[Ss]ignal"
-    r"|[Tt]erminat|[Ee]xit|[Ww]arn|WARN|[Cc]ancel|CANCEL|wandb:|NCCL|UCX|[Tt]orch[./]distributed|slurm|srun|mpirun|MPI"
-    r"|[Rr]ank\b|[Hh]ost\b|core dumped|leaked|[Rr]oot cause|Root Cause|^\[?\d?\]?\s?[#$>]|^\S{1,60}[$#%>] ?|^(?:time|exitcode)\b"
-    r"|^(?:user|sys)\s"
+    r"^\s{0,8}$|^[\W_]{4,}|^ {2}|Traceback|Error|ERROR|[Ee]xception|[Ff]ail|FAIL|\b[Kk]ill|[Aa]bort|SIG[A-Z]{3}"
+    r"|[Ss]ignal|[Tt]erminat|[Ee]xit|[Ww]arn|WARN|[Cc]ancel|CANCEL|wandb:|NCCL|UCX|[Tt]orch[./]distributed|slurm|srun"
+    r"|mpirun|MPI|[Rr]ank\b|[Hh]ost\b|core dumped|leaked|[Rr]oot [Cc]ause|^\[?\d?\]?\s?[#$>]|^\S{1,60}[$#%>] ?"
+    r"|Root Cause|^(?:time|exitcode)\b"
 )
 """What stands in the lines that launchers, other processes and the shell write after a failure."""
 _REAL = re.compile(r"^real\s{1,8}\d{1,6}m[\d.,]{1,9}s")

@@ -33,7 +33,7 @@ def read(text: str) -> dict[str, Any]:
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n",
         "srun: error: node17: task 0: Exited with exit code 1\n",
         "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=4711.batch.\n",
-        "usage: train.py [-h] [--fp16]\n                [--lr LR]\ntrain.py: error: argument --lr: invalid float value: 'x'\n",
+        "usage: train.py [-h] [--fp16]\n        [--lr LR]\ntrain.py: error: argument --lr: invalid float value: 'x'\n",
         "usage: train [-h]\ntrain: error: the following arguments are required: --data\n",
         "python: can't open file '/work/trian.py': [Errno 2] No such file or directory\n",
         "run.sh: line 3: torchrun: command not found\n",
@@ -48,11 +48,9 @@ def read(text: str) -> dict[str, Any]:
         "Fatal Python error: Segmentation fault\n\nThread 0x00007f (most recent call first):\n",
         "Out of memory: Killed process 4711 (python) total-vm:91827364kB\n",
         "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n",
-        "W0601 10:00:00.1 9 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 10 closing signal SIGTERM\n",
-        CHILD
-        + "=====\ntrain.py FAILED\n-----\nFailures:\n  <NO_OTHER_FAILURES>\n-----\nRoot Cause (first observed failure):\n"
-        "[0]:\n  time      : 2024-05-01_10:00:00\n  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 10)\n=====\n",
-        "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=6) ran for 600000 ms\n"
+        "W0601 10:00:00.1 9 torch/distributed/elastic/api.py:897] Sending process 10 closing signal SIGTERM\n",
+        CHILD + "=====\ntrain.py FAILED\n-----\nRoot Cause (first observed failure):\n[0]:\n  rank : 1\n=====\n",
+        "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=6) ran for 600000 ms\n",
         "[rank1]: To avoid data inconsistency, we are taking the entire process down.\n",
         "Primary job  terminated normally, but 1 process returned\na non-zero exit code.\n",
         "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   EXIT CODE: 9\n",
@@ -117,7 +115,6 @@ def test_a_bar_or_an_eta_that_shows_no_work_at_the_end_says_nothing(last: str) -
         ("Epoch [1/2], Loss: 0.5\nEpoch [2/2], Loss: 0.4\n", "completed"),
         ("Epoch [1/2], Loss: 0.5\nEpoch [2/2], Loss: 0.4\nEpoch [2/2], Loss: 0.3\n", None),
         ("Epoch [0/2], Loss: 0.5\nEpoch [1/2], Loss: 0.4\n", None),
-        ("Epoch [0/1], Loss: 0.5\nEpoch [1/1], Loss: 0.4\n", "completed"),
         ("Epoch [1/2], Step [9/10], Loss: 0.5\nEpoch [2/2], Step [4/10], Loss: 0.4\nTest Accuracy: 98%\n", None),
         (TRAINED + "Test Accuracy: 98.53%\n", None),
         (TRAINED + "Optimization Finished!\n", "completed"),
@@ -146,7 +143,7 @@ def test_blocks_end_by_their_own_number() -> None:
     text = block("block_start", 4, epoch_count=4) + block("block_start", 8, epoch_count=4)
     text += block("block_stop", 4)
     assert read(text)["epochs_seen"] == [4, 5, 6, 7, 8]
-    assert read(text + block("block_stop"))["epochs_seen"] == list(range(4, 12))
+    assert read(text + block("block_stop", epoch_num=11))["epochs_seen"] == list(range(4, 12))
 
 
 def test_numbers_of_samples_are_no_epochs() -> None:
