@@ -145,7 +145,7 @@ def _dialect(document: yaml_reader.Document, *, is_own: bool) -> Dialect:
     if best not in _BEST:
         document.fail(f"'best' is {' or '.join(_BEST)}", "best")
     lines = values.get("lines")
-    if not isinstance(lines, list) or not 0 < len(lines) <= MOST_PATTERNS:
+    if not isinstance(lines, list) or not lines or (len(lines) > MOST_PATTERNS and not is_own):
         document.fail(f"'lines' has to be a list of 1 to {MOST_PATTERNS} patterns", "lines")
     dialect = Dialect(values["name"], values["about"], best, is_own)
     dialect.patterns.extend(_pattern(document, dialect, number) for number in range(len(lines)))

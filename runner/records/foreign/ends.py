@@ -54,6 +54,16 @@ class Ends:
             self.said[word] = Value(word, record.line, one_line(record.text, _TEXT))
         return self._complete(record, writer, highest) if "completed" in says else None
 
+    def failure(self) -> Value | None:
+        """Return the last line that says that the run, or a part of it, failed."""
+        found = (self.said[word] for word in ("failed", "trouble") if word in self.said)
+        return max(found, key=lambda value: value.line, default=None)
+
+    @property
+    def has_failed_container(self) -> bool:
+        """Return whether a container failed, and did not succeed afterwards."""
+        return bool(self._failed)
+
     def _complete(self, record: Record, writer: Writer, highest: float | None) -> Value:
         words = (writer, _NUMBER.sub("0", record.text[:_TEXT]))
         known = self.completed.pop(words, None)

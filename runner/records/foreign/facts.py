@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from runner.records.foreign.origin import Origin
 
 MOST_EPOCHS = 100_000
+"""How many epochs are kept; a higher number is none of an epoch, but one of samples."""
+_LARGEST_BLOCK = 1_000
+"""Epochs of an MLPerf block; more are samples."""
 _TEXT = 200
 _SCALARS = ("world_size", "nnodes", "backend", "epochs", "speedup")
 _PLACES = ("done", "total", "step", "steps")
@@ -51,21 +54,35 @@ class Blocks:
     """The epochs of MLPerf programs that name blocks of several epochs."""
 
     epochs: dict[float | int, int] = field(default_factory=dict)
-    _begun: range = range(0)
+    counts_samples: bool = False
+    """Whether a block was left out, because its numbers are those of samples."""
+    _begun: dict[int, int] = field(default_factory=dict)
+    """By the first epoch of each block that has not ended, how many epochs it has."""
     _left: int = MOST_EPOCHS
     """Epochs of ended blocks that are still looked at: a log can begin and end the same block on every line."""
 
     def add(self, event: mlperf.Event, line: int) -> None:
-        """Take in the begin of a block, which shows its first epoch, or its end, which shows that all were done."""
+        """Take in the begin of a block, which shows its first epoch, or its end, which shows that all were done.
+
+        The end names its block; of programs that do not it is the last one that has begun.
+        """
         first, count = (mlperf.number(event.metadata.get(name)) for name in ("first_epoch_num", "epoch_count"))
-        if event.key == "block_start" and first is not None:
-            begin = int(first)
-            self._begun = range(begin, begin + min(max(int(count or 1), 1), MOST_EPOCHS))
-            done = range(begin, begin + 1)
+        begin = next(reversed(self._begun), -1) if first is None else int(first)
+        if event.key == "block_stop":
+            size = min(self._begun.pop(begin, 0), self._left)
+            self._left -= size
+        elif first is not None:
+            size = max(int(count or 1), 1)
+            if size > _LARGEST_BLOCK or first > MOST_EPOCHS:
+                self.counts_samples = True
+                return
+            if len(self._begun) < MOST_WRITERS:
+                self._begun.pop(begin, None)
+                self._begun[begin] = size
+            size = 1
         else:
-            done, self._begun = self._begun[: self._left], range(0)
-            self._left -= len(done)
-        for epoch in done:
+            return
+        for epoch in range(begin, begin + size):
             if len(self.epochs) < MOST_EPOCHS:
                 self.epochs.setdefault(epoch, line)
 
@@ -86,6 +103,8 @@ class Facts:
     widest: int = 0
     """The most of an epoch that was seen done, in a completed or an unfinished one."""
     stride: int = 0
+    has_steps: bool = False
+    """Whether an epoch has several lines of the training, none of which says how far the epoch is."""
     evaluated: int = 0
     """The line of the last evaluation."""
     ends: Ends = field(default_factory=Ends)
@@ -117,8 +136,7 @@ class Facts:
             self.writers.add(writer)
         self._scalars(record)
         if "epoch" in fields:
-            self._epoch = fields["epoch"]
-            self._add_epoch(fields["epoch"], record.line, weak="epoch" in record.weak)
+            self._add_epoch(record)
         if "pass_accuracy" in fields:
             self._take_pass(fields, record)
         self._training(record, writer)
@@ -131,7 +149,8 @@ class Facts:
             self._take_wall(record, writer, end)
         if record.is_cut:
             self._leave_out("a number of it was read only up to its comma or point", record)
-        if record.origin.time and self.times and self.times[0][0] < record.line:
+        says_more = record.says or record.fields.keys() - {"epoch"}
+        if record.origin.time and says_more and self.times and self.times[0][0] < record.line:
             self.times[1:] = [(record.line, record.origin.time)]
 
     def add_event(self, event: mlperf.Event, line: int, origin: Origin) -> None:
@@ -171,6 +190,10 @@ class Facts:
     def fact(self, name: str) -> Value | None:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""
         return self.facts[name].agreed() if name in self.facts else None
+
+    def stated(self) -> int:
+        """Return the last line that states a duration, which a program does when it has done its work."""
+        return max((value.line for last in self.walls.values() for value in last.by_writer.values()), default=0)
 
     def declared_epochs(self) -> Value | None:
         """Return how many epochs are declared; of epochs 0/4 to 4/4 there are five."""
@@ -229,12 +252,18 @@ class Facts:
             if name in fields:
                 self.facts.setdefault(name, Fact()).add(self._value(record, name))
 
-    def _add_epoch(self, epoch: float, line: int, *, weak: bool) -> None:
+    def _add_epoch(self, record: Record) -> None:
+        epoch = record.fields["epoch"]
+        if epoch > MOST_EPOCHS:
+            del record.fields["epoch"]
+            self._leave_out("a number above 100,000, which is none of an epoch but perhaps of samples", record)
+            return
+        self._epoch = epoch
         self.highest = epoch if self.highest is None else max(self.highest, epoch)
         self.lowest = epoch if self.lowest is None else min(self.lowest, epoch)
-        seen = self.epochs[weak]
+        seen = self.epochs["epoch" in record.weak]
         if len(seen) < MOST_EPOCHS:
-            seen.setdefault(epoch, line)
+            seen.setdefault(epoch, record.line)
 
     def _training(self, record: Record, writer: Writer) -> None:
         fields = record.fields
@@ -243,7 +272,10 @@ class Facts:
         if not record.trains:
             return
         if "train_loss" in fields:
-            self.losses.add(writer, self._value(record, "train_loss"))
+            value, before_it = self._value(record, "train_loss"), self.losses.by_writer.get(writer)
+            if before_it and "done" not in fields and before_it.line != value.line:
+                self.has_steps |= before_it.epoch == value.epoch
+            self.losses.add(writer, value)
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]
         before = self.progress

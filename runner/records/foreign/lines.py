@@ -34,6 +34,9 @@ _ODD = bytes(range(8)) + bytes(range(14, 27)) + b"\x7f"
 _BACK = re.compile(rb"\x08+\r?")
 """Backspaces, with which progress bars go back to the beginning of the line."""
 
+_BEHIND_BAR = re.compile(rb"((?:<[\d:?]{1,9}|it/s|s/it)(?:, [^\]\r\n]{0,300})?\])(?=[A-Za-z{*^`])")
+"""The end of a progress bar of tqdm on which something else follows directly: `7.00s/it]slurmstepd: error: ...`."""
+
 
 class Block(NamedTuple):
     """Some whole lines, and the number of the first one."""
@@ -125,6 +128,8 @@ class Lines:
             data = _ANSI.sub(b"", data)
         if b"\b" in data:
             data = _BACK.sub(b"\r", data)
+        if b"<0" in data or b"it/s" in data or b"s/it" in data:
+            data = _BEHIND_BAR.sub(rb"\1\r", data)
         if self._prefix or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
             data = self._states(data)
         block = Block(data, self.line)

@@ -34,6 +34,13 @@ SHORTHANDS = {
     "{clock}": r"(?:\d{1,4} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?|"
     r"(?:\d{1,5}h ?)?(?:\d{1,5}m(?:in)? ?)?\d{1,9}(?:\.\d{1,9})?s?",
 }
+_PADDED = re.compile(
+    r"(?:(?P<blank> |\\s|\[ \\t\])(?P<times>\?|\*|\{(?P<least>\d{1,3}),?(?P<most>\d{0,3})\})?"
+    r"|(?<=[^\w\s.}*+-]))(?P<number>(?:\(\?P<\w+>)?\{(?:number|int)\})"
+)
+"""A number of a pattern, with the blanks before it: ` {number}`, ` ?{number}`, `:{number}`, but not `v{number}`."""
+_PADDING = 16
+"""Blanks that may stand before a number, with which programs fill a column: `Epoch:  1`."""
 _SCANNED = 32
 """Letters that a repeat runs over in the time of a step, also where nothing but its end can follow."""
 _MANY = 10**15
@@ -54,6 +61,7 @@ def compile_checked(text: str, most_steps: int = MOST_STEPS) -> tuple[re.Pattern
     if len(text) > LONGEST:
         msg = f"it has {len(text):,} letters, more than {LONGEST}"
         raise PatternError(msg)
+    text = _PADDED.sub(_with_padding, text)
     for word, meaning in SHORTHANDS.items():
         text = text.replace(word, f"(?:{meaning})")
     try:
@@ -73,6 +81,13 @@ def compile_checked(text: str, most_steps: int = MOST_STEPS) -> tuple[re.Pattern
         msg = "it has no fixed text of 3 letters that stands in every match"
         raise PatternError(msg)
     return pattern, tuple(literals)
+
+
+def _with_padding(found: re.Match[str]) -> str:
+    """Return a number of a pattern that takes as many blanks before it as a column may have."""
+    blank, times = found["blank"], found["times"]
+    least = found["least"] or (1 if blank and not times else 0)
+    return f"{blank or ' '}{{{least},{max(_PADDING, int(found['most'] or 0))}}}{found['number']}"
 
 
 def steps_of(items: list[Any]) -> int:

@@ -14,6 +14,7 @@ from runner.records.foreign.lines import Lines, text_of
 from runner.records.foreign.pattern import LINE
 from runner.records.foreign.record import Record
 from runner.records.foreign.scan import Scanner
+from runner.records.foreign.tail import Tail
 from trainkit import files
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.records.foreign.dialect import Dialect
-    from runner.records.foreign.lines import Block
     from runner.records.foreign.scan import Candidate
 
 
@@ -36,6 +36,7 @@ class Reading:
     lines: int = 0
     notes: list[str] = field(default_factory=list)
     """What kept the log from being read as it is."""
+    tail: Tail = field(default_factory=Tail, repr=False)
 
 
 def read_log(path: Path, dialects: Iterable[Dialect] | None = None) -> Reading:
@@ -59,20 +60,20 @@ def read_stream(
     """Read a log in blocks."""
     dialects = built_in() if dialects is None else tuple(dialects)
     scanner = Scanner(pattern for dialect in dialects for pattern in dialect.patterns)
-    lines, reading, tail = Lines(read, most), Reading(), _Tail()
+    lines, reading = Lines(read, most), Reading()
     cut = 0
     for block in lines.blocks():
         if not reading.bytes:
             reading.bytes = len(block.data)
             _keep(reading, dates(text_of(block.data[:WINDOW]), block.line))
-        tail.add(block)
+        reading.tail.add(block)
         for candidate in scanner.candidates(block):
             cut += candidate.cut
             _read_candidate(candidate, reading.facts)
     for candidate in scanner.rest():
         cut += candidate.cut
         _read_candidate(candidate, reading.facts)
-    _keep(reading, tail.dates(lines.line))
+    _keep(reading, reading.tail.dates)
     reading.bytes = lines.bytes
     reading.lines = lines.line - (lines.ends_with_newline or not lines.bytes)
     reading.notes = list(_notes(lines, cut, reading.facts))
@@ -106,21 +107,6 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
             record.scopes |= dict.fromkeys(values, pattern.scope) if pattern.scope else {}
     for record in records.values():
         facts.add(record)
-
-
-class _Tail:
-    """The last bytes of a log."""
-
-    def __init__(self) -> None:
-        self._data = b""
-
-    def add(self, block: Block) -> None:
-        data = self._data + block.data if len(block.data) < WINDOW else block.data
-        self._data = data[-WINDOW:]
-
-    def dates(self, line: int) -> list[Date]:
-        """Return the dates in them; the number is that of the line after them."""
-        return dates(text_of(self._data), line - self._data.count(b"\n"))
 
 
 def _keep(reading: Reading, found: list[Date]) -> None:

@@ -8,6 +8,7 @@ from runner.core.text import one_line
 
 if TYPE_CHECKING:
     from runner.records.foreign.facts import Facts, Progress
+    from runner.records.foreign.tail import Tail
 
 
 class Status(NamedTuple):
@@ -18,28 +19,28 @@ class Status(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def status_of(facts: Facts) -> Status:
+def status_of(facts: Facts, tail: Tail) -> Status:
     """Judge a log."""
     if stopped := _mlperf(facts):
         return stopped
-    failed, trouble = (facts.ends.said.get(word) for word in ("failed", "trouble"))
     trained = facts.progress.line if facts.progress else 0
-    went_on = max(trained, facts.evaluated)
     completed = _completed(facts, trained)
-    if failed and failed.line > completed:
-        return Status("failed", failed.line, (f"line {failed.line} says: {failed.text}",))
+    failure = facts.ends.failure()
     notes: tuple[str, ...] = ()
-    if trouble:
-        if trouble.line > max(went_on, completed):
-            if not completed:
-                return Status("failed", trouble.line, (f"line {trouble.line} says: {trouble.text}",))
-            notes = (f"line {trouble.line}, after the end of the training, says: {trouble.text}",)
-        else:
-            notes = (f"line {trouble.line} says: {trouble.text}; the run went on",)
+    if failure:
+        notes = (f"line {failure.line} says: {failure.text}; the run went on",)
+        if facts.ends.has_failed_container or failure.line > max(trained, facts.evaluated, facts.stated(), completed):
+            notes = (f"line {failure.line} says: {failure.text}",)
+            if completed and failure.value == "trouble":
+                notes = (f"line {failure.line}, after the end of the training, says: {failure.text}",)
+            elif not tail.goes_on_after(failure.line):
+                return Status("failed", failure.line, notes)
     if completed:
         return Status("completed", completed, notes)
     if "run_start" in facts.runs:
         return Status("truncated", facts.run_lines["run_start"], (*notes, "run_start has no run_stop"))
+    if tail.unfinished:
+        return Status("truncated", tail.unfinished, notes)
     status, line = _by_progress(facts, trained)
     return Status(status, line, notes)
 
@@ -60,14 +61,21 @@ def _completed(facts: Facts, trained: int) -> int:
 
 
 def _reached(facts: Facts) -> bool | None:
-    """Whether the training got to the last epoch or step that is declared; None if none is."""
+    """Return whether the training got to the last epoch or step that is declared; None if none is, or it is not sure.
+
+    Of epochs that begin with 0, the last one of `Epoch 3/4` may be 3 or 4.
+    """
     declared = facts.declared_epochs()
     if steps := _steps(facts.progress):
         return steps[0] >= steps[1]
     if declared is None or facts.highest is None:
         return None
-    starts_at_zero = any(0 in seen for seen in facts.epochs.values())
-    return bool(facts.highest >= declared.value - starts_at_zero)
+    seen = facts.epochs[False] or facts.epochs[True]
+    if 0 not in seen:
+        return bool(facts.highest >= declared.value)
+    if facts.highest == declared.value - 1 and declared.line in seen.values():
+        return None
+    return bool(facts.highest >= declared.value - 1)
 
 
 def _steps(progress: Progress | None) -> tuple[int, int] | None:
@@ -105,15 +113,17 @@ def _by_progress(facts: Facts, trained: int) -> tuple[str | None, int | None]:
 
 
 def _ended(facts: Facts, trained: int, begun: int) -> bool | None:
-    """Whether the training and what belongs after it were done; None if nothing shows it."""
+    """Return whether the training reached its declared end; None if nothing shows it."""
     progress, reached = facts.progress, _reached(facts)
     went_on = max(facts.evaluated, trained)
     if reached is False or 0 < went_on < begun:
         return False
     if not went_on:
         return None
-    if facts.evaluated and not _steps(progress):
-        return facts.evaluated >= trained
-    if progress is None or progress.done is None or not progress.total:
+    if progress is None or _steps(progress):
         return reached
-    return progress.done >= (facts.widest or max(progress.total - facts.stride, 1))
+    if progress.done is None or not progress.total:
+        return None if facts.has_steps else reached
+    if progress.done < (facts.widest or max(progress.total - facts.stride, 1)):
+        return False if facts.evaluated < trained else None
+    return reached

@@ -44,7 +44,7 @@ def unread(name: str, why: str) -> dict[str, Any]:
 def summary(name: str, reading: Reading) -> dict[str, Any]:
     """Return the object of a log."""
     facts = reading.facts
-    status = status_of(facts)
+    status = status_of(facts, reading.tail)
     lines: dict[str, Any] = {"status": status.line} if status.line else {}
     shown: dict[str, Any] = {"log": one_line(name), "status": status.status}
     for field, fact in (
@@ -73,7 +73,7 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
     shown["dialects"] = dict(sorted(facts.dialects.items()))
     shown["origins"] = {"prefixes": dict(sorted(facts.kinds.items())), "writers": len(facts.writers)}
     shown["contradictions"] = _contradictions(facts)
-    shown["notes"] = [*reading.notes, *status.notes, *_notes(facts)]
+    shown["notes"] = [*reading.notes, *status.notes, *_notes(facts), *_doubts(facts, shown["epochs_seen"])]
     shown |= {"bytes": reading.bytes, "line_count": reading.lines}
     return shown
 
@@ -185,4 +185,16 @@ def _notes(facts: Facts) -> list[str]:
         notes.append(f"line {ignored.line}: an exception that Python ignored")
     if elided := facts.ends.said.get("elided"):
         notes.append(f"line {elided.line} shows that somebody left lines out")
+    return notes
+
+
+def _doubts(facts: Facts, epochs: list[float] | None) -> list[str]:
+    """Return what makes a log look like a part of one, or like one of a program that is not known."""
+    notes = []
+    if facts.dialects and not (facts.progress or facts.evaluated or facts.runs or facts.throughputs.by_writer):
+        notes.append("no line of a training was read; `docs/dialects.md` shows the known ones and how to add one")
+    if epochs and epochs[0] > 1:
+        notes.append(f"its epochs begin with {epochs[0]:g}: a run that goes on from a checkpoint, or the end of a log")
+    if facts.blocks.counts_samples:
+        notes.append("its blocks count samples, not epochs: they are left out")
     return notes

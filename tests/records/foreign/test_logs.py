@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-LOG = "Train Epoch: 1 [59520/60000 (99%)]\tLoss: 0.0639\n\naccuracy=0.9664\n"
+LOG = "Train Epoch: 1 [59520/60000 (99%)]\tLoss: 0.0639\n\naccuracy=0.9664\nFinished Training\n"
 
 
 def collect(*words: str | Path, given: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[str]:

@@ -50,8 +50,7 @@ def test_an_accuracy_above_one_is_a_percentage(line: str, value: float, unit: st
 def test_an_accuracy_above_all_is_left_out_with_a_note(line: str) -> None:
     found = read(line + "\n")
     assert found["final_eval"] is None or found["final_eval"]["metric"] == "val_loss"
-    assert found["notes"] == [f"line 1: left out: an accuracy above 100%: {line}"]
-    assert found["status"] == "completed"
+    assert f"line 1: left out: an accuracy above 100%: {line}" in found["notes"]
 
 
 def test_the_best_evaluation_is_found_in_one_unit() -> None:
