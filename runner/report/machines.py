@@ -8,7 +8,7 @@ the other uses further machines, which count for neither.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from runner.core.layout import Layout
@@ -113,12 +113,12 @@ def _shared(a: list[set[str]], b: list[set[str]]) -> bool:
     return common >= ENOUGH_SHARED * sizes[0] / sizes[1] - 1e-9
 
 
-def _shares(runs: list[set[str]]) -> Counter[str]:
+def _shares(runs: list[set[str]]) -> defaultdict[str, float]:
     """Return which part of a side's work each machine did."""
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for machines in runs:
         for machine in machines:
-            found[machine] += 1 / (len(machines) * len(runs))  # type: ignore[assignment] - shares, not counts
+            found[machine] += 1 / (len(machines) * len(runs))
     return found
 
 
