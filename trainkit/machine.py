@@ -11,7 +11,8 @@ _CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 def describe() -> dict[str, Any]:
     """Describe the machine: which one it is, and of what kind."""
-    return {"machine": machine(), "cpu": cpu_model(), "memory_bytes": _memory_bytes(), "os": platform.platform()}
+    kernel = platform.platform().partition("-with-")[0]  # without the C library, which is a container's own
+    return {"machine": machine(), "cpu": cpu_model(), "memory_bytes": _memory_bytes(), "kernel": kernel}
 
 
 def machine() -> str | None:
@@ -36,7 +37,7 @@ def usable_cores(own: Path = _OWN_CGROUPS, cgroups: Path = _CGROUPS) -> float:
         quota, _, period = _read(folder / "cpu.max").partition(" ")  # for example `150000 100000`, or `max 100000`
         if quota.isdecimal() and int(period):
             cores = min(cores, round(int(quota) / int(period), 2))
-    return cores
+    return int(cores) if cores == int(cores) else cores
 
 
 def _memory_bytes() -> int | None:

@@ -78,6 +78,7 @@ def describe_host() -> dict[str, Any]:
         "name": socket.gethostname(),
         **machine.describe(),
         "cores": max(1, int(machine.usable_cores())),
+        "os": platform.platform(),
         "gpus": gpus(),
     }
 

@@ -20,11 +20,10 @@ _LEFT_OUT = re.compile(
     r"|.*_(?:\w*FILE|DIR|PATH|HOME)"  # places
     r"|.*_ASYNC_ERROR_HANDLING|TORCH_CPU",  # torchrun's own, which changes with its version; the image's
 )
-_OF_GPUS = re.compile(r"(?:TORCH_)?NCCL_.*")
 
 
-def speed_variables(facts: Iterable[dict[str, Any]], device: str) -> dict[str, str]:
-    """Return the variables of a run's processes that change its speed, by name; on the CPU none of NCCL.
+def speed_variables(facts: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return the variables of a run's processes that change its speed, by name.
 
     Left out are those that name places, addresses or interfaces, and those that say what is printed.
     """
@@ -32,12 +31,7 @@ def speed_variables(facts: Iterable[dict[str, Any]], device: str) -> dict[str, s
     for own in facts:
         env = own.get("env")
         for name, value in env.items() if isinstance(env, dict) else ():
-            if (name in found or len(found) < MOST) and _is_compared(name, device):
+            is_compared = _COMPARED.fullmatch(name) and not _LEFT_OUT.fullmatch(name)
+            if is_compared and (name in found or len(found) < MOST):
                 found.setdefault(name, set()).add(one_line(value, _LONGEST))
     return {name: listed(sorted(found[name])) for name in sorted(found)}
-
-
-def _is_compared(name: str, device: str) -> bool:
-    if not _COMPARED.fullmatch(name) or _LEFT_OUT.fullmatch(name):
-        return False
-    return device != "cpu" or not _OF_GPUS.fullmatch(name)

@@ -45,16 +45,16 @@ def kind_of(record: Record) -> dict[str, str]:
     allotted = any("job" in place or "limits" in place for _, place in nodes) and not launch.options.get("cpu")
     of_the_cell = allotted or "cpus" in launch.options
     found = (
-        _values(facts.get("cpu") for facts, _ in nodes),
-        "" if of_the_cell else _values(facts.get("cores") for facts, _ in nodes),
-        _values(str(facts.get("os") or "").partition("-with-")[0] for facts, _ in nodes),
+        _listed(_told(record, "cpu")),
+        "" if of_the_cell else _listed(_told(record, "cores")),
+        _listed(_told(record, "kernel")),
     )
     return dict(zip(KIND, found, strict=True))
 
 
 def memory_of(record: Record) -> list[float]:
     """Return the least and the most memory of a run's machines, in bytes; nothing if one does not say it."""
-    found = [positive(facts.get("memory_bytes")) for facts, _ in _nodes(record)]
+    found = [positive(value) for value in _told(record, "memory_bytes")]
     known = [value for value in found if value is not None]
     return [min(known), max(known)] if len(known) == len(found) else []
 
@@ -145,28 +145,36 @@ def _named(runs: Iterable[RunSummary]) -> str:
 
 def _machine(facts: Mapping[str, Any], place: Mapping[str, Any], launch: Launch) -> Machine:
     """Name a node's machine; the host of a container is its own name, and no machine's."""
-    own = facts.get("host") if launch.image is None else None
-    name = place.get("machine") or own or _here(launch).get("name")
-    return one_line(facts.get("machine") or "", _LONGEST), one_line(name or "", _LONGEST)
+    here = _here(launch)
+    name = place.get("machine") or (facts.get("host") if launch.image is None else None) or here.get("name")
+    return one_line(facts.get("machine") or here.get("machine") or "", _LONGEST), one_line(name or "", _LONGEST)
 
 
 def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return of each node what its first rank says of it, else what the runner on the same machine does; its place."""
+    """Return of each node what its first rank says of it, and its place; both empty where nothing is known."""
     said: dict[int, dict[str, Any]] = {}
     for rank in record.ranks:
         if rank.facts:
             said.setdefault(rank.node, rank.facts)
     places = {one.node: one.place for one in record.outcome.exits} if record.outcome else {}
-    here, nodes = _here(record.launch), sorted({*said, *places})
-    found = [(_facts(said.get(node, {}), here, record.launch.device), places.get(node, {})) for node in nodes]
+    nodes = sorted({*said, *places})
+    found = [(said.get(node, {}), places.get(node, {})) for node in nodes]
     lacking = len(nodes) < Layout.parse(record.launch.layout).nodes
-    return [*found, *([(_facts({}, here, ""), {})] if lacking else [])]
+    return [*found, *([({}, {})] if lacking else [])]
 
 
-def _facts(said: dict[str, Any], here: dict[str, Any], device: str) -> dict[str, Any]:
-    own = {name: value for name, value in said.items() if value is not None}
-    model = {"cpu": own["device_name"]} if device == "cpu" and "device_name" in own else {}
-    return {**here, **model, **own}
+def _told(record: Record, name: str) -> list[Any]:
+    """Return what nodes say of themselves, and the runner if it is on the same machine; None for one that does not."""
+    found = [_own(facts, name, record.launch.device) for facts, _ in _nodes(record)]
+    here = _own(_here(record.launch), name, "")
+    return found if here is None else [here, *(value for value in found if value is not None)]
+
+
+def _own(facts: Mapping[str, Any], name: str, device: str) -> Any:
+    value = facts.get(name)
+    if value is None and name == "kernel" and "os" in facts:  # for example Linux-6.1-x86_64-with-glibc2.36
+        value = str(facts["os"] or "").partition("-with-")[0] or None
+    return facts.get("device_name") if value is None and name == "cpu" and device == "cpu" else value
 
 
 def _here(launch: Launch) -> dict[str, Any]:
@@ -174,5 +182,5 @@ def _here(launch: Launch) -> dict[str, Any]:
     return launch.host if launch.target in _ON_THE_RUNNERS_MACHINE else {}
 
 
-def _values(values: Iterable[object]) -> str:
-    return listed(sorted({one_line(value or UNKNOWN, _LONGEST) for value in values}))
+def _listed(values: Iterable[object]) -> str:
+    return listed(sorted({one_line(UNKNOWN if value is None else value, _LONGEST) for value in values}))

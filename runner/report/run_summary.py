@@ -166,7 +166,7 @@ def summary_of(record: Record) -> RunSummary:
             "threads per process": _values(facts, "threads"),
             "cores of a node": _values(facts, "machine_cores") if launch.device == "cpu" else "",
             **kind_of(record),
-            **speed_variables(facts, launch.device),
+            **speed_variables(facts),
         },
         runner=plain(launch.runner) if record.status == "running" else {},
         by_hand=launch.by_hand,
