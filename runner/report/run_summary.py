@@ -12,11 +12,11 @@ from runner.core.text import listed, one_line
 from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
+from runner.records.machine_facts import kind_of, machines_of, memory_of
+from runner.records.quality import figures_of
 from runner.report.disturbance import disturbances, is_load_known
 from runner.report.environment import speed_variables
 from runner.report.explain.text import note_of
-from runner.report.learned import figures_of
-from runner.report.machines import kind_of, machines_of, memory_of
 from runner.report.target_axes import target_axes
 
 if TYPE_CHECKING:

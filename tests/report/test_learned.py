@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.report.learned import figures_of
+from runner.records.quality import figures_of
 from runner.report.notes import notes as notes_of
 from runner.report.two_sides import NOT_COMPARABLE
 from runner.report.verdicts import to_notes
