@@ -8,7 +8,7 @@ from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import by_value
 from runner.report.repeats import FEWEST
-from runner.report.statistics import SIGNIFICANT, accuracies_agree
+from runner.report.statistics import SIGNIFICANT, accuracies_agree, vary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 AGREEING_SHARE = 0.005
 """Accuracies of unknown numbers of samples may differ by this much."""
-NO_SPREAD = "the repeats do not vary: what printed the times has rounded them"
-"""Why nothing is said of times that are all the same on both sides: how far off they are, no repeat shows."""
+NO_SPREAD = "the repeats of a side do not vary: what printed the times has rounded them"
+"""Why nothing is said of times that are all the same: how far off they are, no repeat shows."""
 UNKNOWN = "None"
 """How a value of `RunSummary.same` reads that a record does not have."""
 _LONGEST_VALUE = 24
@@ -54,13 +54,18 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
         or differing(runs)
         or _work_differs(runs)
         or accuracy_differs(cell, base)
+        or _rounded(cell, base)
     )
+
+
+def _rounded(*sides: CellRuns) -> str | None:
+    """Look for a side whose times are all the same."""
+    varying = (vary([run.seconds for run in side.complete if run.seconds]) for side in sides)
+    return None if all(varying) else NO_SPREAD
 
 
 def not_shown(speedup: Estimate | None, adjusted_p: float | None) -> str | None:
     """Return why the repeats do not show a difference, together with the other rows of the table; None if they do."""
-    if speedup is not None and speedup.low is not None and speedup.low == speedup.high:
-        return NO_SPREAD
     if speedup is None or speedup.low is None or speedup.high is None or adjusted_p is None:
         return "no interval"
     if speedup.low <= 1 <= speedup.high:

@@ -14,6 +14,7 @@ from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
 from runner.report.disturbance import disturbances
 from runner.report.explain.text import note_of
+from runner.report.order import moment_of
 from runner.report.target_axes import target_axes
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
 
     `id` is what all copies of its record share and no other run has; it is empty if that is not known.
     `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
+    `began` is when its processes started, in seconds since 1970 UTC; `machines` are the ids of those they were on.
     """
 
     path: str = ""
@@ -78,6 +80,8 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     sources: dict[str, str] = {}
     slowed: list[str] = []
     repeat_with: str = ""
+    began: float | None = None
+    machines: list[str] = []
 
     @property
     def cell(self) -> str:
@@ -139,6 +143,8 @@ def summary_of(record: Record) -> RunSummary:
         if launch.side
         else None,
         repeat_with=_repeat_with(record),
+        began=moment_of(record),
+        machines=sorted({_name(fact["machine"]) for fact in facts if fact.get("machine")}),
         sources={_name(name): _name(place) for name, place in record.sources.items()},
         torch=one_line(first.get("torch", ""), _LONGEST_NAME),
         same={

@@ -63,11 +63,12 @@ def run(seconds: float | None = 10.0, layout: str = "1x1", processes: int = 1, *
 
 
 def base(seconds: Sequence[float | None] = ONE, **changes: Any) -> list[RunSummary]:
-    return [run(value, **changes) for value in seconds]
+    """The repeats of a cell, made in turn with those of all others."""
+    return [run(value, **{"began": turn * 1000.0, **changes}) for turn, value in enumerate(seconds)]
 
 
 def pair(seconds: Sequence[float | None] = TWO, **changes: Any) -> list[RunSummary]:
-    return [run(value, **{"layout": "1x2", "processes": 2, **changes}) for value in seconds]
+    return base(seconds, **{"layout": "1x2", "processes": 2, **changes})
 
 
 def block(runs: list[RunSummary], definition: dict[str, Any] | None = None) -> Block:
