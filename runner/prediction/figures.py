@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _NORMAL = statistics.NormalDist().inv_cdf(0.975)
-_FURTHEST = 100.0
+FURTHEST = 100.0
 """Of a logarithm; nothing is drawn beyond it, so that floats can carry it."""
 
 
@@ -26,7 +26,7 @@ class Figure:
 
     def drawn(self, normal: Callable[[], float]) -> float:
         """Draw what the figure may really be, by a standard normal number."""
-        return self.value * math.exp(max(-_FURTHEST, min(_FURTHEST, self.spread * normal())))
+        return self.value * math.exp(max(-FURTHEST, min(FURTHEST, self.spread * normal())))
 
 
 def between(low: float, high: float) -> Figure:
