@@ -8,7 +8,7 @@ from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import by_value
 from runner.report.repeats import FEWEST
-from runner.report.statistics import SIGNIFICANT, accuracies_agree, vary
+from runner.report.statistics import SIGNIFICANT, accuracies_agree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 AGREEING_SHARE = 0.005
 """Accuracies of unknown numbers of samples may differ by this much."""
-NO_SPREAD = "the repeats of a side do not vary: what printed the times has rounded them"
-"""Why nothing is said of times that are all the same: how far off they are, no repeat shows."""
 UNKNOWN = "None"
 """How a value of `RunSummary.same` reads that a record does not have."""
 _LONGEST_VALUE = 24
@@ -54,14 +52,7 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
         or differing(runs)
         or _work_differs(runs)
         or accuracy_differs(cell, base)
-        or _rounded(cell, base)
     )
-
-
-def _rounded(*sides: CellRuns) -> str | None:
-    """Look for a side whose times are all the same."""
-    varying = (vary([run.seconds for run in side.complete if run.seconds]) for side in sides)
-    return None if all(varying) else NO_SPREAD
 
 
 def not_shown(speedup: Estimate | None, adjusted_p: float | None) -> str | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from runner.core.text import one_line
 from runner.core.values import number
 from runner.report.repeats import FEWEST
+from runner.report.statistics import vary
 from runner.report.target_axes import TARGET_AXES
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 MOST_WIDENED = 2.5
 """A difference that its order makes less sure by more is not shown; all of one side before the other gives 2.9."""
+NO_SPREAD = "the repeats of a side do not vary: what printed the times has rounded them"
+"""Why nothing is said of times that are all the same: how far off they are, no repeat shows."""
 NOT_KNOWN = "not known whether the runs were made in turn: a record lacks its start"
 _CORRELATION = 0.5
 """Between the noise of a run and that of the next one, as of an autoregressive process of the first order."""
@@ -79,6 +82,10 @@ def in_order(
         way_out: the command that makes such runs in turn.
         paired: whether the runs are compared in pairs, by their repeats.
     """
+    if difference.error is None or not all(
+        vary([run.seconds for run in side.complete if run.seconds]) for side in (a, b)
+    ):
+        return difference, NO_SPREAD
     if any(run.began is None for side in (a, b) for run in side.complete):
         return difference, f"{NOT_KNOWN}; {way_out}"
     if why := series.shared([*a.complete, *b.complete]):
@@ -117,7 +124,7 @@ def _beside(runs: Iterable[RunSummary]) -> dict[str, str]:
     last: dict[str, RunSummary] = {}
     found = {}
     for run in runs:
-        for machine in run.machines:
+        for machine in _machines(run):
             other = last.get(machine)
             if other is not None and _began(run) < _end(other):
                 found.update(dict.fromkeys((run.path, other.path), f"{other.path} and {run.path}"))
@@ -132,7 +139,11 @@ def _began(run: RunSummary) -> float:
 
 def _end(run: RunSummary) -> float:
     """Return when a run ended; of one whose machines are not known only the start counts."""
-    return _began(run) + (run.seconds or 0.0 if run.machines else 0.0)
+    return _began(run) + (run.seconds or 0.0 if _machines(run) else 0.0)
+
+
+def _machines(run: RunSummary) -> list[str]:
+    return [id_ for id_, _ in run.machines if id_]
 
 
 def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) -> float:

@@ -36,7 +36,8 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
 
     `id` is what all copies of its record share and no other run has; it is empty if that is not known.
     `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
-    `began` is when its processes started, in seconds since 1970 UTC; `machines` are the ids of those they were on.
+    `began` is when its processes started, in seconds since 1970 UTC; `machines` are those that they were on, each with
+    its id and its name.
     """
 
     path: str = ""
@@ -81,7 +82,7 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     slowed: list[str] = []
     repeat_with: str = ""
     began: float | None = None
-    machines: list[str] = []
+    machines: list[tuple[str, str]] = []
 
     @property
     def cell(self) -> str:
@@ -144,7 +145,7 @@ def summary_of(record: Record) -> RunSummary:
         else None,
         repeat_with=_repeat_with(record),
         began=moment_of(record),
-        machines=sorted({_name(fact["machine"]) for fact in facts if fact.get("machine")}),
+        machines=sorted({(_name(fact["machine"]), "") for fact in facts if fact.get("machine")}),
         sources={_name(name): _name(place) for name, place in record.sources.items()},
         torch=one_line(first.get("torch", ""), _LONGEST_NAME),
         same={

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
-from runner.report.claims import NO_SPREAD
 from runner.report.comparable import differences, not_comparable
 from runner.report.compare import key_of
 from runner.report.order import Series, in_order
 from runner.report.repeats import FEWEST, repeats_to_find
 from runner.report.rows import CellRuns, cell_runs
-from runner.report.statistics import SIGNIFICANT, Difference, Estimate, holm, paired, vary, welch
+from runner.report.statistics import SIGNIFICANT, Difference, Estimate, holm, paired, welch
 
 if TYPE_CHECKING:
     from runner.report.run_summary import RunSummary
@@ -131,8 +130,6 @@ def _difference(pair: Pair, series: Series) -> tuple[str | None, Difference | No
     difference = (paired if pair.in_pairs else welch)(*times)
     if pair.repeats < FEWEST:
         return None, difference
-    if not all(map(vary, times)):
-        return NO_SPREAD, None
     difference, why = in_order(difference, pair.a, pair.b, series, _way_out(pair.a), paired=pair.in_pairs)
     return (why, None) if why else (None, difference)
 

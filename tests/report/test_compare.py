@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.claims import NO_SPREAD
 from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
+from runner.report.order import NO_SPREAD
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import Estimate, ratio, typical
 from tests.support.summaries import ONE, SAME, TWO, base, block, changed, pair, row, run

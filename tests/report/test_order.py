@@ -12,9 +12,8 @@ import pytest
 from scipy import stats
 
 from runner.records.schema import Outcome, Record
-from runner.report.claims import NO_SPREAD
 from runner.report.notes import notes
-from runner.report.order import MOST_WIDENED, NOT_KNOWN, moment_of, widening
+from runner.report.order import MOST_WIDENED, NO_SPREAD, NOT_KNOWN, moment_of, widening
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import paired, welch
 from runner.report.two_sides import NOT_COMPARABLE, judge
@@ -175,9 +174,11 @@ def test_a_record_without_its_start_shows_nothing() -> None:
 
 
 def test_jobs_side_by_side_on_several_machines_are_in_no_order_and_on_one_machine_in_each_other_s_way() -> None:
-    apart = [msgspec.structs.replace(one, began=float(n), machines=[f"m{n}"]) for n, one in enumerate(made("AAABBB"))]
+    apart = [
+        msgspec.structs.replace(one, began=float(n), machines=[(f"m{n}", "")]) for n, one in enumerate(made("AAABBB"))
+    ]
     assert row(apart).claimed is True
-    together = [msgspec.structs.replace(one, machines=["m"]) for one in apart]
+    together = [msgspec.structs.replace(one, machines=[("m", "")]) for one in apart]
     said = f"two runs on one machine at the same time: {apart[0].path} and {apart[1].path}; {COMMAND} 3"
     assert row(together).claimed == said
 

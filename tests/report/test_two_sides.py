@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.claims import NO_SPREAD
+from runner.report.order import NO_SPREAD
 from runner.report.run_summary import RunSummary
 from runner.report.two_sides import FASTER, NOT_COMPARABLE, SAME, SLOWER, Verdict, exit_code, judge
 from runner.report.verdicts import to_notes, to_plain, to_rows

@@ -64,7 +64,7 @@ def run(seconds: float | None = 10.0, layout: str = "1x1", processes: int = 1, *
 
 def base(seconds: Sequence[float | None] = ONE, **changes: Any) -> list[RunSummary]:
     """The repeats of a cell, made in turn with those of all others."""
-    return [run(value, **{"began": turn * 1000.0, **changes}) for turn, value in enumerate(seconds)]
+    return [run(value, **{"began": 1e12 * turn + 1e5 * next(_COUNT), **changes}) for turn, value in enumerate(seconds)]
 
 
 def pair(seconds: Sequence[float | None] = TWO, **changes: Any) -> list[RunSummary]:
