@@ -11,13 +11,11 @@ import math
 import shlex
 from bisect import bisect_left, bisect_right
 from dataclasses import replace
-from datetime import datetime, timezone
 from itertools import groupby
 from statistics import fmean, variance
 from typing import TYPE_CHECKING, Any
 
 from runner.core.text import one_line
-from runner.core.values import number
 from runner.report.repeats import FEWEST
 from runner.report.statistics import vary
 from runner.report.target_axes import TARGET_AXES
@@ -25,7 +23,6 @@ from runner.report.target_axes import TARGET_AXES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.records.schema import Record
     from runner.report.rows import CellRuns
     from runner.report.run_summary import RunSummary
     from runner.report.statistics import Difference
@@ -43,30 +40,7 @@ _HARMLESS = 1.25
 """Standard errors that a steady drift may put between the sides: simulated, these give no more false claims."""
 _FAR = 20
 """Runs that are further apart have nothing in common: 0.5^20 is a millionth."""
-_CLOCK_SECONDS = 2.0
 _SHOWN = 4
-
-
-def moment_of(record: Record) -> float | None:
-    """Return when a run began, in seconds since 1970 UTC; None if its record does not say.
-
-    A job may wait in a queue after its launch, so where the figures agree it is its end less what its processes took.
-    """
-    launched = _moment(record.launch.started)
-    ended = _moment(record.outcome.ended) if record.outcome else None
-    total = number(record.metrics.get("total_seconds"), 0.0)
-    if launched is None or ended is None or total is None or record.outcome is None:
-        return launched
-    agree = abs(launched + record.outcome.wall_seconds - ended) <= _CLOCK_SECONDS
-    return max(launched, ended - total) if agree else launched
-
-
-def _moment(text: str) -> float | None:
-    try:
-        moment = datetime.fromisoformat(text[:40].replace("Z", "+00:00"))
-        return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def in_order(

@@ -12,9 +12,9 @@ from runner.core.text import listed, one_line
 from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
+from runner.records.moment import moment_of
 from runner.report.disturbance import disturbances
 from runner.report.explain.text import note_of
-from runner.report.order import moment_of
 from runner.report.target_axes import target_axes
 
 if TYPE_CHECKING:

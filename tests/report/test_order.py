@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
+from runner.records.moment import moment_of
 from runner.records.schema import Outcome, Record
 from runner.report.notes import notes
-from runner.report.order import MOST_WIDENED, NO_SPREAD, NOT_KNOWN, moment_of, widening
+from runner.report.order import MOST_WIDENED, NO_SPREAD, NOT_KNOWN, widening
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import paired, welch
 from runner.report.two_sides import NOT_COMPARABLE, judge
