@@ -29,10 +29,12 @@ MOST_FALSE = 0.05 + 3 * math.sqrt(0.05 * 0.95 / COMPARISONS)
 def side(name: str, seconds: list[float], *, made: bool = True, **changes: Any) -> list[RunSummary]:
     """Runs of one side, made in turn with the other, AB BA ...; those that were made for a comparison say so."""
     label = {"side": ("c1", name, f"version {name}")} if made else {}
+    nodes, processes = map(int, changes.get("layout", "1x1").split("x"))
     found = []
     for number, value in enumerate(seconds, 1):
         second = (name == "B") == bool(number % 2)
-        found.append(run(value, repeat=number, **{**label, "began": 2000.0 * number + 1000 * second, **changes}))
+        began = 2000.0 * number + 1000 * second + 100 * nodes + 20 * processes
+        found.append(run(value, repeat=number, **{**label, "began": began, **changes}))
     return found
 
 
