@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -72,6 +73,12 @@ def pair(seconds: Sequence[float | None] = TWO, **changes: Any) -> list[RunSumma
 
 
 def block(runs: list[RunSummary], definition: dict[str, Any] | None = None) -> Block:
+    """The block of some runs; if none says when it began, they were made in turn."""
+    if all(one.began is None for one in runs):
+        turns: Counter[str] = Counter()
+        for place, one in enumerate(runs):
+            turns[one.cell] += 1
+            runs[place] = msgspec.structs.replace(one, began=1e12 * turns[one.cell] + 1e5 * place)
     (one,) = compare(runs, lambda _: definition or {})
     return one
 
