@@ -222,7 +222,7 @@ def _result(record: Record) -> str:
     return "  ".join(words)
 
 
-_COLOURS = {"d": "blue", "#": "green", "x": "yellow", ".": "red", "o": "white"}
+_COLOURS = {"d": "blue", "#": "green", "-": "magenta", "x": "yellow", ".": "red", "o": "white"}
 
 
 def print_explanation(lines: list[str], rows: list[tuple[str, str, str]]) -> None:

@@ -23,7 +23,7 @@ _MOST_LISTED = 1_000
 _LARGEST = 10**9
 _SECONDS_ALONE, _SECONDS_LEAST = 0.06, 0.02
 _SHARE_SPREAD, _FIXED_SPREAD = 0.05, 0.25
-_MODEL_ERROR, _MOST_ERROR = 0.05, 0.2
+_MODEL_ERROR = 0.05
 """Of the whole step: what the model leaves out."""
 DISTURBED, DISTURBED_SPREAD = "the other work that disturbed its runs", 0.15
 """What is not known where no quiet run is, and how much wider that makes a figure."""
@@ -96,14 +96,16 @@ def _inputs(seconds: list[float], shares: list[tuple[float, float, float]], nois
     fixed, forward, backward = (
         (statistics.fmean(column) for column in zip(*shares, strict=True)) if shares else (_FIXED, _FORWARD, _BACKWARD)
     )
-    apart = statistics.stdev([math.log(one) for one in seconds]) if len(seconds) > 1 else _SECONDS_ALONE
+    step = of_sample(seconds, _SECONDS_LEAST, _SECONDS_ALONE)
+    # How far another run may be, and how far off the mean of these may be: of few runs it is the second.
+    apart = max(step.spread, statistics.stdev([math.log(one) for one in seconds]) if len(seconds) > 1 else 0.0)
     spread = _SHARE_SPREAD if shares else 3 * _SHARE_SPREAD
     return Inputs(
-        of_sample(seconds, _SECONDS_LEAST, _SECONDS_ALONE),
+        step,
         fixed=Figure(fixed, _FIXED_SPREAD if shares else 2 * _FIXED_SPREAD),
         forward=Figure(forward, spread),
         backward=Figure(backward, spread),
-        whole=Figure(1.0, min(_MOST_ERROR, math.hypot(_MODEL_ERROR, apart, noise))),
+        whole=Figure(1.0, math.hypot(_MODEL_ERROR, apart, noise)),
     )
 
 

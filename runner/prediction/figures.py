@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _NORMAL = statistics.NormalDist().inv_cdf(0.975)
-_WIDEST = 1.5
-"""Standard deviation of a logarithm; beyond it a figure says nothing."""
+FURTHEST = 100.0
+"""Of a logarithm; nothing is drawn beyond it, so that floats can carry it."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Figure:
 
     def drawn(self, normal: Callable[[], float]) -> float:
         """Draw what the figure may really be, by a standard normal number."""
-        return self.value * math.exp(self.spread * normal())
+        return self.value * math.exp(max(-FURTHEST, min(FURTHEST, self.spread * normal())))
 
 
 def between(low: float, high: float) -> Figure:
@@ -48,4 +48,4 @@ def of_sample(values: Sequence[float], least: float, alone: float) -> Figure:
         return Figure(mean, alone)
     # Student's t says how much wider few repeats make the interval; as a spread, that of a normal as wide.
     error = statistics.stdev(logs) / math.sqrt(len(logs)) * t_quantile(len(logs) - 1) / _NORMAL
-    return Figure(mean, min(max(error, least), max(alone, least)) if error < _WIDEST else max(alone, least))
+    return Figure(mean, max(error, least))

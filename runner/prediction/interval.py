@@ -5,9 +5,12 @@ The draws begin with the same number each time, so that the same records give th
 
 from __future__ import annotations
 
+import math
 from random import Random
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from runner.prediction.figures import FURTHEST
 from runner.report.statistics import CONFIDENCE, Estimate
 
 if TYPE_CHECKING:
@@ -24,4 +27,6 @@ def estimate(cell: Cell, inputs: Inputs) -> Estimate:
     normal = Random(0)  # noqa: S311 - nothing secret
     drawn = sorted(cell.speedup(inputs.drawn(lambda: normal.gauss(0.0, 1.0))) for _ in range(DRAWS))
     outside = round(DRAWS * (1 - CONFIDENCE) / 2)
-    return Estimate(point, min(drawn[outside], point), max(drawn[-1 - outside], point))
+    alone = math.exp(min(FURTHEST, NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * inputs.whole.spread))
+    # So few draws may make it narrower than what is known of the whole alone.
+    return Estimate(point, min(drawn[outside], point / alone), max(drawn[-1 - outside], point * alone))

@@ -11,6 +11,7 @@ from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD
+from runner.records.moment import read_moment
 from runner.records.parse import collect
 from runner.records.provenance import is_alive
 from runner.records.schema import NodeExit, Outcome
@@ -104,7 +105,7 @@ def _make(folder: RunFolder, most_bytes: int | None, exits: list[NodeExit] | Non
 
 
 def _outcome(launch: Launch, known: dict[int, NodeExit], nodes: int, last_written: float) -> Outcome:
-    began = _moment(launch.started)
+    began = read_moment(launch.started)
     ended = datetime.fromtimestamp(min(max(last_written, began.timestamp()), _LATEST), timezone.utc)
     exits = [known.get(node) or NodeExit(node) for node in range(nodes)]
     return Outcome(
@@ -113,12 +114,6 @@ def _outcome(launch: Launch, known: dict[int, NodeExit], nodes: int, last_writte
         exits=exits,
         stopped_because=next((one.stopped_because for one in exits if one.stopped_because), None),
     )
-
-
-def _moment(text: str) -> datetime:
-    """Read a time of day; one without a zone is UTC. ValueError for what is none."""
-    moment = datetime.fromisoformat(text[:40].replace("Z", "+00:00"))
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
 def _words(error: Exception) -> str:

@@ -49,6 +49,7 @@ class _Published(TypedDict):
 
 _SHAPES: dict[str, Any] = {
     "summary": str,
+    "args": dict[str, Any],
     "matrix": dict[str, list[Any]],
     "baseline": dict[str, Any],
     "skip": Annotated[list[_Skip], msgspec.Meta(max_length=500)],

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from runner.report.run_summary import RunSummary
     from runner.report.statistics import Estimate
 
-NO_SPREAD = "the repeats do not vary: what printed the times has rounded them"
-"""Why nothing is said of times that are all the same on both sides: how far off they are, no repeat shows."""
 UNKNOWN = "None"
 """How a value of `RunSummary.same` reads that a record does not have."""
 _LONGEST_VALUE = 24
@@ -60,8 +58,6 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
 
 def not_shown(speedup: Estimate | None, adjusted_p: float | None) -> str | None:
     """Return why the repeats do not show a difference, together with the other rows of the table; None if they do."""
-    if speedup is not None and speedup.low is not None and speedup.low == speedup.high:
-        return NO_SPREAD
     if speedup is None or speedup.low is None or speedup.high is None or adjusted_p is None:
         return "no interval"
     if speedup.low <= 1 <= speedup.high:

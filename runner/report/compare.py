@@ -12,6 +12,7 @@ import msgspec
 from runner.core.layout import Layout
 from runner.core.values import by_value
 from runner.report.claims import not_shown, refusal
+from runner.report.order import Series, in_order, in_turn
 from runner.report.rows import Block, CellRuns, Row, cell_runs
 from runner.report.statistics import Estimate, holm, welch
 from runner.report.target_axes import at_layout
@@ -60,7 +61,8 @@ def _block(
     newest = max((run for cell in cells for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
     by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
-    against = [_Against(cell, by_cell, definition, everywhere) for cell in sorted(cells, key=_order)]
+    series = Series(run for cell in cells for run in cell.runs)
+    against = [_Against(cell, by_cell, definition, everywhere, series) for cell in sorted(cells, key=_order)]
     # What is refused for another reason is not tested, so it makes it no harder for the other rows.
     p = {id(one): one.difference.p for one in against if one.why_not is None and one.difference}
     tested = {key: value for key, value in p.items() if value is not None}
@@ -96,16 +98,19 @@ class _Against:
         by_cell: dict[bytes, CellRuns],
         definition: dict[str, Any],
         everywhere: _Everywhere,
+        series: Series,
     ) -> None:
         # The one-process row with the same axes, or the cell that the definition declares.
         changes = {"layout": "1x1", **(definition.get("baseline") or {})}
         self.base = by_cell.get(_cell_key(cell.first, changes))
         self.cell = cell
         self.difference: Difference | None = None
+        why = None
         if self.base and self.base is not cell and self.base.seconds and cell.seconds:
-            self.difference = welch(_per_work(self.base, self.base), _per_work(cell, self.base))
+            by_spread = welch(_per_work(self.base, self.base), _per_work(cell, self.base))
+            self.difference, why = in_order(by_spread, self.base, cell, series, in_turn(cell, self.base, definition))
         there = self.base is not None and bool(self.base.complete)
-        self.why_not = refusal(cell, self.base, None if there else everywhere.find(cell.first, changes))
+        self.why_not = refusal(cell, self.base, None if there else everywhere.find(cell.first, changes)) or why
 
 
 def _row(one: _Against, adjusted_p: float | None, definition: dict[str, Any]) -> Row:

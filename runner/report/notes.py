@@ -29,7 +29,7 @@ def notes(block: Block) -> list[str]:
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
-    found += [*_together(block), *granted(block), *_more_repeats(block)]
+    found += [*_together(block), *_widened(block), *granted(block), *_more_repeats(block)]
     if block.first.side:
         comparison, name, label = block.first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
@@ -71,6 +71,13 @@ def _together(block: Block) -> list[str]:
     return [f"claims: {tested} rows are compared, so each has to hold after Holm's correction: p < {SIGNIFICANT:.2g}"]
 
 
+def _widened(block: Block) -> list[str]:
+    """Say by how much the order of the runs makes intervals wider."""
+    rows = [(row.first.cell, row.difference.widened) for row in block.rows if row.difference]
+    each = "; ".join(f"{cell}: x {widened:.3g}" for cell, widened in rows if widened > 1)
+    return [f"interval widened by the order of the runs: {each}"] if each else []
+
+
 def granted(block: Block) -> list[str]:
     """Name the claimed rows of which something is taken for granted, and those whose runs are on several machines."""
     found: dict[str, list[str]] = {}
@@ -89,14 +96,18 @@ def granted(block: Block) -> list[str]:
 def _more_repeats(block: Block) -> list[str]:
     """Say how many more repeats would narrow a wide interval, or show the difference that was seen."""
     narrower, clearer = [], []
+    tested = sum(row.adjusted_p is not None for row in block.rows)
     for row in block.rows:
         difference = row.difference
         if difference is None or difference.error is None:
             continue
-        if (more := more_for_width(difference, PRECISION)) != 0:
+        is_open = row.adjusted_p is not None and row.claimed is not True
+        # What is not claimed yet has to hold among all rows that are tested.
+        tests = tested if is_open else 1
+        if (more := more_for_width(difference, PRECISION, tests)) != 0:
             narrower.append(f"{row.first.cell}: {_count(more)}")
-        if row.adjusted_p is not None and row.claimed is not True:
-            needed = repeats_to_find(difference, abs(difference.log))
+        if is_open:
+            needed = repeats_to_find(difference, abs(difference.log), tests=tests)
             there = min(count for _, count in difference.samples)
             clearer.append(f"{row.first.cell}: {_count(needed and max(1, needed - there))}")
     width = f"more repeats for +-{PRECISION:.0%}, of a cell and of its baseline"

@@ -19,22 +19,22 @@ MOST = 10_000
 """Repeats beyond which nobody is asked for more: another machine, or a longer run, is the way out."""
 
 
-def more_for_width(difference: Difference, share: float) -> int | None:
-    """Return how many more repeats of each side narrow the 95% interval to +- `share`, for example 0.05.
+def more_for_width(difference: Difference, share: float, tests: int = 1) -> int | None:
+    """Return how many more repeats of each side narrow the interval among some tests to +- `share`, for example 0.05.
 
     None where the spread is not known yet, or where it would take more than `MOST`.
     """
     target = math.log1p(share)
 
     def narrow(more: int) -> bool:
-        width = difference.with_repeats([count + more for _, count in difference.samples]).half_width
+        width = difference.with_repeats([count + more for _, count in difference.samples]).half_width_among(tests)
         return width is None or width <= target
 
     return None if difference.error is None else _fewest(narrow, 0)
 
 
-def repeats_to_find(difference: Difference, effect: float, power: float = POWER) -> int | None:
-    """Return how many repeats of each side find a difference of `effect` on the log scale with this power.
+def repeats_to_find(difference: Difference, effect: float, power: float = POWER, tests: int = 1) -> int | None:
+    """Return how many repeats of each side find a difference of `effect` on the log scale with this power, among tests.
 
     The spread is itself an estimate, so the power is that which is to be expected over all spreads which could have
     led to the one that was seen: sqrt(n / v) effect has to reach the quantile of a noncentral t distribution
@@ -51,7 +51,7 @@ def repeats_to_find(difference: Difference, effect: float, power: float = POWER)
 
     def found(repeats: int) -> bool:
         planned = difference.with_repeats([repeats] * len(difference.samples))
-        width, error = planned.half_width, planned.error
+        width, error = planned.half_width_among(tests), planned.error
         return not width or not error or effect / error >= noncentral_t_quantile(freedom, width / error, power)
 
     return _fewest(found, FEWEST)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -49,18 +49,20 @@ class Difference:
 
     Attributes:
         log: the difference of the means of the natural logarithms.
-        samples: of each independent sample its variance (None for a single value) and its number of values: two of
+        samples: of each independent sample its variance (None where no two values differ) and how many they are: two of
             them for two sides that are compared as a whole, one for the differences within pairs of runs.
+        widened: by what the order of the runs multiplies the standard error.
     """
 
     log: float
     samples: tuple[tuple[float | None, int], ...]
+    widened: float = 1.0
 
     @property
     def error(self) -> float | None:
-        """The standard error of `log`; None where a sample has one value."""
+        """The standard error of `log`; None where a sample has no two values that differ."""
         shares = self._shares()
-        return math.sqrt(sum(shares)) if shares else None
+        return self.widened * math.sqrt(sum(shares)) if shares else None
 
     @property
     def freedom(self) -> float | None:
@@ -74,12 +76,16 @@ class Difference:
     @property
     def half_width(self) -> float | None:
         """Half of the 95% interval on the log scale; None where there is no error known."""
+        return self.half_width_among(1)
+
+    def half_width_among(self, tests: int) -> float | None:
+        """Return half of the interval that holds together with those of all tests, even if this one is the clearest."""
         error, freedom = self.error, self.freedom
-        return error and freedom and error * t_quantile(freedom)
+        return error and freedom and error * t_quantile(freedom, 1 - SIGNIFICANT / tests)
 
     @property
     def p(self) -> float | None:
-        """The two-sided p-value of "no difference"; None where there is no error known, or times do not vary at all."""
+        """The two-sided p-value of "no difference"; None where there is no error known."""
         error, freedom = self.error, self.freedom
         if not error or freedom is None:
             return None
@@ -94,7 +100,8 @@ class Difference:
 
     def with_repeats(self, counts: Sequence[int]) -> Difference:
         """Return what the same spread would give with other numbers of values in the samples."""
-        return Difference(self.log, tuple((one[0], count) for one, count in zip(self.samples, counts, strict=True)))
+        samples = tuple((one[0], count) for one, count in zip(self.samples, counts, strict=True))
+        return replace(self, samples=samples)
 
     def _shares(self) -> list[float]:
         known = [variance / count for variance, count in self.samples if variance is not None]
@@ -124,6 +131,11 @@ def ratio(base: list[float], other: list[float]) -> Estimate:
     The interval is Welch's t on logs: d +- t sqrt(v1/n1 + v2/n2), degrees of freedom by Welch-Satterthwaite.
     """
     return welch(base, other).estimate()
+
+
+def vary(values: Sequence[float]) -> bool:
+    """Return whether values differ by more than floats make of equal ones; equal times were rounded."""
+    return max(values) / min(values) - 1 > _EQUAL
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -202,11 +214,12 @@ def _exp(exponent: float) -> float:
 
 
 def _variance(values: list[float]) -> float | None:
-    """Return the sample variance; the standard library's exact one takes twenty times as long."""
-    if len(values) == 1:
-        return None
+    """Return the sample variance; None of values that are all the same, as of one alone: they say nothing of a spread.
+
+    The standard library's exact one takes twenty times as long.
+    """
     if max(values) - min(values) < _EQUAL:
-        return 0.0
+        return None
     mean = _center(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 

@@ -8,13 +8,15 @@ are compared within the pairs. Runs that were made at other times are compared a
 from __future__ import annotations
 
 import math
+import shlex
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from runner.report.claims import NO_SPREAD
+from runner.core.text import one_line
 from runner.report.comparable import differences, not_comparable
 from runner.report.compare import key_of
+from runner.report.order import Series, in_order
 from runner.report.repeats import FEWEST, repeats_to_find
 from runner.report.rows import CellRuns, cell_runs
 from runner.report.statistics import SIGNIFICANT, Difference, Estimate, holm, paired, welch
@@ -99,18 +101,20 @@ def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdi
         b: the runs of side B.
         detect: the difference that is asked for, as a share: 0.05 is 5% more time.
     """
-    measured = [(pair, *_difference(pair)) for pair in map(_apart, _matched(a, b))]
+    series = Series([*a, *b])
+    measured = [(pair, *_difference(pair, series)) for pair in map(_apart, _matched(a, b))]
     tested = [difference.p for pair, _, difference in measured if difference and pair.repeats >= FEWEST]
     adjusted = iter(holm([1.0 if p is None else p for p in tested]))
+    tests = sum(difference is not None for _, _, difference in measured)
     return [
-        _verdict(pair, difference, next(adjusted) if pair.repeats >= FEWEST else None, detect)
+        _verdict(pair, difference, next(adjusted) if pair.repeats >= FEWEST else None, detect, tests)
         if difference
         else Verdict(pair.name, pair.a, pair.b, pair.on_both, why=why)
         for pair, why, difference in measured
     ]
 
 
-def _difference(pair: Pair) -> tuple[str | None, Difference | None]:
+def _difference(pair: Pair, series: Series) -> tuple[str | None, Difference | None]:
     """Return why a cell cannot be compared, or the logarithm of B's time over A's."""
     if not pair.a or not pair.b:
         return f"only in {'A' if pair.a else 'B'}", None
@@ -124,10 +128,19 @@ def _difference(pair: Pair) -> tuple[str | None, Difference | None]:
         for side in (pair.b, pair.a)
     ]
     difference = (paired if pair.in_pairs else welch)(*times)
-    return (NO_SPREAD, None) if difference.error == 0 and pair.repeats >= FEWEST else (None, difference)
+    if pair.repeats < FEWEST:
+        return None, difference
+    difference, why = in_order(difference, pair.a, pair.b, series, _way_out(pair.a), paired=pair.in_pairs)
+    return (why, None) if why else (None, difference)
 
 
-def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detect: float) -> Verdict:
+def _way_out(side: CellRuns) -> str:
+    """Name the command that makes the runs of two versions in turn."""
+    told = f"--experiment {shlex.quote(side.first.experiment)} --layout {side.first.layout}"
+    return one_line(f"in turn they are made by: runner compare COMMIT COMMIT {told} (docs/comparing.md)")
+
+
+def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detect: float, tests: int) -> Verdict:
     effect, half = math.log1p(detect), difference.half_width
     shown = adjusted_p is not None and adjusted_p < SIGNIFICANT
     small = adjusted_p is not None and half is not None and abs(difference.log) + half < effect
@@ -147,7 +160,7 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
         adjusted_p=adjusted_p,
         small=small,
         decided=shown or small,
-        proposed=repeats_to_find(difference, effect),
+        proposed=repeats_to_find(difference, effect, tests=tests),
         differs=tuple(differences(pair.a, pair.b)) if pair.a and pair.b else (),
     )
 

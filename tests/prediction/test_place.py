@@ -18,6 +18,7 @@ from runner.prediction.links import Assumed
 from runner.prediction.model import Inputs
 from runner.prediction.place import Measured, setting_of
 from runner.prediction.step import Bucket, Step
+from runner.report.statistics import typical
 from tests.support.summaries import run
 
 NAMES = [
@@ -116,10 +117,15 @@ def test_unlike_nodes_wait_for_the_slowest() -> None:
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=10), st.floats(0.01, 0.2), st.floats(0.2, 0.5))
-def test_a_sample_is_between_its_ends_and_never_certain(values: list[float], least: float, alone: float) -> None:
+def test_a_sample_is_between_its_ends_and_no_more_certain_than_its_repeats(
+    values: list[float], least: float, alone: float
+) -> None:
     told = of_sample(values, least, alone)
     assert min(values) * (1 - 1e-9) <= told.value <= max(values) * (1 + 1e-9)
-    assert least <= told.spread <= alone
+    assert told.spread >= (least if len(values) > 1 else alone)
+    repeats = typical(values)
+    if repeats.low is not None and repeats.high is not None and repeats.high < 1e300:
+        assert math.exp(1.96 * told.spread) >= repeats.high / repeats.value * (1 - 1e-3)
 
 
 def test_a_range_is_in_its_middle() -> None:

@@ -17,6 +17,7 @@ from runner.prediction.links import Assumed
 from runner.prediction.reading import Reader, Start, Wanted
 from runner.prediction.words import head_lines, notes, table
 from runner.report.reading import read_results
+from runner.report.statistics import typical
 from runner.report.table import Table
 from tests.support.predictions import GRADIENTS, PROFILE, STEP_SECONDS, measure_network, train
 
@@ -112,6 +113,22 @@ def test_runs_with_the_newest_args_count_and_disturbed_ones_only_if_there_are_no
     base = start_of(results).base
     assert base is not None
     assert base.inputs.seconds.value == pytest.approx((0.1 * 0.12) ** 0.5)
+
+
+@pytest.mark.parametrize("seconds", [(0.08, 0.1, 0.14), (0.05, 0.1, 0.2), (0.09, 0.11)])
+def test_an_interval_is_no_narrower_than_the_repeats_of_one_process_say(
+    results: Path, seconds: tuple[float, ...]
+) -> None:
+    for step_seconds in seconds:
+        train(results, step_seconds=step_seconds)
+    measure_network(results, "1x2", FAST)
+    speedup, repeats = told(results, "1x2").lines[-1].expected.speedup, typical(list(seconds))
+    assert speedup is not None
+    assert speedup.low is not None
+    assert speedup.high is not None
+    assert repeats.low is not None
+    assert repeats.high is not None
+    assert speedup.high / speedup.low >= repeats.high / repeats.low
 
 
 def test_a_network_of_the_same_kind_stands_in_and_the_command_that_measures_is_named(results: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.claims import NO_SPREAD
 from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
+from runner.report.order import NO_SPREAD
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import Estimate, ratio, typical
 from tests.support.summaries import ONE, SAME, TWO, base, block, changed, pair, row, run
@@ -35,7 +35,7 @@ def test_hashes_that_differ_are_shown_where_they_differ() -> None:
 
 def barely(layout: str) -> list[RunSummary]:
     """Three runs whose difference from ten seconds alone has a p-value of about 0.03."""
-    return [run(seconds, layout, int(layout[-1])) for seconds in (9.62, 9.75, 9.84)]
+    return base((9.62, 9.75, 9.84), layout=layout, processes=int(layout[-1]))
 
 
 def test_claims_of_one_table_hold_together_by_holm_s_correction() -> None:
@@ -125,6 +125,7 @@ REFUSED = {
     "no effect": (base(), pair([9.0, 10.0, 11.0]), "the interval includes 1"),
     "equal times": (base([5.0] * 3), pair([5.0] * 3), NO_SPREAD),
     "times of whole seconds": (base([10.0] * 3), pair([9.0] * 3), NO_SPREAD),
+    "times of whole seconds on one side": (base([10.0] * 3), pair([9.01, 9.0, 8.99]), NO_SPREAD),
     "other accuracy": (base(), pair(accuracy=0.90), "accuracy differs: 90.00% against 95.00%"),
     "no accuracy": (base(), pair(accuracy=None), "accuracy differs: none against 95.00%"),
     "no accuracy there": (base(accuracy=None), pair(), "accuracy differs: 95.00% against none"),

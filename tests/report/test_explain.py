@@ -191,6 +191,23 @@ def test_the_bars_have_one_length_and_the_lines_say_what_would_help() -> None:
     assert "num_workers" in lines[2]
 
 
+def test_of_a_disturbed_run_it_is_said_first_and_waiting_for_a_core_is_not_computing() -> None:
+    made = record(told(ALONE, cpu_share=0.5))
+    made.ranks[0].facts |= {"machine_cores": 2, "device": "cpu"}
+    made.load = [{"node": 0, "mean": {"cpu_percent": 97.0, "own_cpu_percent": 25.0}}]
+    lines, bars = explain(made)
+    assert lines[0] == "Disturbed: other processes took 1.44 of 2 cores"
+    assert lines[1].startswith("Where the time went: computing 50%, not on a core 43%, exchanging 5%")
+    assert lines[3].startswith("What would help: ending what disturbed it and running it again")
+    assert sum(columns for _, columns in bars[0][1]) == 40
+    made.load = []
+    lines, _ = explain(made)
+    assert lines[0].startswith("Where the time went: computing 50%, not on a core 43%")
+    assert lines[2].startswith("What would help: as many processes and threads as there are cores")
+    on_gpu, _ = explain(record(told(ALONE, cpu_share=0.5), device="cuda:0"))
+    assert on_gpu[0].startswith("Where the time went: computing 93%")
+
+
 def test_of_many_ranks_the_named_ones_have_a_bar() -> None:
     ranks = [told(WAITING)] * 100
     ranks[90] = told(SLOW_LOADER)

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from runner.report.notes import notes as notes_of
-from runner.report.repeats import repeats_to_find
+from runner.report.repeats import more_for_width, repeats_to_find
 from tests.report.test_compare import more
 from tests.support.summaries import ONE, SAME, base, block, changed, pair, row
 
 
 def test_the_repeats_that_would_show_a_difference_are_as_many_as_the_side_with_fewer_runs_lacks() -> None:
     many = [10 + 0.1 * (number % 5 - 2) for number in range(60)]
-    runs = base(many) + pair([9.0, 10.1, 9.6])
+    few = [msgspec.structs.replace(one, began=29 * (one.began or 0.0)) for one in pair([9.0, 10.1, 9.6])]
+    runs = base(many) + few
     difference = row(runs).difference
     assert difference is not None
     needed = repeats_to_find(difference, abs(difference.log))
     assert needed is not None
     assert more(runs)[-1].endswith(f"1x2: {needed - 3}")
+
+
+def test_the_repeats_that_are_proposed_are_enough_for_the_claim_beside_the_other_rows_of_the_table() -> None:
+    open_ = [9.6, 10.2, 9.9]
+    others = [run for processes in (3, 4, 5, 6) for run in pair(open_, layout=f"1x{processes}", processes=processes)]
+    alone, among = more(base() + pair(open_)), more(base() + pair(open_) + others)
+    difference = row(base() + pair(open_)).difference
+    assert difference is not None
+    for line, needed in zip(
+        among,
+        [more_for_width(difference, 0.05, 5), (repeats_to_find(difference, abs(difference.log), tests=5) or 0) - 3],
+        strict=True,
+    ):
+        assert line.split("; ")[0].endswith(f"1x2: {needed}")
+    assert [line.split("; ")[0] for line in alone] != [line.split("; ")[0] for line in among]
 
 
 def test_a_figure_of_the_load_that_a_run_lacks_is_no_zero() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from runner.records.schema import SCHEMA, Launch, NodeExit, Outcome
 from tests.support.projects import MINIMAL
 
 _NUMBERS = itertools.count(1)
+_TURNS: dict[Path, Counter[str]] = defaultdict(Counter)
+"""How many runs of each cell were made below a folder."""
 
 
 def make_launch(**changes: Any) -> Launch:
@@ -43,6 +47,16 @@ def make_launch(**changes: Any) -> Launch:
         "code": {"sources_sha256": "c" * 64},
     }
     return Launch(**{**values, **changes})
+
+
+def _in_turn(results: Path, launch: Launch) -> str:
+    """Say when a run was started: the repeats of all cells take turns, whatever the order of the calls."""
+    turns = _TURNS[results]
+    cell = str((launch.layout, launch.axes, launch.program, launch.args, launch.experiment, launch.side))
+    turns.setdefault(cell, 0)
+    minutes = 100 * turns[cell] + list(turns).index(cell)
+    turns[cell] += 1
+    return (datetime.fromisoformat(launch.started) + timedelta(minutes=minutes)).isoformat(timespec="milliseconds")
 
 
 def make_lines(rank: int, seconds: float, accuracy: float = 0.9, **start: Any) -> bytes:
@@ -94,6 +108,8 @@ def make_run(
     """Keep a run as the runner does: raw files, outcome, and the record that is parsed from them."""
     accuracy, start = changes.pop("accuracy", 0.9), changes.pop("start", {})
     launch = make_launch(**changes)
+    if "started" not in changes:
+        launch.started = _in_turn(results, launch)
     layout = Layout.parse(launch.layout)
     folder = begin(results, launch, "{}", "")
     for rank in range(layout.world_size):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -65,14 +66,21 @@ def run(seconds: float | None = 10.0, layout: str = "1x1", processes: int = 1, *
 
 
 def base(seconds: Sequence[float | None] = ONE, **changes: Any) -> list[RunSummary]:
-    return [run(value, **changes) for value in seconds]
+    """The repeats of a cell, made in turn with those of all others."""
+    return [run(value, **{"began": 1e12 * turn + 1e5 * next(_COUNT), **changes}) for turn, value in enumerate(seconds)]
 
 
 def pair(seconds: Sequence[float | None] = TWO, **changes: Any) -> list[RunSummary]:
-    return [run(value, **{"layout": "1x2", "processes": 2, **changes}) for value in seconds]
+    return base(seconds, **{"layout": "1x2", "processes": 2, **changes})
 
 
 def block(runs: list[RunSummary], definition: dict[str, Any] | None = None) -> Block:
+    """The block of some runs; if none says when it began, they were made in turn."""
+    if all(one.began is None for one in runs):
+        turns: Counter[str] = Counter()
+        for place, one in enumerate(runs):
+            turns[one.cell] += 1
+            runs[place] = msgspec.structs.replace(one, began=1e12 * turns[one.cell] + 1e5 * place)
     (one,) = compare(runs, lambda _: definition or {})
     return one
 

@@ -1,11 +1,12 @@
-"""What slows a run, in three lines, and a bar for each rank."""
+"""What slows a run, in three lines, after what disturbed it, and a bar for each rank."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from runner.core.text import one_line
-from runner.report.explain.times import PARTS, times_of
+from runner.report.disturbance import disturbances
+from runner.report.explain.times import times_of
 from runner.report.explain.verdict import LEAST_EXCHANGE, LEAST_LOST, causes
 
 if TYPE_CHECKING:
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 WORDS = {
     "data": "waiting for data",
     "compute": "computing",
+    "core": "not on a core",
     "communication": "exchanging",
     "straggler": "waiting for the slowest",
     "other": "other",
 }
-LETTERS = {"data": "d", "compute": "#", "communication": "x", "straggler": ".", "other": "o"}
+LETTERS = {"data": "d", "compute": "#", "core": "-", "communication": "x", "straggler": ".", "other": "o"}
 MOST_BARS = 32
 WIDTH = 40
 """Of a bar, so that its figures stand beside it on a terminal of 80 columns."""
@@ -54,12 +56,17 @@ def note_of(record: Record) -> list[str]:
 
 
 def explain(record: Record) -> tuple[list[str], list[tuple[str, list[tuple[str, int]], str]]]:
-    """Return three lines, and for each rank its name, the stretches of its bar (part, width) and its figures."""
+    """Return three lines, and for each rank its name, the stretches of its bar (part, width) and its figures.
+
+    Of a disturbed run the first line says so: where its time went is not where that of a quiet one goes.
+    """
     times = times_of(record)
     if times is None:
         return [NOT_TOLD if record.epochs else _why_no_epochs(record)], []
-    found = causes(times, record)
-    return [_where(times, record), _who(times, found), _what_helps(times, found)], _bars(times, found)
+    found, disturbed = causes(times, record), disturbances(record)
+    lines = [f"Disturbed: {'; '.join(disturbed)}"] if disturbed else []
+    lines += [_where(times, record), _who(times, found), _what_helps(times, found, is_disturbed=bool(disturbed))]
+    return lines, _bars(times, found)
 
 
 def _why_no_epochs(record: Record) -> str:
@@ -79,10 +86,11 @@ def legend(bars: list[tuple[str, list[tuple[str, int]], str]]) -> str:
 
 
 def _where(times: Times, record: Record) -> str:
-    parts = sorted((part for part in PARTS if _percent(times.mean(part))), key=lambda part: -times.mean(part))
+    means = times.shown()
+    parts = sorted((part for part in means if _percent(means[part])), key=lambda part: -means[part])
     ranks = f"{len(times.ranks):,} {'rank' if len(times.ranks) == 1 else 'ranks'}"
     epochs = f"{times.epochs:,} {'epoch' if times.epochs == 1 else 'epochs'}"
-    shares = ", ".join(f"{WORDS[part]} {times.mean(part):.0%}" for part in parts)
+    shares = ", ".join(f"{WORDS[part]} {means[part]:.0%}" for part in parts)
     unknown = "" if all(rank.knows_data for rank in times.ranks) else "; what waits for data counts as computing"
     state = "" if record.status == "completed" else f" in the epochs of a run that is {record.status}"
     return f"Where the time went{state}: {shares} of {times.seconds:.4g} s (mean of {ranks}, {epochs}){unknown}"
@@ -106,9 +114,13 @@ def _sentence(one: Cause) -> str:
     return f"{said}; the others wait for {whom} {one.lost:.0%} of the training" if one.others_wait else said
 
 
-def _what_helps(times: Times, found: list[Cause]) -> str:
-    if found:
+def _what_helps(times: Times, found: list[Cause], *, is_disturbed: bool) -> str:
+    if is_disturbed:
+        words = "ending what disturbed it and running it again, before anything else is changed"
+    elif found:
         words = "; ".join(dict.fromkeys(HELP[one.kind] for one in found))
+    elif times.shown()["core"] >= LEAST_LOST:
+        words = "as many processes and threads as there are cores, with nothing else on them"
     elif times.mean("data") >= LEAST_LOST:
         words = "more workers of the loaders (num_workers) or fetching ahead: all ranks wait for data"
     elif times.mean("communication") >= LEAST_EXCHANGE:
@@ -135,8 +147,8 @@ def _bars(times: Times, found: list[Cause]) -> list[tuple[str, list[tuple[str, i
 def _stretches(rank: RankTimes) -> list[tuple[str, int]]:
     """Cut the bar; rounding sums up to its width."""
     found, share, column = [], 0.0, 0
-    for part in PARTS:
-        share += rank.mean(part)
+    for part, mean in rank.shown().items():
+        share += mean
         end = min(WIDTH, round(share * WIDTH))
         found.append((part, end - column))
         column = end
@@ -144,7 +156,7 @@ def _stretches(rank: RankTimes) -> list[tuple[str, int]]:
 
 
 def _figures(rank: RankTimes) -> str:
-    return "  ".join(f"{LETTERS[part]} {rank.mean(part):.0%}" for part in PARTS if _percent(rank.mean(part)))
+    return "  ".join(f"{LETTERS[part]} {mean:.0%}" for part, mean in rank.shown().items() if _percent(mean))
 
 
 def _percent(share: float) -> int:

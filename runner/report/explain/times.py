@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 PARTS = ("data", "compute", "communication", "straggler", "other")
 """What the seconds of an epoch are made of; `data` is part of `compute` where nobody marked it."""
+SHOWN = ("data", "compute", "core", "communication", "straggler", "other")
+"""The same as a person is told it: a process that waits for a core does not compute."""
 DATA, COMPUTE = ("data",), ("compute", "other")
+LEAST_WITHOUT_CORE = 0.05
+"""Of an epoch; less may be what other parts took of the CPU time."""
 MOST_LOOKED_AT = 500_000
 """Ranks times epochs; a record that has more was not made by the kit."""
 
@@ -70,6 +74,18 @@ class RankTimes:
         """Return the mean of what else was reported; None if it never was."""
         return statistics.fmean(self.extra[name]) if self.extra[name] else None
 
+    def shown(self) -> dict[str, float]:
+        """Return the mean share of each part, with the computing for which the process cannot have had a core.
+
+        All of its CPU time is taken for computing, so it waited at least for so long. A GPU computes without a core.
+        """
+        shares = {part: self.mean(part) for part in PARTS}
+        cpu = self.extra_mean("cpu") if len(self.extra["cpu"]) == len(self.seconds) else None
+        waited = shares["compute"] - cpu if cpu is not None and self.device == "cpu" else 0.0
+        shares["core"] = waited if waited >= LEAST_WITHOUT_CORE else 0.0
+        shares["compute"] -= shares["core"]
+        return {part: shares[part] for part in SHOWN}
+
 
 @dataclass(frozen=True)
 class Times:
@@ -87,6 +103,11 @@ class Times:
     def mean(self, *parts: str) -> float:
         """Return the mean share over ranks and epochs."""
         return statistics.fmean(rank.mean(*parts) for rank in self.ranks)
+
+    def shown(self) -> dict[str, float]:
+        """Return the mean share of each part that a person is told, over ranks and epochs."""
+        each = [rank.shown() for rank in self.ranks]
+        return {part: statistics.fmean(shares[part] for shares in each) for part in SHOWN}
 
     def others(self, rank: RankTimes) -> list[RankTimes]:
         """Return all ranks but one."""

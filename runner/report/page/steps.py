@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.layout import Layout
 from runner.report.claims import not_shown, refusal
+from runner.report.order import Series, in_order, in_turn
 from runner.report.page.lines import line_of
 from runner.report.statistics import Estimate, holm, welch
 
@@ -60,29 +61,44 @@ def steps_of(block: Block, reader: DetailReader) -> list[Step]:
     for row in block.rows:
         if row.complete:
             lines[line_of(row)].append(row)
-    pairs: list[tuple[Row, Row, Difference | None]] = []
+    series = Series(run for row in block.rows for run in row.runs)
+    pairs: list[_Pair] = []
     for rows in sorted(lines.values(), key=len, reverse=True):
         base = min(rows, key=lambda row: (row.first.processes, Layout.parse(row.first.layout).nodes))
         unit = _seconds_per_work(base)
         for row in rows:
             own = _seconds_per_work(row)
-            if unit[0] == own[0]:
-                pairs.append((row, base, None if row is base else welch(unit[1], own[1])))
+            if unit[0] != own[0]:
+                continue
+            if row is base:
+                pairs.append(_Pair(row, base, None, None))
+                continue
+            way_out = in_turn(row, base, block.definition)
+            pairs.append(_Pair(row, base, *in_order(welch(unit[1], own[1]), base, row, series, way_out)))
     claims = _claims(pairs)
     return [
-        Step(row, base, difference, claimed, node_hours(row, reader))
-        for (row, base, difference), claimed in zip(pairs, claims, strict=True)
+        Step(pair.row, pair.base, pair.difference, claimed, node_hours(pair.row, reader))
+        for pair, claimed in zip(pairs, claims, strict=True)
     ]
 
 
-def _claims(pairs: list[tuple[Row, Row, Difference | None]]) -> list[bool | str]:
+class _Pair(NamedTuple):
+    """A cell and the smallest feasible one, their difference, and what the order of their runs forbids."""
+
+    row: Row
+    base: Row
+    difference: Difference | None
+    why: str | None
+
+
+def _claims(pairs: list[_Pair]) -> list[bool | str]:
     """Judge each speed-up over the smallest feasible cell; the claims of a page hold together."""
-    refused = [_refusal(row, base) for row, base, _ in pairs]
+    refused = [_refusal(pair.row, pair.base) or pair.why for pair in pairs]
     tested = [place for place, why in enumerate(refused) if why is None]
-    values = [difference.p if (difference := pairs[place][2]) else None for place in tested]
+    values = [difference.p if (difference := pairs[place].difference) else None for place in tested]
     adjusted = dict(zip(tested, holm([1.0 if value is None else value for value in values]), strict=True))
     found: list[bool | str] = []
-    for place, (row, base, difference) in enumerate(pairs):
+    for place, (row, base, difference, _) in enumerate(pairs):
         speedup = difference.estimate() if difference else None
         of_table = row.claimed if _is_baseline(base, row) else True
         found.append(refused[place] or not_shown(speedup, adjusted.get(place)) or of_table)

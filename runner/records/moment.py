@@ -1,0 +1,40 @@
+"""When a run began, by its record."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from runner.core.values import number
+
+if TYPE_CHECKING:
+    from runner.records.schema import Record
+
+_CLOCK_SECONDS = 2.0
+
+
+def read_moment(text: str) -> datetime:
+    """Read a time of day; one without a zone is UTC. ValueError for what is none."""
+    moment = datetime.fromisoformat(text[:40].replace("Z", "+00:00"))
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def moment_of(record: Record) -> float | None:
+    """Return when a run began, in seconds since 1970 UTC; None if its record does not say.
+
+    A job may wait in a queue after its launch, so where the figures agree it is its end less what its processes took.
+    """
+    launched = _moment(record.launch.started)
+    ended = _moment(record.outcome.ended) if record.outcome else None
+    total = number(record.metrics.get("total_seconds"), 0.0)
+    if launched is None or ended is None or total is None or record.outcome is None:
+        return launched
+    agree = abs(launched + record.outcome.wall_seconds - ended) <= _CLOCK_SECONDS
+    return max(launched, ended - total) if agree else launched
+
+
+def _moment(text: str) -> float | None:
+    try:
+        return read_moment(text).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,198 @@
+"""In which order runs were made, and how much less sure a difference is because of it.
+
+A machine that slowly gets slower looks like a difference between runs that were made first and those made last, and
+runs beside one another are more alike than others. Both make the difference of two means wrong by more than the spread
+of the runs shows, unless these were made in turn. By how much follows from their order alone.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from bisect import bisect_left, bisect_right
+from dataclasses import replace
+from itertools import groupby
+from statistics import fmean, variance
+from typing import TYPE_CHECKING, Any
+
+from runner.core.text import one_line
+from runner.report.repeats import FEWEST
+from runner.report.statistics import vary
+from runner.report.target_axes import TARGET_AXES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runner.report.rows import CellRuns
+    from runner.report.run_summary import RunSummary
+    from runner.report.statistics import Difference
+
+MOST_WIDENED = 2.5
+"""A difference that its order makes less sure by more is not shown; all of one side before the other gives 2.9."""
+NO_SPREAD = "the repeats of a side do not vary: what printed the times has rounded them"
+"""Why nothing is said of times that are all the same: how far off they are, no repeat shows."""
+NOT_KNOWN = "not known whether the runs were made in turn: a record lacks its start"
+_CORRELATION = 0.5
+"""Between the noise of a run and that of the next one, as of an autoregressive process of the first order."""
+_FREEDOM = 1.03
+"""Such noise leaves fewer degrees of freedom, too."""
+_HARMLESS = 1.25
+"""Standard errors that a steady drift may put between the sides: simulated, these give no more false claims."""
+_FAR = 20
+"""Runs that are further apart have nothing in common: 0.5^20 is a millionth."""
+_SHOWN = 4
+
+
+def in_order(
+    difference: Difference, a: CellRuns, b: CellRuns, series: Series, way_out: str, *, paired: bool = False
+) -> tuple[Difference, str | None]:
+    """Return a difference as sure as the order of its runs lets it be, and why nothing is shown by it, if that is so.
+
+    Args:
+        difference: of the two sides, by the spread of their runs alone.
+        a: one side.
+        b: the other side.
+        series: all runs that were made with them: what lies between two runs makes them less alike.
+        way_out: the command that makes such runs in turn.
+        paired: whether the runs are compared in pairs, by their repeats.
+    """
+    if difference.error is None or not all(
+        vary([run.seconds for run in side.complete if run.seconds]) for side in (a, b)
+    ):
+        return difference, NO_SPREAD
+    if any(run.began is None for side in (a, b) for run in side.complete):
+        return difference, f"{NOT_KNOWN}; {way_out}"
+    if why := series.shared([*a.complete, *b.complete]):
+        return difference, f"{why}; {way_out}"
+    runs = [sorted(side.complete, key=lambda run: run.repeat) if paired else side.complete for side in (a, b)]
+    widened = widening(*([series.place(run) for run in side] for side in runs), paired=paired)
+    if widened > MOST_WIDENED:
+        return difference, f"{_not_in_turn(a, b, series)}; {way_out}"
+    return replace(difference, widened=widened), None
+
+
+class Series:
+    """Runs by the time at which they trained; those of several machines may do so at the same time."""
+
+    def __init__(self, runs: Iterable[RunSummary]) -> None:
+        known = {run.id or run.path: run for run in runs if run.began is not None}
+        self._runs = sorted(known.values(), key=_began)
+        self._begins = [_began(run) for run in self._runs]
+        self._ends = sorted(_end(run) for run in self._runs)
+        self._beside = _beside(self._runs)
+
+    def place(self, run: RunSummary) -> float:
+        """Return the place of a run: runs that trained at the same time share theirs."""
+        before = bisect_right(self._ends, _began(run)) - (_end(run) == _began(run))
+        after = len(self._runs) - bisect_left(self._begins, _end(run)) - (_end(run) == _began(run))
+        return (before + len(self._runs) - 1 - after) / 2
+
+    def shared(self, runs: Iterable[RunSummary]) -> str | None:
+        """Return which of some runs had to share a machine with another one of the series."""
+        both = next((self._beside[run.path] for run in runs if run.path in self._beside), None)
+        return both and f"two runs on one machine at the same time: {both}"
+
+
+def _beside(runs: Iterable[RunSummary]) -> dict[str, str]:
+    """Return the runs that were on one machine at the same time, each with both of their paths."""
+    last: dict[str, RunSummary] = {}
+    found = {}
+    for run in runs:
+        for machine in _machines(run):
+            other = last.get(machine)
+            if other is not None and _began(run) < _end(other):
+                found.update(dict.fromkeys((run.path, other.path), f"{other.path} and {run.path}"))
+            if other is None or _end(run) > _end(other):
+                last[machine] = run
+    return found
+
+
+def _began(run: RunSummary) -> float:
+    return run.began or 0.0
+
+
+def _end(run: RunSummary) -> float:
+    """Return when a run ended; of one whose machines are not known only the start counts."""
+    return _began(run) + (run.seconds or 0.0 if _machines(run) else 0.0)
+
+
+def _machines(run: RunSummary) -> list[str]:
+    return [id_ for id_, _ in run.machines if id_]
+
+
+def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) -> float:
+    """Return by what a standard error has to be multiplied because of the order of the runs; 1 for a good order.
+
+    It is the larger of what two kinds of disturbance need: a steady drift, by the standard errors that it puts between
+    the sides, and noise whose correlation between one run and the next is one half.
+
+    Args:
+        a: the places of the runs of one side in their series.
+        b: those of the other side.
+        paired: whether the runs are compared in pairs, in the order that they are given in.
+    """
+    if min(len(a), len(b)) <= 1:
+        return 1.0
+    return max(1.0, _drift(a, b, paired=paired), _alike(a, b, paired=paired))
+
+
+def _drift(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
+    samples = [[one - two for one, two in zip(a, b, strict=True)]] if paired else [a, b]
+    apart = abs(fmean(a) - fmean(b))
+    error = math.sqrt(sum(variance(values) / len(values) for values in samples))
+    if not error:
+        return math.inf if apart else 0.0
+    return apart / error / _HARMLESS
+
+
+def _alike(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
+    """Return the root of the variance of a difference of means over that which is to be expected of its estimate."""
+    counts = len(a), len(b)
+    runs = sorted([(place, 0) for place in a] + [(place, 1) for place in b])
+    shared = {(0, 0): 0.0, (1, 1): 0.0, (0, 1): 0.0}  # the sum of the correlations of all pairs of runs
+    for index, (place, side) in enumerate(runs):
+        for later, other in runs[index + 1 :]:
+            if later - place > _FAR:
+                break
+            shared[min(side, other), max(side, other)] += _correlation(place, later)
+    own = [shared[side, side] for side in (0, 1)]
+    true = sum((count + 2 * sum_) / count**2 for count, sum_ in zip(counts, own, strict=True))
+    true -= 2 * shared[0, 1] / (counts[0] * counts[1])
+    if paired:
+        count = counts[0]
+        within = sum(2 - 2 * _correlation(one, two) for one, two in zip(a, b, strict=True))
+        estimated = (within - (count**2 * true - within) / (count - 1)) / count**2
+    else:
+        pairs = zip(counts, own, strict=True)
+        estimated = sum((1 - 2 * sum_ / (count * (count - 1))) / count for count, sum_ in pairs)
+    return _FREEDOM * math.sqrt(max(true, 0.0) / estimated)
+
+
+def _correlation(place: float, other: float) -> float:
+    return float(_CORRELATION ** max(1.0, abs(place - other)))
+
+
+def _not_in_turn(a: CellRuns, b: CellRuns, series: Series) -> str:
+    """Say in which order the runs of two sides were made."""
+    runs = sorted((series.place(run), index) for index, side in enumerate((a, b)) for run in side.complete)
+    names = ("A", "B") if a.first.cell == b.first.cell else (a.first.cell, b.first.cell)
+    stretches = [f"{len(list(own))} x {names[side]}" for side, own in groupby(side for _, side in runs)]
+    more = ", ..." if len(stretches) > _SHOWN else ""
+    return f"not made in turn: {', '.join(stretches[:_SHOWN])}{more}"
+
+
+def in_turn(cell: CellRuns, base: CellRuns, definition: dict[str, Any]) -> str:
+    """Return the command that makes the runs of a cell and of its baseline in turn, as a way out."""
+    sides = [cell.first, base.first]
+    run = cell.first
+    declared = definition.get("args") or {}
+    words = [f"--on {run.target}"] if run.target != "local" else []
+    words += [f"--layout {layout}" for layout in dict.fromkeys(side.layout for side in reversed(sides))]
+    axes = dict.fromkeys((axis, str(value)) for side in reversed(sides) for axis, value in side.axes.items())
+    for axis, value in axes:
+        words.append(f"{'--with' if axis in TARGET_AXES else '--only'} {shlex.quote(f'{axis}={value}')}")
+    for arg, value in run.args.items():
+        if arg in declared and declared[arg] != value:
+            words.append(f"--set {shlex.quote(f'{arg}={value}')}")
+    repeats = max(FEWEST, len(cell.complete), len(base.complete))
+    return one_line(f"shown by: runner run {shlex.quote(run.experiment)} {' '.join(words)} --repeat {repeats}")

@@ -1,0 +1,212 @@
+"""Which orders of runs show a difference: how often something that changes in time is taken for one, simulated."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+
+from runner.records.moment import moment_of
+from runner.records.schema import Outcome, Record
+from runner.report.notes import notes
+from runner.report.order import MOST_WIDENED, NO_SPREAD, NOT_KNOWN, widening
+from runner.report.run_summary import RunSummary
+from runner.report.statistics import paired, welch
+from runner.report.two_sides import NOT_COMPARABLE, judge
+from tests.support.records import Make
+from tests.support.summaries import base, block, pair, row, run
+
+SERIES = 10_000
+NOISE = 0.02
+DRIFT = 0.08
+MOST_FALSE = 0.05 + 3 * math.sqrt(0.05 * 0.95 / SERIES)
+"""5% and three standard errors of a share that was counted in 10,000 series."""
+CONDITIONS = {"steady": (0.0, 0.0), "drift": (DRIFT, 0.0), "alike": (0.0, 0.5), "both": (DRIFT, 0.5)}
+"""Of a series: how much slower the machine gets, and the correlation between the noise of two neighbouring runs."""
+
+Logs = npt.NDArray[np.float64]
+
+
+def series(runs: int, condition: str) -> Logs:
+    """The logarithms of the times of runs that all do the same, one series a line."""
+    drift, alike = CONDITIONS[condition]
+    chance = np.random.default_rng(runs)
+    noise = chance.standard_normal((SERIES, runs))
+    for place in range(1, runs):
+        noise[:, place] = alike * noise[:, place - 1] + math.sqrt(1 - alike**2) * noise[:, place]
+    return NOISE * noise + np.log1p(drift * np.arange(runs) / (runs - 1))
+
+
+def p_values(logs: Logs, a: list[int], b: list[int], *, pairs: bool, widened: float) -> Logs:
+    """What `Difference.p` is, of all series at once."""
+    if pairs:
+        found = stats.ttest_1samp(logs[:, a] - logs[:, b], 0, axis=1)
+    else:
+        found = stats.ttest_ind(logs[:, a], logs[:, b], axis=1, equal_var=False)
+    return np.asarray(2 * stats.t.sf(np.abs(found.statistic) / widened, found.df))
+
+
+def planned(repeats: int, cells: int, cell: int) -> str:
+    """The first cell and another one of a plan, which goes through the cells forwards and backwards in turn."""
+    one_round = "".join({0: "A", cell: "B"}.get(place, ".") for place in range(cells))
+    return "".join(one_round if number % 2 == 0 else one_round[::-1] for number in range(repeats))
+
+
+def compared(repeats: int, cells: int, cell: int) -> str:
+    """One cell of a comparison of two versions: the pairs of all cells, forwards and backwards in turn."""
+    one_round = ".." * cell + "AB" + ".." * (cells - cell - 1)
+    return "".join(one_round if number % 2 == 0 else one_round[::-1] for number in range(repeats))
+
+
+def places(order: str) -> tuple[list[int], list[int]]:
+    a, b = ([place for place, name in enumerate(order) if name == side] for side in "AB")
+    return a, b
+
+
+def share_of_false_claims(order: str, condition: str, *, pairs: bool = False, widened: float | None = None) -> float:
+    a, b = places(order)
+    factor = widening(a, b, paired=pairs) if widened is None else widened
+    return float(np.mean(p_values(series(len(order), condition), a, b, pairs=pairs, widened=factor) < 0.05))
+
+
+ORDERS = {
+    **{f"plan of {cells}, {n}": planned(n, cells, cells - 1) for cells in (2, 3, 6) for n in (3, 5, 10)},
+    **{f"turn by turn, {n}": "AB" * n for n in (3, 5, 10)},
+    "blocks of two": "AABB" * 2,
+    "blocks of three": "AAABBB" * 2,
+    "blocks of five": "AAAAABBBBB" * 2,
+    "more of one": "ABBAABBBB",
+}
+PAIRS = {f"comparison of {cells}, {n}": compared(n, cells, 0) for cells in (1, 3) for n in (3, 5, 10)}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+def test_of_runs_made_in_turn_one_false_claim_in_twenty_at_most_is_made(order: str, condition: str) -> None:
+    assert share_of_false_claims(order, condition) <= MOST_FALSE
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("order", PAIRS.values(), ids=PAIRS)
+def test_of_pairs_made_in_turn_one_false_verdict_in_twenty_at_most_is_given(order: str, condition: str) -> None:
+    assert share_of_false_claims(order, condition, pairs=True) <= MOST_FALSE
+
+
+@pytest.mark.parametrize(("repeats", "drift", "alike"), [(3, 0.29, 0.10), (5, 0.69, 0.18), (10, 0.97, 0.24)])
+def test_one_side_after_the_other_is_refused_and_would_be_claimed_falsely(
+    repeats: int, drift: float, alike: float
+) -> None:
+    order = "A" * repeats + "B" * repeats
+    assert widening(*places(order)) > MOST_WIDENED
+    assert share_of_false_claims(order, "drift", widened=1.0) == pytest.approx(drift, abs=0.02)
+    assert share_of_false_claims(order, "alike", widened=1.0) == pytest.approx(alike, abs=0.02)
+
+
+def test_the_order_of_the_planner_costs_two_cells_nothing_and_the_last_of_six_a_quarter() -> None:
+    assert [widening(*places(planned(n, 2, 1))) for n in (3, 5, 10)] == [1.0] * 3
+    assert [widening(*places(planned(n, 6, 5))) for n in (3, 5, 10)] == pytest.approx([1.25] * 3, abs=0.05)
+    assert [widening(*places(compared(n, 1, 0)), paired=True) for n in (3, 5, 10)] == pytest.approx(
+        [1.13] * 3, abs=0.02
+    )
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_the_simulation_computes_what_the_table_does(pairs: bool) -> None:  # noqa: FBT001
+    (logs,) = series(8, "steady")[:1]
+    a, b = places("ABBAABBA")
+    found = (paired if pairs else welch)(*(list(np.exp(logs[side])) for side in (a, b)))
+    assert found.p == pytest.approx(p_values(logs[None, :], a, b, pairs=pairs, widened=1.0)[0])
+
+
+def made(order: str, **changes: Any) -> list[RunSummary]:
+    """Runs of one process (A) and of two (B), which are faster, one after the other in this order."""
+    runs = [*base([10.0 + 0.01 * n for n in range(order.count("A"))])]
+    runs += pair([6.0 + 0.01 * n for n in range(order.count("B"))])
+    moments = [float(100 * place) for side in places(order) for place in side]
+    return [msgspec.structs.replace(one, began=at, **changes) for one, at in zip(runs, moments, strict=True)]
+
+
+@pytest.mark.parametrize("order", ["ABBAAB", "ABABAB", "AABBAABB", "AAABBBAAABBB", "AAABBBABBAAB"])
+def test_runs_made_in_turn_are_claimed(order: str) -> None:
+    assert row(made(order)).claimed is True
+
+
+COMMAND = "shown by: runner run tiny --layout 1x1 --layout 1x2 --repeat"
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("AAABBB", f"3 x 1x1, 3 x 1x2; {COMMAND} 3"),
+        ("BBBBAAA", f"4 x 1x2, 3 x 1x1; {COMMAND} 4"),
+        ("AAAAABABBBBB", f"5 x 1x1, 1 x 1x2, 1 x 1x1, 5 x 1x2; {COMMAND} 6"),
+    ],
+)
+def test_a_cell_after_the_other_is_refused_with_the_command_that_makes_them_in_turn(order: str, said: str) -> None:
+    assert row(made(order)).claimed == f"not made in turn: {said}"
+
+
+def test_the_command_names_the_target_the_axes_and_the_arguments_that_were_set() -> None:
+    runs = made("AAABBB", target="slurm", axes={"backend": "gloo", "link": "1 gbit"}, args={"epochs": 2, "lr": 0.1})
+    (_, found) = block(runs, {"args": {"epochs": 1, "lr": 0.1}}).rows
+    assert str(found.claimed).endswith(
+        "shown by: runner run tiny --on slurm --layout 1x1 --layout 1x2 --only backend=gloo"
+        " --with 'link=1 gbit' --set epochs=2 --repeat 3"
+    )
+
+
+def test_an_order_that_says_less_widens_the_interval_and_is_noted() -> None:
+    found = row(made("AAABBBAAABBB"))
+    plain = welch(*([one.seconds or 0.0 for one in side] for side in (found.baseline.complete, found.complete)))  # type: ignore[union-attr]
+    assert found.difference is not None
+    assert found.difference.half_width == pytest.approx(1.22 * (plain.half_width or 0.0), rel=0.01)
+    assert "interval widened by the order of the runs: 1x2: x 1.22" in notes(block(made("AAABBBAAABBB")))
+
+
+def test_a_record_without_its_start_shows_nothing() -> None:
+    runs = made("ABBAAB")
+    runs[0] = msgspec.structs.replace(runs[0], began=None)
+    assert row(runs).claimed == f"{NOT_KNOWN}; {COMMAND} 3"
+
+
+def test_jobs_side_by_side_on_several_machines_are_in_no_order_and_on_one_machine_in_each_other_s_way() -> None:
+    apart = [
+        msgspec.structs.replace(one, began=float(n), machines=[(f"m{n}", "")]) for n, one in enumerate(made("AAABBB"))
+    ]
+    assert row(apart).claimed is True
+    together = [msgspec.structs.replace(one, machines=[("m", "")]) for one in apart]
+    said = f"two runs on one machine at the same time: {apart[0].path} and {apart[1].path}; {COMMAND} 3"
+    assert row(together).claimed == said
+
+
+def test_two_folders_whose_runs_were_not_made_in_turn_are_left_open() -> None:
+    a, b = ([run(10.0 + at / 1e4, began=float(at)) for at in moments] for moments in ((0, 100, 200), (300, 400, 500)))
+    (found,) = judge(a, b, 0.05)
+    way_out = (
+        "in turn they are made by: runner compare COMMIT COMMIT --experiment tiny --layout 1x1 (docs/comparing.md)"
+    )
+    assert (found.verdict, found.why) == (NOT_COMPARABLE, f"not made in turn: 3 x A, 3 x B; {way_out}")
+
+
+def test_times_that_were_rounded_on_one_side_give_no_verdict() -> None:
+    a, b = ([run(value, began=float(at + side)) for at, value in enumerate(seconds)]
+            for side, seconds in enumerate(([10.0, 10.0, 10.0], [9.01, 9.0, 8.99])))  # fmt: skip
+    (found,) = judge(a, b, 0.05)
+    assert (found.verdict, found.why) == (NOT_COMPARABLE, NO_SPREAD)
+
+
+def test_a_run_began_when_its_processes_did_which_may_have_waited_in_a_queue(make: Make) -> None:
+    record = Record(launch=make.launch(started="2026-11-21T00:00:00+00:00"), status="completed")
+    assert moment_of(record) == 1795219200
+    record.outcome = Outcome(ended="2026-11-21T01:00:00.500+00:00", wall_seconds=3600.0, exits=[])
+    record.metrics = {"total_seconds": 60.0}
+    assert moment_of(record) == 1795219200 + 3540.5
+    record.outcome.wall_seconds = 10.0  # whose clock does not agree with the other
+    assert moment_of(record) == 1795219200
+    record.launch.started = "in the morning"
+    assert moment_of(record) is None
