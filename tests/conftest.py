@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,6 +32,8 @@ SLOWEST_FIRST = ("experiments", "fuzz", "contract", "cluster", "containers", "ex
 LONGEST_ID = 1_000
 LEFT_OUT = pytest.StashKey[list[str]]()
 FORK_SERVER = pytest.StashKey[ForkServer]()
+STATE = pytest.StashKey[str]()
+"""The folder of the runs that the tests start, in place of the person's own."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,11 +44,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start one server for all workers of pytest-xdist; it imports nothing before it is asked."""
     if not hasattr(config, "workerinput"):
         config.stash[FORK_SERVER] = ForkServer()
+        os.environ["XDG_STATE_HOME"] = config.stash[STATE] = tempfile.mkdtemp(prefix="kit-state-")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if FORK_SERVER in config.stash:
         config.stash[FORK_SERVER].close()
+        shutil.rmtree(config.stash[STATE], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

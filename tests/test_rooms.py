@@ -17,7 +17,7 @@ from runner.definitions.plan import make_plan
 from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
-LEVELS = {"core": 0, "records": 1, "supply": 1, "definitions": 2, "report": 3, "audit": 3, "targets": 3}
+LEVELS = {"core": 0, "records": 1, "definitions": 2, "report": 3, "audit": 3, "targets": 3}
 LEVELS |= {"prediction": 4, "doctor": 4, "execution": 4, "init": 5, "proof": 6, "cli": 7}
 """A room imports from rooms of a lower level only: `report`, `audit` and `targets` do not know each other."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
@@ -72,19 +72,18 @@ WRITING |= {
 }
 ELSEWHERE = {
     "runner.records": "results/, and nothing else does",
+    "runner.core.git": "the folder for temporary files, with a repository of our own",
     "runner.execution.room": "a file without a name, which holds room for a record",
+    "runner.execution.started": "a file for each run that was started, in the user's state folder",
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
-    "runner.report.cache": "the cache in the user's cache folder",
-    "runner.report.page.files": "the page and its plots, where a person wants them",
+    "runner.core.output": "the files that a person names, compose/, k8s/, slurm/, the Dockerfile and image.lock",
+    "runner.report.page.files": "the folder of plots that a person names",
     "runner.report.export.tensorboard_files": "the folder that an export names",
-    "runner.targets.committed_files": "compose/, k8s/ and the Dockerfile",
-    "runner.targets.compose.base_images": "image.lock",
     "runner.targets.compose": "the data folder, which containers are shown",
     "runner.targets.slurm.handle": "a file in memory, from which sbatch reads its script",
     "runner.targets.ssh": "on hosts: the kit's folder; here: the folder of ssh's sockets",
     "runner.init": "a definition, the settings and .gitignore; and a first run, in the folder for temporary files",
     "runner.proof": "the archive that a person names, and checkouts in the folder for temporary files",
-    "runner.supply": "the bill that a person names, and lists of packages in the folder for temporary files",
     "runner.cli.exit": "the log of a defect of ours, in the folder for temporary files",
 }
 
@@ -102,7 +101,7 @@ def name_of(path: Path) -> str:
 
 
 def imports(tree: ast.Module) -> set[str]:
-    """All that a module imports, type-only imports and those of a function included; of `from a import b`, `a.b`."""
+    """All that a module imports, also for types, in a function or by name; of `from a import b`, `a.b`."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -110,6 +109,8 @@ def imports(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, "imports are absolute"
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            found |= {str(word.value) for word in node.args if isinstance(word, ast.Constant)}
     return found
 
 
@@ -158,8 +159,9 @@ def test_no_modules_import_each_other_in_a_circle(folder: str) -> None:
 def test_the_search_for_imports_finds_each_kind() -> None:
     tree = ast.parse(
         "import a.b\nfrom c import d as e\nif TYPE_CHECKING:\n    from f.g import h\ndef i():\n    import j\n"
+        "importlib.import_module('k.l')\n__import__('m')\n"
     )
-    assert imports(tree) == {"a.b", "c.d", "f.g.h", "j"}
+    assert imports(tree) == {"a.b", "c.d", "f.g.h", "j", "k.l", "m"}
 
 
 def test_each_library_is_known_only_where_it_belongs() -> None:
@@ -173,6 +175,27 @@ def test_each_library_is_known_only_where_it_belongs() -> None:
         for name, tree in sources(folder).items():
             wrong += [f"{name}: {one}" for one in imports(tree) if one.partition(".")[0] in above]
     assert sorted(wrong) == []
+
+
+def named_options(tree: ast.Module) -> set[str]:
+    """Every option of a target that a module reads by its name, as in `launch.options.get("name")`."""
+    keys = [(node.value, node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            keys += [(node.func.value, node.args[0])]
+        elif isinstance(node, ast.Compare):
+            keys += [(node.comparators[0], node.left)]
+    read = {ast.unparse(key) for of, key in keys if ast.unparse(of).rpartition(".")[2] in ("options", "option_axes")}
+    return {key for key in read if key[0] in "'\""}
+
+
+def test_what_compares_records_names_no_option_of_a_target() -> None:
+    rooms = ("report", "prediction")
+    modules = {name: tree for name, tree in sources("runner").items() if room(name) in rooms}
+    assert any("launch.options" in ast.unparse(tree) for tree in modules.values())
+    assert not {name: found for name, tree in modules.items() if (found := named_options(tree))}
+    odd = "a = launch.options.get('x') or options['y'] or 'z' in launch.options or options.get(name) or other['w']"
+    assert named_options(ast.parse(odd)) == {"'x'", "'y'", "'z'"}
 
 
 def test_the_runner_imports_of_trainkit_only_what_is_free_of_torch() -> None:

@@ -41,9 +41,37 @@ def read_file(path: Path, most: int, below: Path | None = None) -> bytes:
     return data
 
 
+def require_output(path: Path, below: Path | None = None) -> None:
+    """Raise OSError unless a file can be made or replaced: there is none of this name, or a regular one.
+
+    A device, a FIFO, a link and a folder are left as they are.
+
+    Args:
+        path: the file, which does not have to be there, nor its folder.
+        below: a folder above it; no component of the path below this folder may be a link.
+    """
+    if below is not None:
+        for folder in [one for one in reversed(path.parents) if below in one.parents]:
+            if folder.is_symlink():
+                raise _error(errno.ELOOP, f"'{folder.name}' is a link, and links are not followed", path)
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        raise _error(errno.EINVAL, _NO_FILES.get(stat.S_IFMT(mode), "it is no regular file"), path)
+
+
+_NO_FILES = {stat.S_IFLNK: "it is a link, and links are not followed", stat.S_IFDIR: "it is a folder"}
+
+
 def write_file(path: Path, data: bytes, below: Path | None = None) -> None:
-    """Write a file whole or not at all: beside it, flushed to the disk, renamed; a failure leaves nothing behind."""
+    """Write a file whole or not at all: beside it, flushed to the disk, renamed; a failure leaves nothing behind.
+
+    What is there already is replaced only if it is a regular file.
+    """
     beside = f".{path.name}.{os.getpid()}.tmp"
+    require_output(path, below)
     with _folder(path, below) as folder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -52,7 +80,7 @@ def write_file(path: Path, data: bytes, below: Path | None = None) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError:
+        except BaseException:
             with suppress(OSError):
                 os.unlink(beside, dir_fd=folder)
             raise

@@ -1,7 +1,6 @@
 """What only a process of the run knows: itself, its device, its versions, its environment."""
 
 import hashlib
-import importlib
 import os
 import platform
 import resource
@@ -14,7 +13,8 @@ import torch
 import torch.distributed as dist
 
 from trainkit.files import read_file
-from trainkit.sources import LARGEST_BYTES, hash_sources, read_sources
+from trainkit.machine import cpu_model, describe, usable_cores
+from trainkit.sources import FAMILIES, LARGEST_BYTES, hash_sources, read_sources
 
 ENVIRONMENT = ("NCCL_", "GLOO_", "OMP_", "CUDA_VISIBLE_DEVICES", "PYTORCH_", "TORCH_", "PET_")
 """Prefixes of the environment variables that are reported. An allow-list lets no secret out."""
@@ -25,7 +25,7 @@ def of_process(device: torch.device, program: str | None) -> dict[str, Any]:
 
     Args:
         device: what the process trains on.
-        program: its name below `experiments`, for example `mnist.ddp`; None for one that is in no family.
+        program: its name below `experiments/`, for example `mnist.ddp`; None for one that is in no family.
     """
     return {
         "host": socket.gethostname(),
@@ -33,9 +33,9 @@ def of_process(device: torch.device, program: str | None) -> dict[str, Any]:
         "pid": os.getpid(),
         "device": str(device),
         "device_name": device_name(device),
-        "cores": len(os.sched_getaffinity(0)),
-        "machine": machine(),
+        "cores": usable_cores(),
         "machine_cores": os.cpu_count(),
+        **describe(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
@@ -43,14 +43,6 @@ def of_process(device: torch.device, program: str | None) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT)},
     }
-
-
-def machine() -> str | None:
-    """Name the machine by what all containers on it share: the random id that its kernel drew at the last boot."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return None
 
 
 def sources_sha256(program: str) -> str:
@@ -72,24 +64,18 @@ def program_sha256() -> str | None:
 
 
 def project_root() -> Path:
-    """Return the folder whose `experiments/` this process imports; for a program from elsewhere, the current one."""
-    try:
-        return Path(next(iter(importlib.import_module("experiments").__path__))).parent
-    except (ImportError, StopIteration):
-        return Path.cwd()
+    """Return the folder whose families this process has imported; for a program from elsewhere, the current one."""
+    for folder in getattr(sys.modules.get(FAMILIES), "__path__", ()):
+        return Path(folder).parent
+    return Path.cwd()
 
 
 def device_name(device: torch.device) -> str | None:
-    """Return the model of the GPU or CPU, or None if it cannot be read."""
+    """Return the model of the GPU or CPU; None for a GPU that is not there."""
     if device.type == "cuda":
         seen = torch.cuda.device_count()
         return torch.cuda.get_device_name(device) if (device.index or 0) < seen else None
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or None
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
+    return cpu_model()
 
 
 def nccl_version() -> str | None:

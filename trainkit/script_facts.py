@@ -11,13 +11,14 @@ from typing import Any
 import torch
 
 from trainkit.distributed import Place
+from trainkit.sources import FAMILIES
 
 LONGEST_TEXT = 200
 MOST_VALUES = 100
 """Of a list; the others are left out."""
 LARGEST_ARGS = 1_500
 """Bytes of the arguments in `run_start`, whose line has at most 4,096 for all it holds."""
-_FAMILIES = "experiments."
+_FAMILIES = f"{FAMILIES}."
 
 
 def name_of_program() -> tuple[str, bool]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from trainkit.files import read_file
 
 LIBRARY = Path(__file__).parent
+FAMILIES = "experiments"
+"""The folder of a project, and the package, in which its families of programs are."""
 LARGEST_BYTES = 10_000_000
 
 
@@ -20,7 +22,7 @@ def read_sources(root: Path, program: str) -> dict[str, bytes]:
 
 def folders_of(program: str) -> list[str]:
     """Return where the Python files behind a program are, from the project's folder."""
-    return [LIBRARY.name, f"experiments/{program.partition('.')[0]}"]
+    return [LIBRARY.name, f"{FAMILIES}/{program.partition('.')[0]}"]
 
 
 def read_folders(root: Path, folders: list[str]) -> dict[str, bytes]:

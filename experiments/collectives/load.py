@@ -20,7 +20,7 @@ from torch import Tensor
 
 from trainkit import distributed
 from trainkit.distributed import SENT, device_of_messages
-from trainkit.process_facts import machine
+from trainkit.machine import machine
 from trainkit.run import Run
 from trainkit.throttling import quota_throttling
 

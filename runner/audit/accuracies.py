@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from runner.audit.columns import Column
     from runner.audit.quantities import Quantity
-    from runner.audit.ratios import Context
+    from runner.audit.shapes import Context
     from runner.audit.tables import Table
 
 _MEANS = ("mean", "avg", "average", "平均", "±", "macro", "weighted", "balanced", "ensemble", "f1")
@@ -141,7 +141,7 @@ def _padded(
     column: Column, rows: list[tuple[int, Quantity]], context: Context, unit: float, file: str
 ) -> list[Finding]:
     """Look for accuracies that count samples twice, which pad the last shard; the first row is of one process."""
-    counts = context.counts[0] if context.counts else ()
+    counts = context.processes.first
     single = [(row, value) for row, value in rows if counts and counts[row] == 1]
     result: dict[int, Finding] = {}
     for row, value in rows:

@@ -27,6 +27,17 @@ def comparable(column: Column, others: Sequence[Column]) -> list[Column]:
     return [one for one in others if assumed(one.heading) == word] if word else list(others)
 
 
+def theoretical(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that are called ideal."""
+    return [column for column in columns if assumed(column.heading) == "theory"]
+
+
+def numbers(column: Column, columns: Sequence[Column]) -> list[Column]:
+    """Return columns of measures of any kind, of which a change may be printed: accuracies, memory, times."""
+    roles = (Role.TIME, Role.RATE, Role.ACCURACY, Role.OTHER, Role.UNKNOWN)
+    return comparable(column, [one for one in columns if one.role in roles and not one.inner])[:_MOST]
+
+
 def measured(column: Column, columns: Sequence[Column]) -> list[Column]:
     """Return the times and throughputs that a column may follow from, the nearest first."""
     found = comparable(column, [one for one in columns if one.role in (Role.TIME, Role.RATE)])[:_MOST]

@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING
 
 from runner.audit import accuracies, rates, ratios
 from runner.audit.columns import DERIVED, Column, columns_of, locales, turned
-from runner.audit.findings import Audit, Finding
-from runner.audit.quantities import plain
-from runner.audit.readings import Verdict, choose, holds
+from runner.audit.conclusions import flips, other_side
+from runner.audit.findings import MEASURED, Audit, Finding, Unchecked
+from runner.audit.formulas import ones_of
+from runner.audit.means import grade_mean, mean_rows
+from runner.audit.quantities import is_missing, plain
+from runner.audit.readings import Verdict, choose
 from runner.audit.roles import Role
+from runner.audit.shapes import context_of
 from runner.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span
+from runner.audit.spans import grade as graded
 from runner.audit.tables import MOST_ROWS
 from runner.core.text import one_line
 
 if TYPE_CHECKING:
-    from runner.audit.quantities import Quantity
     from runner.audit.tables import Page, Table
 
 _LONGEST = 80
+_NO_SOURCE = "nothing that it follows from"
 
 
 def check_tables(page: Page) -> Audit:
@@ -29,8 +34,7 @@ def check_tables(page: Page) -> Audit:
     for whole in page.tables:
         table = replace(whole, rows=whole.rows[:MOST_ROWS])
         if len(whole.rows) > MOST_ROWS:
-            place = f"{page.file}:{whole.rows[MOST_ROWS][0].line}"
-            audit.unchecked.append(f"{place}: rows after the first {MOST_ROWS:,} of a table")
+            audit.skip(whole.rows[MOST_ROWS][0].line, "table", f"rows after the first {MOST_ROWS:,}")
         found = _check(table, before, page.file)
         audit.findings += found.findings
         audit.unchecked += found.unchecked
@@ -40,135 +44,148 @@ def check_tables(page: Page) -> Audit:
 
 def _check(table: Table, before: Table | None, file: str) -> Audit:
     """Check a table as it stands or turned, with decimal points or commas: as most of its numbers are consistent."""
-    audits = []
     other = turned(table)
-    for one in [table, *([other] if other else [])]:
-        audits += [_check_as(one, before, file, comma=comma) for comma in locales(one)]
+    audits = [
+        _Check(form, before, file, comma=comma).audit
+        for form in [table, *([other] if other else [])]
+        for comma in locales(form)
+    ]
     return min(audits, key=lambda audit: (_wrong(audit) - len(audit.findings), _wrong(audit)))
 
 
 def _wrong(audit: Audit) -> int:
-    return sum(one.wrong for one in audit.findings)
+    return sum(finding.wrong for finding in audit.findings)
 
 
-def _check_as(table: Table, before: Table | None, file: str, *, comma: bool) -> Audit:
-    audit = Audit(file)
-    columns = columns_of(table, comma=comma)
-    context = ratios.Context(columns, ratios.process_counts(columns))
-    for column in columns:
-        if not column.known():
-            continue
+class _Check:
+    """A table that is checked in one form, and what is found in it."""
+
+    def __init__(self, table: Table, before: Table | None, file: str, *, comma: bool) -> None:
+        self.audit = Audit(file)
+        self._table, self._before, self._comma = table, before, comma
+        self._columns = columns_of(table, comma=comma)
+        self._context = context_of(self._columns)
+        self._means = mean_rows(self._columns)
+        self._borrowed: list[tuple[Finding, str]] = []
+        for column in self._columns:
+            if column.known():
+                self._column(column)
+        self._drop_what_follows_from_wrong_numbers()
+        self._accuracies()
+
+    def _column(self, column: Column) -> None:
         if column.role in DERIVED:
-            verdict = choose(ratios.readings(column, context), column.values, ratios.ones_of(column))
-            shift = 0
-            if (verdict is None or not verdict.fits) and before and not any(ratios.ones_of(column)):
-                verdict, shift = _continued(table, before, column, comma=comma) or (verdict, 0)
-            _report(audit, column, verdict, context, shift)
-        elif column.role is Role.RATE:
-            verdict = choose(rates.readings(column, context), column.values)
-            if verdict and verdict.score > 0:
-                _report(audit, column, verdict, context, 0)
-    audit.findings += accuracies.check(table, columns, context, file)
-    return audit
+            verdict, shift = self._derived(column)
+            self._report(column, verdict, shift, _NO_SOURCE)
+            return
+        verdict = None
+        if column.role is Role.RATE:
+            printed = [value if row not in self._means else None for row, value in enumerate(column.values)]
+            verdict = choose(rates.readings(column, self._context), printed)
+        self._report(column, verdict, 0, MEASURED)
+
+    def _derived(self, column: Column) -> tuple[Verdict | None, int]:
+        """Choose the reading of a column, as one of this table or as one that continues the table before."""
+        own = ones_of(column)
+        printed = [value if row not in self._means else None for row, value in enumerate(column.values)]
+        verdict = choose(ratios.readings(column, self._context), printed, own)
+        if (verdict is None or not any(verdict.grades)) and self._before and not any(own):
+            return _continued(self._table, self._before, column, comma=self._comma) or (verdict, 0)
+        return verdict, 0
+
+    def _report(self, column: Column, verdict: Verdict | None, shift: int, reason: str) -> None:
+        """Add what was found for each number of a column, or why it could not be checked."""
+        for row, quantity in enumerate(column.values):
+            if quantity is None:
+                text = column.cells[row].text
+                if column.role in DERIVED and any(map(str.isdigit, text)) and not column.inner and not is_missing(text):
+                    self._skip(column, row, "is not a plain number")
+            elif row in self._means and column.role in DERIVED:
+                self._mean(column, row, verdict)
+            else:
+                self._cell(column, row, verdict, shift, reason)
+
+    def _cell(self, column: Column, row: int, verdict: Verdict | None, shift: int, reason: str) -> None:
+        grade = verdict.grades[row + shift] if verdict else None
+        reading = verdict.readings[row + shift] if verdict else None
+        value = reading.values[row + shift] if reading else None
+        if verdict is None or grade is None or reading is None or value is None:
+            why = verdict.reason if verdict and column.role in DERIVED else ""
+            self._skip(column, row, why or reason)
+            return
+        if grade == INCONSISTENT:
+            turned_over = (
+                other_side(column.values[row], value, 1.0) if shift else flips(column, row, reading, self._context)
+            )
+            grade = FLIPS if turned_over else INCONSISTENT
+        self._add(column, row, value, grade, reading.formula(row + shift), reading.note)
+        if reading.source >= 0 and self.audit.findings[-1].wrong:
+            source = next(other for other in self._columns if other.index == reading.source)
+            self._borrowed.append((self.audit.findings[-1], _name(source)))
+
+    def _mean(self, column: Column, row: int, verdict: Verdict | None) -> None:
+        """Grade a row of means by the other rows, or by its own times as any row."""
+        bases = self._context.of(Role.TIME, Role.RATE)
+        found = grade_mean(column, row, self._means, bases)
+        usual, quantity = verdict.usual if verdict else None, column.values[row]
+        value = usual.values[row] if usual else None
+        if usual and value and quantity and (found is None or found[0] == INCONSISTENT):
+            own = graded(quantity, value)
+            found = (own, value, usual.formula(row)) if found is None or own != INCONSISTENT else found
+        if found:
+            self._add(column, row, found[1], found[0], found[2], "")
+        else:
+            self._skip(column, row, "a mean of other rows, of a kind that is not said")
+
+    def _add(self, column: Column, row: int, value: Span, grade: str, formula: str, note: str) -> None:
+        """Add a finding, in the unit that is printed."""
+        quantity = column.values[row]
+        if quantity is None:
+            return
+        low, middle, high = (float(f"{end / quantity.scale:.7g}") for end in (value.low, value.middle, value.high))
+        kept = note if grade not in (CONSISTENT, TRUNCATED) or "less time" in note or "whole number" in note else ""
+        cell, printed = column.cells[row], quantity.number
+        text, name = one_line(cell.text, _LONGEST), _name(column)
+        self.audit.findings.append(
+            Finding(self.audit.file, cell.line, name, row + 1, text, printed, middle, (low, high), grade, formula, kept)
+        )
+
+    def _skip(self, column: Column, row: int, reason: str) -> None:
+        cell = column.cells[row]
+        text = one_line(cell.text, _LONGEST)
+        self.audit.unchecked.append(Unchecked(self.audit.file, cell.line, _name(column), reason, row + 1, text))
+
+    def _drop_what_follows_from_wrong_numbers(self) -> None:
+        """Take back that an efficiency is wrong where the speed-up that it was computed from is."""
+        wrong = {(finding.column, finding.row) for finding in self.audit.findings if finding.wrong}
+        for finding, source in self._borrowed:
+            if (source, finding.row) in wrong:
+                self.audit.findings.remove(finding)
+                reason = f"it follows from {source}, which is wrong in this row"
+                place = finding.file, finding.line, finding.column
+                self.audit.unchecked.append(Unchecked(*place, reason, finding.row, finding.text))
+
+    def _accuracies(self) -> None:
+        found = accuracies.check(self._table, self._columns, self._context, self.audit.file)
+        cells = {(finding.line, finding.column, finding.text) for finding in found}
+        kept = [number for number in self.audit.unchecked if (number.line, number.column, number.text) not in cells]
+        self.audit.unchecked = kept
+        self.audit.findings += found
+
+
+def _name(column: Column) -> str:
+    return one_line(column.heading, _LONGEST) or f"column {column.index + 1}"
 
 
 def _continued(table: Table, before: Table, column: Column, *, comma: bool) -> tuple[Verdict, int] | None:
     """Take a table with the headings of the one before, and without a baseline, as its continuation."""
-    names = [["".join(plain(cell.text).lower().split()) for cell in one.headings] for one in (before, table)]
+    names = [["".join(plain(cell.text).lower().split()) for cell in part.headings] for part in (before, table)]
     if names[0] != names[1]:
         return None
     both = replace(before, rows=before.rows + table.rows)
     columns = columns_of(both, comma=comma)
-    mine = next((one for one in columns if one.index == column.index and one.inner == column.inner), None)
+    mine = next((other for other in columns if other.index == column.index and other.inner == column.inner), None)
     if mine is None or mine.role is not column.role:
         return None
-    context = ratios.Context(columns, ratios.process_counts(columns))
-    verdict = choose(ratios.readings(mine, context), mine.values, ratios.ones_of(mine))
-    return (verdict, len(before.rows)) if verdict and holds(verdict) else None
-
-
-def _report(audit: Audit, column: Column, verdict: Verdict | None, context: ratios.Context, shift: int) -> None:
-    """Add the findings of a column, or say that it could not be checked."""
-    name = one_line(column.heading, _LONGEST) or f"column {column.index + 1}"
-    place = f"{audit.file}:{column.cells[0].line}"
-    if verdict is None or not holds(verdict):
-        reason = "nothing that it follows from" if verdict is None else "no baseline or formula that fits its numbers"
-        audit.unchecked += [f"{place}: {name}: {reason}"] * column.known()
-        return
-    reading = verdict.reading
-    for row, quantity in enumerate(column.values):
-        if quantity is None:
-            if any(map(str.isdigit, column.cells[row].text)) and not column.inner:
-                audit.unchecked.append(f"{place}: {name}: row {row + 1} is not a plain number")
-            continue
-        found, value = verdict.grades[row + shift], reading.values[row + shift]
-        if found is None or value is None:
-            audit.unchecked.append(f"{place}: {name}: row {row + 1} has nothing that it follows from")
-            continue
-        if found == INCONSISTENT:
-            turns = _other_side(quantity, value, 1.0) if shift else _flips(column, row, verdict, context)
-            found = FLIPS if turns else INCONSISTENT
-        audit.findings.append(
-            make(audit.file, column, row, quantity, value, found, reading.formula(row + shift), reading.note)
-        )
-
-
-def make(
-    file: str, column: Column, row: int, quantity: Quantity, value: Span, found: str, formula: str, note: str
-) -> Finding:
-    """Make a finding of a cell, in the unit that it is printed in."""
-    unit = quantity.scale
-    name = one_line(column.heading, _LONGEST) or f"column {column.index + 1}"
-    return Finding(
-        file,
-        column.cells[row].line,
-        name,
-        row + 1,
-        one_line(column.cells[row].text, _LONGEST),
-        quantity.number,
-        float(f"{value.middle / unit:.7g}"),
-        (float(f"{value.low / unit:.7g}"), float(f"{value.high / unit:.7g}")),
-        found,
-        formula,
-        note if found not in (CONSISTENT, TRUNCATED) or "less time" in note else "",
-    )
-
-
-def _flips(column: Column, row: int, verdict: Verdict, context: ratios.Context) -> bool:
-    """Whether a wrong number also turns the conclusion: faster or slower, above or below linear, the best row."""
-    quantity, value = column.values[row], verdict.reading.values[row]
-    if quantity is None or value is None:
-        return False
-    limits = [1.0] if column.role in (Role.SPEEDUP, Role.SLOWDOWN) else []
-    if column.role is Role.CHANGE:
-        limits = [0.0]
-    elif column.role is Role.EFFICIENCY:
-        limits = [100.0 if column.percent else 1.0]
-    elif column.role is Role.SPEEDUP and not column.percent and context.counts:
-        base = verdict.reading.bases[row] if verdict.reading.bases else None
-        own = context.counts[0][base] if base is not None else 1.0
-        count = context.counts[0][row]
-        limits += [count / own] if count and own else []
-    elif column.role is Role.SPEEDUP and column.percent:
-        limits = [0.0] if "- 1" in verdict.reading.formula(row) else [100.0]
-    return any(_other_side(quantity, value, limit) for limit in limits) or _best_changes(column, row, verdict)
-
-
-def _other_side(quantity: Quantity, value: Span, limit: float) -> bool:
-    return (quantity.low > limit > value.high) or (quantity.high < limit < value.low)
-
-
-def _best_changes(column: Column, row: int, verdict: Verdict) -> bool:
-    """Whether another row is the best once this number is right, among the rows with the same baseline."""
-    bases = verdict.reading.bases or (None,) * len(column.values)
-    mine = verdict.reading.values[row]
-    others = [
-        quantity
-        for other, quantity in enumerate(column.values)
-        if quantity and other != row and bases[other] == bases[row] and other not in verdict.reading.same
-    ]
-    printed = column.values[row]
-    if not others or not mine or not printed or column.role not in (Role.SPEEDUP, Role.RATE):
-        return False
-    first = max(others, key=lambda one: one.value)
-    return (printed.low > first.high and mine.high < first.low) or (printed.high < first.low and mine.low > first.high)
+    verdict = choose(ratios.readings(mine, context_of(columns)), mine.values, ones_of(mine))
+    return (verdict, len(before.rows)) if verdict and not verdict.reason else None

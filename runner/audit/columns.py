@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from runner.audit.devices import devices
 from runner.audit.quantities import Quantity, has_decimal_comma, is_missing, plain, read_cell, says_baseline
-from runner.audit.roles import Role, devices, heading_unit, is_explicit, role_of
+from runner.audit.roles import Role, heading_unit, is_explicit, role_of
 from runner.audit.tables import LONGEST_CELL, Cell, Table
 
 _BY_KIND = {"time": Role.TIME, "rate": Role.RATE, "factor": Role.SPEEDUP}

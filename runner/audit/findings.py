@@ -1,10 +1,12 @@
-"""A checked number, and what is found in a whole document."""
+"""A checked number, one that was not checked, and what is found in a whole document."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from runner.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED
+
+MEASURED = "measured or set: nothing in the table that it follows from"
 
 
 @dataclass(frozen=True)
@@ -33,18 +35,37 @@ class Finding:
         return self.grade in (INCONSISTENT, FLIPS)
 
 
+@dataclass(frozen=True)
+class Unchecked:
+    """A number that was not checked, with the reason; `row` is 0 where it stands for more than a cell."""
+
+    file: str
+    line: int
+    column: str
+    reason: str
+    row: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.column}: {self.reason}"
+
+
 @dataclass
 class Audit:
-    """All findings of a document, and how many derived numbers could not be checked."""
+    """All numbers of a document: those that were checked, and the others."""
 
     file: str
     tables: int = 0
     findings: list[Finding] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
+    unchecked: list[Unchecked] = field(default_factory=list)
 
     def count(self, grade: str) -> int:
         """Return how many numbers have a grade."""
-        return sum(one.grade == grade for one in self.findings)
+        return sum(finding.grade == grade for finding in self.findings)
+
+    def skip(self, line: int, what: str, reason: str) -> None:
+        """Note what was not checked, other than a cell."""
+        self.unchecked.append(Unchecked(self.file, line, what, reason))
 
 
 GRADES = (CONSISTENT, TRUNCATED, INCONSISTENT, FLIPS)

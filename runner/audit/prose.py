@@ -160,7 +160,7 @@ def _speedups(said: list[_Said], audit: Audit) -> list[Finding]:
         if wrong:
             claims.append(wrong)
         else:
-            audit.unchecked.append(f"{audit.file}:{one.line}: speed-up: no time in the text that it follows from")
+            audit.skip(one.line, "speed-up", "no time in the text that it follows from")
     _slow(pool, claims, audit)
     return [_finding(audit.file, claim, claims) for claim in sorted(claims, key=lambda claim: claim.said.line)]
 
@@ -168,8 +168,7 @@ def _speedups(said: list[_Said], audit: Audit) -> list[Finding]:
 def _first(said: list[_Said], what: str, audit: Audit) -> list[_Said]:
     """Return as many sentences as are compared, and note where the others begin."""
     if len(said) > MOST_COMPARED:
-        place = f"{audit.file}:{said[MOST_COMPARED].line}"
-        audit.unchecked.append(f"{place}: {what} after the first {MOST_COMPARED} in the text")
+        audit.skip(said[MOST_COMPARED].line, what, f"after the first {MOST_COMPARED} in the text")
     return said[:MOST_COMPARED]
 
 
@@ -249,10 +248,8 @@ def _slow(pool: list[_Said], claims: list[_Claim], audit: Audit) -> None:
             base = claim.base
             value = ratio(span(base.times[0][0]), span(one.times[0][0])) if base and one.line in near else None
             if base and value and value.high < 1 and one.processes > 1 and one.hardware:
-                audit.unchecked.append(
-                    f"{audit.file}:{one.line}: time: {one.times[0][1]} has no speed-up beside it;"
-                    f" against {base.times[0][1]} in line {line} it would be {value.middle:.2f}"
-                )
+                against = f"against {base.times[0][1]} in line {line} it would be {value.middle:.2f}"
+                audit.skip(one.line, "time", f"{one.times[0][1]} has no speed-up beside it; {against}")
 
 
 def _padded(known: list[_Said], file: str) -> list[Finding]:

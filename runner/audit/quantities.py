@@ -58,6 +58,10 @@ _MISSING = {
     "null",
     "nan",
     "oom",
+    "?",
+    "tba",
+    "error",
+    "failed",
     "tbd",
     "x",
     "✗",
@@ -116,12 +120,12 @@ def plain(text: str) -> str:
 
 
 def is_missing(text: str) -> bool:
-    """Whether a cell says that there is no number."""
-    return plain(text).strip("*_` ()").lower() in _MISSING
+    """Return whether a cell says that there is no number."""
+    return plain(text).strip("*_` ()<>[]").lower() in _MISSING
 
 
 def says_baseline(text: str) -> bool:
-    """Whether a cell calls its row the baseline."""
+    """Return whether a cell calls its row the baseline."""
     return bool(_BASE.search(plain(text)))
 
 
@@ -223,11 +227,11 @@ def unit_of(words: str) -> tuple[str, float]:  # noqa: PLR0911 - one for each ki
         return "rate", 1.0
     above, _, below = re.sub(r"\s+per\s+|每", "/", small).partition("/")
     above, below = above.strip(), below.strip()
-    if below and above in SECONDS:
-        return "time", SECONDS[above]
     times = SECONDS.get(below.partition("/")[0])
     if below and times:
         return "rate", _multiplier(words.strip()) / times
+    if below and above in SECONDS:
+        return "time", SECONDS[above]
     if below in ("gpu", "device", "卡"):
         return unit_of(above)
     return "other", _multiplier(words.strip())
@@ -235,7 +239,7 @@ def unit_of(words: str) -> tuple[str, float]:  # noqa: PLR0911 - one for each ki
 
 def _multiplier(unit: str) -> float:
     """Read the k of `k tokens/s` and the M of `MB/s`."""
-    found = re.match(r"([kKMGTP万])(?=[ib]?B|b(?:it)?|FLOP|\s|tok|img|sam)", unit)
+    found = re.match(r"([kKMGTP万])(?=[ib]?B|b(?:it)?|FLOP|\s|/|tok|img|sam|req|ops|it)", unit)
     return _THOUSANDS[found[1]] if found else 1.0
 
 

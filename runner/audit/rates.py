@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.audit.bases import comparable
@@ -10,13 +11,14 @@ from runner.audit.groups import groupings
 from runner.audit.quantities import plain
 from runner.audit.readings import LOOSE, Reading, stab
 from runner.audit.roles import Role
+from runner.audit.shapes import per_device
 from runner.audit.spans import Span, ratio, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.audit.columns import Column
-    from runner.audit.ratios import Context
+    from runner.audit.shapes import Context
 
 _FEWEST = 3
 """Rows that have to agree before a number that is not printed is believed, for example the samples of an epoch."""
@@ -34,32 +36,34 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
         for rank, (work, words) in enumerate(works):
             values = [ratio(one, here) for one, here in zip(work, spans, strict=True)]
             if units and words:
-                yield Reading(tuple(values), _formula(words, time), rank + (LOOSE if averaged else 0))
+                yield Reading(tuple(values), _Work(words, time), rank + (LOOSE if averaged else 0))
         if averaged:
             continue
         alike: list[Span | None] = [Span(1, 1, 1)] * len(spans)
         for rank, (work, words) in enumerate([(alike, ""), *works]):
             yield from _fitted(column, time, work, words, context, 10 + rank)
     for other in comparable(column, context.of(Role.RATE)):
-        if other is not column and _per_device(other) != _per_device(column):
-            yield from _per(column, other, context)
+        if per_device(column) and not per_device(other):
+            yield from _per(other, context)
 
 
 def _works(column: Column, context: Context) -> Iterator[tuple[list[Span | None], str]]:
+    if column.cells:
+        yield [Span(1.0, 1.0, 1.0)] * len(column.cells), "1"
     for source in context.of(Role.SAMPLES, Role.BATCH):
         spans = [span(value) if value else None for value in source.values]
         yield spans, source.heading
-        for counts in context.counts:
+        for counts in context.processes.vectors[: context.processes.said]:
             pairs = list(zip(spans, counts, strict=True))
             yield [one.times(count) if one and count else None for one, count in pairs], f"{source.heading} * processes"
-            if _per_device(column):
+            if per_device(column):
                 yield (
                     [one.times(1 / count) if one and count else None for one, count in pairs],
                     f"{source.heading} / processes",
                 )
-    for counts in context.counts:
+    for counts in context.processes.vectors[: context.processes.said]:
         yield [Span(count, count, count) if count else None for count in counts], ""
-        if _per_device(column):
+        if per_device(column):
             yield [Span(1 / count, 1 / count, 1 / count) if count else None for count in counts], ""
 
 
@@ -90,48 +94,42 @@ def _fitted(
                     values[row] = ratio(common, share)
         if free:
             note = "one amount of work, which fits most rows"
-            yield Reading(
-                tuple(values), _formula(words or "work", time), rank + depth, free=free, certain=True, note=note
-            )
+            yield Reading(tuple(values), _Work(words or "work", time), rank + depth, free=free, note=note)
 
 
-def _per(column: Column, other: Column, context: Context) -> Iterator[Reading]:
-    spans = [span(value) if value else None for value in other.values]
-    for rank, counts in enumerate(context.counts):
-        share = [1 / count if count and _per_device(column) else count for count in counts]
-        values = [one.times(part) if one and part else None for one, part in zip(spans, share, strict=True)]
-        yield Reading(tuple(values), _formula_per(other, counts, multiply=not _per_device(column)), 5 + rank)
+def _per(total: Column, context: Context) -> Iterator[Reading]:
+    """Divide a throughput of all devices; the total is not computed from it, or a slip would accuse both."""
+    spans = [span(value) if value else None for value in total.values]
+    for rank, counts in enumerate(context.processes.vectors):
+        values = [
+            whole.times(1 / count) if whole and count else None for whole, count in zip(spans, counts, strict=True)
+        ]
+        yield Reading(tuple(values), _PerDevice(total, counts), 5 + rank)
 
 
-class _formula:  # noqa: N801 - it is called like a function
+@dataclass(frozen=True)
+class _Work:
     """What a throughput was computed from."""
 
-    def __init__(self, words: str, time: Column) -> None:
-        self._words, self._time = words, time
+    words: str
+    time: Column
 
     def __call__(self, row: int) -> str:
-        return f"{self._words} / {plain(self._time.cells[row].text)[:40]}"
+        return f"{self.words} / {plain(self.time.cells[row].text)[:40]}"
 
 
-class _formula_per:  # noqa: N801 - as above
-    """What a throughput of all processes, or of one, was computed from."""
+@dataclass(frozen=True)
+class _PerDevice:
+    """What the throughput of one device was computed from."""
 
-    def __init__(self, other: Column, counts: Sequence[float | None], *, multiply: bool) -> None:
-        self._other, self._counts, self._sign = other, counts, "*" if multiply else "/"
+    total: Column
+    counts: Sequence[float | None]
 
     def __call__(self, row: int) -> str:
-        return f"{plain(self._other.cells[row].text)[:40]} {self._sign} {self._counts[row] or 0:g}"
+        return f"{plain(self.total.cells[row].text)[:40]} / {self.counts[row] or 0:g}"
 
 
 def _averaged(column: Column) -> bool:
     """Whether a column holds means or percentiles: samples by a mean time are not the mean of samples by time."""
     words = plain(column.heading).lower()
     return bool(re.search(r"\bavg|average|mean|median|平均|\bp\d\d|percentile|\d\d\s*%", words))
-
-
-def _per_device(column: Column) -> bool:
-    words = plain(column.heading).lower()
-    return any(
-        one in words
-        for one in ("/gpu", "per gpu", "per-gpu", "/device", "per device", "单卡", "每卡", "/卡", "per_gpu")
-    )

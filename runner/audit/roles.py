@@ -6,7 +6,6 @@ import re
 from enum import Enum
 
 from runner.audit.quantities import plain, unit_of
-from runner.audit.tables import LONGEST_CELL
 
 
 class Role(str, Enum):
@@ -34,30 +33,27 @@ _THING = (
     r"|quer(?:y|ies)|steps?|iter(?:ation)?s?|it|batch(?:es)?|words?|items?|records?|rows?|epochs?|[kmgt]?b(?:ytes?)?"
     r"|tuples?|pairs?|clips?|videos?|ops?)"
 )
-_MOST_DEVICES = 10_000_000
 _CLOCK = r"(?:s|sec|secs|second|seconds|ms|min|mins|minute|minutes|h|hr|hour|hours|秒|分钟|小时)"
 _RULES: tuple[tuple[Role, str], ...] = (
-    (Role.TIME, r"\btime[- ]to[- ]|\btta\b|\bttt\b"),
     (Role.OTHER, r"^(?!.*(?:speed[- _]?up|加速比)).*(?:slower|langsamer|慢)"),
     (
         Role.OTHER,
         (
-            r"energy|power|watt|co2|cost|price|\$|memory|\bmem\b|vram|显存|内存|功耗|参数|param|flops?\b(?!/s)"
-            r"|loss|损失|utili[sz]|利用率|\butil\b|bandwidth util|mfu|hfu|perplexity|\bppl\b|\bbleu|\brouge"
-            r"|f1|map\b|\biou\b|temperature|learning rate|\blr\b|seed|版本|version|\bdate\b|size \("
-            r"|file size|模型大小|gpu[- ]hours?|node[- ]hours?|core[- ]hours?|卡时|serial|timeout|timestamp"
-            r"|std|stdev|deviation|误差|variance|\bci\b|interval|wer\b|cer\b"
-            r"|^\W*(?:links?|networks?|interconnect|网络)\W*$"
+            r"co2|\$"
+            r"|显存|内存|功耗|参数|损失|利用率|版本|模型大小|卡时|(?:gpu|node|core)[- ]hours?|\bmfu\b|\bhfu\b|误差"
+            r"|(?:energy|power|cost|price|memory|param\w*|sample|data|fuel|loss)[- _]efficien"
+            r"|timeout|timestamp|^\W*st(?:andar)?d[ .]|stdev|deviation|variance|(?:file|model) size"
+            r"|\d ?% ?ci\b|^\W*(?:links?|networks?|interconnect|网络)\W*$"
         ),
     ),
-    (Role.EFFICIENCY, r"efficien|effizienz|效率|\beff\b|\beff\.|scaling\s*\(?%"),
+    (Role.EFFICIENCY, r"efficien|effizienz|eficien|эффективн|效率|\beff\b|\beff\.|scaling\s*\(?%"),
     (Role.SLOWDOWN, r"slow[- _]?down|relative (?:run)?time|normali[sz]ed (?:run)?time|time ratio|相对(?:时间|耗时)"),
     (
         Role.SPEEDUP,
         (
-            r"speed[- _]?ups?\b|加速比|加速倍|加速效果|提速比|beschleunigung|acc[ée]l[ée]ration|\bsu\b|scal(?:ing"
-            r"|e) factor|scale[- ]up|relative (?:speed|perf|through)|rel\. (?:speed|perf)|acceleration\b"
-            r"|相对速度|倍数"
+            r"speed[- _]?ups?(?![a-z])|加速比|加速倍|加速效果|提速比|beschleunigung|acc[ée]l[ée]ration|\bsu\b"
+            r"|scal(?:ing|e) factor|scale[- ]up|relative (?:speed|perf|through)|rel\. (?:speed|perf)|acceleration\b"
+            r"|相对速度|倍数|ускорен|aceleraci"
         ),
     ),
     (
@@ -67,6 +63,7 @@ _RULES: tuple[tuple[Role, str], ...] = (
             r"|\bdelta\b|δ|\bdiff(?!ers?\b|ering|ered)|变化|加速(?!卡|器)|\bchange|vs\.? "
         ),
     ),
+    (Role.TIME, r"\btime[- ]to[- ]|\btta\b|\bttt\b"),
     (
         Role.ACCURACY,
         (
@@ -75,11 +72,11 @@ _RULES: tuple[tuple[Role, str], ...] = (
         ),
     ),
     (Role.CORRECT, r"^\W*(?:#|n(?:um)?[._ ])?\s*correct|correctly|正确(?:数|个数|样本)|hits\b|命中"),
-    (Role.BATCH, r"batch(?!\w*\s*(?:/|per)\s*s)|\bbs\b|\bmbs\b|\bgbs\b|批"),
     (
         Role.RATE,
         (
-            rf"through ?put|吞吐|{_THING}\s*(?:/|per|每)\s*{_CLOCK}(?![a-z])|\b(?:fps|qps|ips|tps|wps"
+            rf"through ?put|吞吐|пропускн|(?<![a-z])(?!{_CLOCK}\s*(?:/|per))[a-z]+\s*(?:/|\bper\b)\s*{_CLOCK}(?![a-z])"
+            rf"|{_THING}\s*(?:/|per|每)\s*{_CLOCK}(?![a-z])|\b(?:fps|qps|ips|tps|wps"
             rf"|rps|it/s|tok/s|tgs)\b|(?:张|样本|个|条|步|tokens?)/{_CLOCK}|每秒|[tgmk]flop/?s|\bspeed\b(?!.*\((?:s"
             rf"|ms)\))|速度|bandwidth|带宽|busbw|algbw"
         ),
@@ -87,12 +84,13 @@ _RULES: tuple[tuple[Role, str], ...] = (
     (
         Role.TIME,
         (
-            rf"\btimes?\b(?!s)|time\b|_time|耗时|zeit\b|temps\b|dur[ée]e|laufzeit|时间|时长|用时|时延|duration"
+            rf"\btimes?\b(?!s)|время|\btiempo\b|\btempo\b|time\b|_time|耗时|zeit\b|temps\b|dur[ée]e|laufzeit|时间|时长|用时|时延|duration"
             rf"|latency|延迟|elapsed|wall|runtime|\b(?:secs?|seconds|minutes|mins?|hours|msec|ms)\b"
             rf"|_(?:s|ms|secs?|seconds|minutes|hours)\b|[\(\[](?:s|ms|us|µs|μs|min|h|hrs?|秒|分钟?|小时"
             rf"|毫秒)[\)\]]|\b{_CLOCK}\s*(?:/|per)\s*{_THING}|(?:秒|分钟|小时)"
         ),
     ),
+    (Role.BATCH, r"batch(?!\w*\s*(?:/|per)\s*s)|\bbs\b|\bmbs\b|\bgbs\b|批"),
     (
         Role.TOTAL,
         (
@@ -111,16 +109,29 @@ _RULES: tuple[tuple[Role, str], ...] = (
         Role.COUNT,
         (
             r"gpus?\b(?! (?:model|type|name|kind|型号|arch))|gpu ?(?:数|数量|个数|count|num)|\bn?gpus?\b"
-            r"|卡数|显卡数|devices?\b|设备(?:数|数量|个数)|process(?:es)?\b|\bprocs?\b|进程|\branks?\b|world[_ -]?size"
+            r"|卡数|显卡数|процесс|поток|узл|\bhilos\b|\bprocesos\b"
+            r"|devices?\b|设备(?:数|数量|个数)|process(?:es)?\b|\bprocs?\b|进程|\branks?\b|world[_ -]?size"
             r"|workers?\b|\bnodes?\b|节点|机器数|\bnp\b|nproc|\bcores?\b|threads?\b|核数|核心数|线程|\bcards?\b"
             r"|\btpus?\b|accelerators?\b|chips?\b|layout|并行数|并行度|parallelism|\bdp\b|machines?\b"
             r"|hosts?\b|npus?\b|^\W*(?:[pn]|count|number|数量)\W*$|hardware|硬件|配置|config|setup|环境|实验|显卡"
         ),
     ),
 )
+_NOUNS = re.compile(
+    r"(?:energy|power|watts?|costs?|price|memory|mem|vram|param(?:s|eters?)?|flops?|loss(?:es)?|utili[sz]ation|util"
+    r"|perplexity|ppl|bleu|rouge|f1|map|iou|temperature|learning rate|lr|seed|version|date|std|stdev|dev"
+    r"|deviation|variance|ci|interval|wer|cer|score)",
+    re.IGNORECASE,
+)
+"""What a column holds that is no time, no throughput and no ratio, if it is the noun of its heading."""
+_AFTER_NOUN = re.compile(
+    r"\s*[(\[].*|\s+(?:after|at|per|for|with|on|in|of|by|to|vs\.?|over|from|under|@)\s.*|\s+[-–:|]\s.*|\s*[,/:].*",
+    re.IGNORECASE,
+)
 _COMPILED = tuple((role, re.compile(pattern, re.IGNORECASE)) for role, pattern in _RULES)
 _EXPLICIT = re.compile(
-    r"speed[- _]?up|relative speed|加速比|加速倍|\beff\b|效率|efficiency|beschleunigung|acc[ée]l[ée]ration",
+    r"speed[- _]?up|relative speed|ускорен|эффективн"
+    r"|加速比|加速倍|\beff\b|效率|efficiency|beschleunigung|acc[ée]l[ée]ration",
     re.IGNORECASE,
 )
 _ASSUMED = {
@@ -160,11 +171,22 @@ def role_of(heading: str) -> Role:
         if words in symbols or _WITHOUT_UNIT.sub("", words) in symbols:
             return role
     words = words.lower()
+    if _noun_of(words):
+        return Role.OTHER
     both = (words, words.replace("_", " "), words.replace("_", " _"))
     for role, pattern in _COMPILED:
         if any(pattern.search(one) for one in both):
             return role
     return Role.UNKNOWN
+
+
+def _noun_of(words: str) -> str:
+    """Return the noun of a heading if it is none that the audit knows: `loss` of `Loss after 2 hours`.
+
+    A word inside, as in `Low-power time (s)`, decides nothing.
+    """
+    noun = _AFTER_NOUN.sub("", words.replace("_", " ")).strip("# *`").rpartition(" ")[2]
+    return noun if _NOUNS.fullmatch(noun.rpartition("-")[2]) else ""
 
 
 def is_explicit(heading: str) -> bool:
@@ -193,40 +215,3 @@ def heading_unit(heading: str) -> tuple[str, float]:
         if kind not in ("", "other"):
             return kind, scale
     return ("percent", 1.0) if "%" in words else ("", 1.0)
-
-
-_TIMES = r"\s?[x×*]\s?"
-_NODES = r"(?:nodes?|machines?|机|台|节点|hosts?)"
-_CARDS = (
-    r"(?:gpus?|cards?|卡|张|个|块|proc\w*|进程|ranks?|workers?|tpus?|npus?|devices?|cores?|threads?|核|线程|cpus?"
-    r"|chips?)"
-)
-_PRODUCTS = (
-    re.compile(rf"(\d{{1,5}}){_TIMES}(\d{{1,5}})$"),
-    re.compile(rf".*?(\d{{1,4}})\s*-?{_NODES}\W*(?:[x×*,]\s*)?(\d{{1,4}})\s*-?{_CARDS}"),
-)
-_NUMBERS = (
-    re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,6})$"),
-    re.compile(rf"(\d{{1,5}}){_TIMES}(?=[a-z])"),
-    re.compile(r".*(?:(?<=[\d\s)])x\s?|[×*]\s?)(\d{1,5})$"),
-    re.compile(rf".*?(?<![\d.])(\d{{1,5}})\s*-?{_CARDS}(?![a-z])"),
-    re.compile(rf"(\d{{1,4}})\s*-?{_NODES}$"),
-)
-_ONE = re.compile(r"(?:single|one|单)\s*-?(?:gpu|card|卡|process|node|机|cpu)")
-
-
-def devices(text: str) -> float | None:
-    """Read how many processes or devices a cell names: `4`, `2x A100`, `8 GPUs`, `2x4`, `2x A100 + 3x T4`."""
-    counts = [_devices(part) for part in re.split(r"\s*\+\s*", plain(text[:LONGEST_CELL]).lower().strip("`*~ "))]
-    known = [count for count in counts if count]
-    return sum(known) if len(known) == len(counts) and sum(known) < _MOST_DEVICES else None
-
-
-def _devices(part: str) -> float | None:
-    for pattern in _PRODUCTS:
-        if found := pattern.match(part):
-            return float(int(found[1]) * int(found[2]))
-    for pattern in _NUMBERS:
-        if found := pattern.match(part):
-            return float(found[1].replace(",", ""))
-    return 1.0 if _ONE.match(part) else None

@@ -54,6 +54,16 @@ def ratio(above: Span | None, below: Span | None) -> Span | None:
     return Span(above.low / below.high, above.middle / below.middle, above.high / below.low)
 
 
+def difference(above: Quantity | None, below: Quantity | None) -> Span | None:
+    """Subtract two printed numbers, in the unit that they are printed in; None if their rounding leaves it open."""
+    if above is None or below is None or above.scale != below.scale:
+        return None
+    if above.step + below.step > abs(above.value - below.value) / 2:
+        return None
+    ends = above.low - below.high, above.value - below.value, above.high - below.low
+    return Span(*(end / above.scale for end in ends))
+
+
 def grade(printed: Quantity, computed: Span) -> str:
     """Grade a printed number by whether the interval of its rounding, or of its truncation, meets the computed one."""
     slack = (_FLOAT32 if printed.digits >= _LONG else _EXACT) * max(abs(computed.low), abs(computed.high), 1e-300)

@@ -14,6 +14,6 @@ def main() -> None:
 
 
 def _leave(_number: int, _frame: object) -> None:
-    """End at once, since nothing was started yet: a command that starts something takes the signals itself."""
+    """End at once, since nothing was started yet, or all has ended."""
     os.write(2, b"interrupted\n")
     os._exit(130)

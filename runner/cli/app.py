@@ -15,8 +15,8 @@ from runner.cli.bundle import bundle
 from runner.cli.collect import collect
 from runner.cli.compare import compare
 from runner.cli.doctor import doctor
+from runner.cli.exit import ended_by_signals, leave
 from runner.cli.exit import explain as explain_error
-from runner.cli.exit import leave
 from runner.cli.explain import explain
 from runner.cli.init import init
 from runner.cli.lines import show, show_document
@@ -86,7 +86,8 @@ def run_command() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = app(standalone_mode=False)
+        with ended_by_signals():
+            code = app(standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where everything ends
         code = explain_error(error)
     except SystemExit:  # click's way to end when the reader of a pipe has gone, for example `| head`

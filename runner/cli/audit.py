@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from runner.cli.lines import show, show_document
 from runner.core.errors import RequestError
 
 if TYPE_CHECKING:
-    from runner.audit.findings import Audit, Finding
+    from runner.audit.findings import Audit, Finding, Unchecked
 
 EXIT_WRONG = 1
 _MOST_REASONS = 5
@@ -25,7 +26,9 @@ def audit(
     format_: Annotated[
         str, typer.Option("--format", metavar="markdown|csv|html|yaml", help="Instead of what the name says.")
     ] = "",
-    every: Annotated[bool, typer.Option("--all", help="Print consistent numbers too.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print consistent numbers too; with --json, those not checked.")
+    ] = False,
 ) -> None:
     """Recompute the tables of others.
 
@@ -40,7 +43,7 @@ def audit(
         raise RequestError(msg)
     audits = [audit_file(path, sys.stdin.buffer, format_) for path in files]
     if as_json:
-        show_json(audits)
+        show_json(audits, every=every)
     else:
         for one in audits:
             for finding in one.findings:
@@ -51,15 +54,19 @@ def audit(
         raise typer.Exit(EXIT_WRONG)
 
 
-def show_json(audits: list[Audit]) -> None:
+def show_json(audits: list[Audit], *, every: bool) -> None:
     """Print a list of objects, each on a line; all in ASCII, so that nothing is cut or escaped."""
-    rows = [json.dumps(_values(finding)) for one in audits for finding in one.findings]
+    found: list[Finding | Unchecked] = [finding for audit in audits for finding in audit.findings]
+    found += [number for audit in audits for number in audit.unchecked] if every else []
+    rows = [json.dumps(_values(number)) for number in found]
     show_document("[\n  " + ",\n  ".join(rows) + "\n]\n" if rows else "[]\n")
 
 
-def _values(finding: Finding) -> dict[str, Any]:
+def _values(number: Finding | Unchecked) -> dict[str, Any]:
     names = "file line column row text printed computed interval grade formula note"
-    return {name: getattr(finding, name) for name in names.split()}
+    values = {name: getattr(number, name, None) for name in names.split()}
+    reason = getattr(number, "reason", "")
+    return {**values, "grade": "not checked", "note": reason} if reason else values
 
 
 def line_of(finding: Finding) -> str:
@@ -82,7 +89,7 @@ def _near(finding: Finding) -> str:
 
 def show_summary(one: Audit) -> None:
     """Print how many numbers were checked and why the others were not."""
-    from runner.audit.findings import GRADES
+    from runner.audit.findings import GRADES, MEASURED
 
     counts = ", ".join(f"{count} {grade}" for grade in GRADES if (count := one.count(grade)))
     tables = f"{one.tables} table{'' if one.tables == 1 else 's'}"
@@ -90,8 +97,13 @@ def show_summary(one: Audit) -> None:
     show(f"{one.file}: {tables}, {checked}; {len(one.unchecked)} not")
     if not one.tables and not one.findings:
         show("  no table that is read: Markdown, HTML, CSV, or text in a block of code")
-    reasons = list(dict.fromkeys(one.unchecked))
-    for reason in reasons[:_MOST_REASONS]:
-        show(f"  not checked: {reason}")
+    derived = [number for number in one.unchecked if number.reason != MEASURED]
+    reasons = Counter((number.column, number.reason) for number in derived)
+    first = {(number.column, number.reason): number for number in reversed(derived)}
+    for place in list(reasons)[:_MOST_REASONS]:
+        more = f" ({reasons[place]} numbers)" if reasons[place] > 1 else ""
+        show(f"  not checked: {first[place]}{more}")
     if len(reasons) > _MOST_REASONS:
         show(f"  and {len(reasons) - _MOST_REASONS} more")
+    if measured := len(one.unchecked) - len(derived):
+        show(f"  not checked: {measured} number{'' if measured == 1 else 's'}, {MEASURED}")

@@ -123,7 +123,7 @@ def _refuse_choices(**given: object) -> None:
 def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
     """Read a side that was run before."""
     from runner.report.reading import read_results
-    from runner.report.show import require_experiment
+    from runner.report.summarize import require_experiment
 
     runs, notes = read_results(folder)
     for note in notes:
@@ -149,5 +149,7 @@ def _run(
 
     with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts) as trees:
         a, b = (version_of(word, kind, choices, root, trees) for word, kind in zip(words, kinds, strict=True))
+        for note in trees.notes:
+            screen.note(note)
         sides = run_in_turn((a, b), results, screen, interrupts)
     return [a.label, b.label], list(sides)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import time
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -15,6 +18,9 @@ from runner.cli.lines import say
 from runner.core.errors import EXIT_DEFECT, EXIT_INTERRUPTED, Interrupted, KitError, RequestError
 from runner.core.text import one_line
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 # typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
 _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _OF_TARGETS = ("memory", "shm-size", "job", "image", "namespace", "context", "cpu", "data-claim", "recording")
@@ -22,6 +28,47 @@ _OF_TARGETS = ("memory", "shm-size", "job", "image", "namespace", "context", "cp
 _OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
 """What may be wrong with a path that somebody names, and is no defect of ours."""
 _LONGEST_PATH = 500
+
+
+AT_ONCE_SECONDS = 1.0
+"""A signal that comes so long after the first one ends the command at once; some senders send two together."""
+
+
+class _Ended(BaseException):
+    """A signal has come. typer prints an empty line at a KeyboardInterrupt."""
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """End a command at Ctrl-C, SIGTERM or SIGHUP by an exception, so that its temporary files are removed.
+
+    Raises Interrupted then. A command that starts something takes the signals itself meanwhile.
+    """
+    first: list[float] = []
+    shown = sys.unraisablehook
+
+    def take(_number: int, _frame: object) -> None:
+        if not first:
+            first.append(time.monotonic())
+            raise _Ended
+        if time.monotonic() > first[0] + AT_ONCE_SECONDS:
+            os.write(2, b"interrupted\n")
+            os._exit(EXIT_INTERRUPTED)
+
+    numbers = [one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, take) for number in numbers}
+    sys.unraisablehook = lambda what: None if first else shown(what)
+    try:
+        yield
+    except BaseException:
+        if not first:
+            raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = shown
+    if first:  # also if it was dropped, as Python does in `del`, or a library has made an error of its own of it
+        raise Interrupted
 
 
 def explain(error: BaseException) -> int:

@@ -75,7 +75,7 @@ def _finish(added: Additions, root: Path, commands: list[str], *, dry_run: bool 
         for one in added.changes:
             show_document(one.diff(root))
         return
-    write(added.changes, added.folders)
+    write(root, added.changes, added.folders)
     for one in added.changes:
         show(f"{'wrote' if one.before is None else 'added to'} {one.path.relative_to(root).as_posix()}")
     for word, command in zip(("next", "then"), commands, strict=True):
@@ -158,6 +158,8 @@ def _how(tried: Trial, seconds: float) -> str:
 
 def _say_output(proposal: Proposal, reading: Reading, *, tried: bool) -> None:
     """Say how the output is read, and what else a person should know."""
+    from runner.records.repository import describe_repository
+
     if reading.dialects == ("none",) and not tried:
         say("output: not looked at, so a run is timed from its launch to its end; docs/dialects.md lists dialects")
     elif reading.dialects == ("none",):
@@ -168,5 +170,8 @@ def _say_output(proposal: Proposal, reading: Reading, *, tried: bool) -> None:
         say("output: event lines of the kit")
     if reading.note:
         say(f"note: {reading.note}")
-    if proposal.repository.is_dirty():
+    code, _ = describe_repository(proposal.root)
+    if code.get("git"):
+        say(f"note: {code['git']}")
+    if code.get("diff_sha256"):
         say("note: there are changes that are not committed: each run keeps their diff")

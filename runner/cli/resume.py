@@ -13,6 +13,9 @@ from runner.core.errors import RunError
 
 def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, results/<experiment>/<run>.")],
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Use the target and options of a record that you have not made here.")
+    ] = False,
 ) -> None:
     """Start a run again that was interrupted, killed or failed.
 
@@ -25,6 +28,6 @@ def resume(
     from runner.execution.resume import resume as start_again
 
     with signals.taken() as interrupts, Screen() as screen:
-        record = start_again(run, project_root(), screen, interrupts)
+        record = start_again(run, project_root(), screen, interrupts, is_trusted=trust)
     if record.status != "completed":
         raise typer.Exit(RunError.exit_code)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from runner.cli.lines import say, show_document
 from runner.core.errors import RequestError
+
+if TYPE_CHECKING:
+    from runner.report.run_summary import RunSummary
 
 
 def summarize(
@@ -28,8 +31,10 @@ def summarize(
     """
     import gc
 
+    from runner.report.formats import write
     from runner.report.forms import FORMS
-    from runner.report.show import show_with_measures
+    from runner.report.reading import read_results
+    from runner.report.summarize import compared
 
     gc.disable()  # no record is dropped before the end, and looking for dropped ones takes a fifth of the time
     chosen = format_ or ("table" if sys.stdout.isatty() else "markdown")
@@ -39,8 +44,10 @@ def summarize(
     if results.is_file():
         texts, notes = _of_kit(results, chosen, experiment)
     else:
-        texts, notes, measures = show_with_measures(results, chosen, experiment)
-        texts += _predicted(results, chosen, experiment, measures)
+        contents = read_results(results)
+        blocks, notes = compared(results, contents, experiment)
+        texts = [write(chosen, block) for block in blocks]
+        texts += _predicted(results, contents.runs, chosen, experiment)
     for note in notes:
         say(f"note: {note}")
     if chosen == "table":
@@ -54,29 +61,25 @@ def summarize(
         show_document(part)
 
 
-def _predicted(results: Path, form: str, experiment: str | None, measures: dict[str, set[str]]) -> list[str]:
+def _predicted(results: Path, runs: list[RunSummary], form: str, experiment: str | None) -> list[str]:
     """Make tables of what was predicted beside what was measured; only where a network was measured too."""
     from runner.prediction import MEASURE
 
-    if experiment is None and not any(MEASURE in one for one in measures.values()):
+    if not any(run.measure == MEASURE for run in runs):
         return []
     from runner.prediction.beside import tables
     from runner.report.formats import TABLES, write_table
 
-    return [write_table(form, one) for one in tables(results, experiment)] if form in TABLES else []
+    return [write_table(form, table) for table in tables(results, runs, experiment)] if form in TABLES else []
 
 
 def _of_kit(path: Path, form: str, experiment: str | None) -> tuple[list[str], list[str]]:
     """Make the tables of an archive, with a note for each file of it that was altered."""
     from runner.proof.kit import opened
-    from runner.report.cache import forget
-    from runner.report.show import show
+    from runner.report.summarize import show
 
     with opened(path) as kit:
-        try:
-            texts, notes = show(kit.results, form, experiment)
-        finally:
-            forget(kit.results)
+        texts, notes = show(kit.results, form, experiment)
         here = f"{kit.folder}/"
         altered = [f"{path}: not as it was packed: {fault}" for fault in kit.faults]
         return [text.replace(here, "") for text in texts], altered + [note.replace(here, "") for note in notes]

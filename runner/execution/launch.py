@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from runner.records import provenance
 from runner.records.folder import new_id
 from runner.records.schema import SCHEMA, Launch, Side
+from runner.targets.options import axes_of
 from runner.targets.torchrun import node_specs
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def describe_launch(
         argv=[node.argv for node in nodes],
         started=utc_now(),
         options=chosen,
+        option_axes=axes_of(options) if options else {},
         dialects=experiment.dialects,
         side=Side(**asdict(run.side)) if run.side else None,
         **surroundings,

@@ -1,8 +1,9 @@
 """Runs whose runner was killed: what is left of them is ended, and their records are made of what was printed.
 
-A record may come from a stranger. It chooses one of the kit's own targets and its options, checked as those of a
-command; what is ended is found by the run's id, which has to be one, and the name of its folder. Nothing is ended
-while the runner lives, or anybody who holds the run, and nothing of a run that another machine's runner has started.
+A record may come from a stranger. What it names is used only where this user has started the run (`started`), or says
+that it is to be used. What is ended is found by the run's id, which has to be one, and the name of its folder. Nothing
+is ended while the runner lives, or anybody who holds the run, and nothing of a run that another machine's runner has
+started.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runner import targets
 from runner.core.errors import KitError, RequestError
 from runner.core.text import one_line
+from runner.execution import started
 from runner.execution.room import describe_error
 from runner.records.finalize import finalize_ended
 from runner.records.folder import RunFolder
@@ -23,13 +25,13 @@ from runner.records.listing import run_folders
 from runner.records.parse import collect
 from runner.records.provenance import is_alive
 from runner.records.schema import FINISHED
+from runner.targets.children import orphans
 from trainkit import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from runner.records.schema import Launch, Record
-    from runner.targets.base import Target
 
 FINISHED_NOW, WOULD_FINISH, RUNS, LEFT = "finished", "would finish", "still runs", "left as it is"
 _WATCHED = "kubernetes"
@@ -53,27 +55,37 @@ class _Runs(Exception):  # noqa: N818 - it is an answer
     """Somebody still runs it."""
 
 
-def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
-    """Finish each run below `results` whose runner is dead, and yield what was done; with `dry_run`, what would be.
+def recover(results: Path, trusted: Collection[Path] = (), *, dry_run: bool = False) -> Iterator[Found]:
+    """Finish each run below a folder whose runner is dead, and yield what was done.
 
-    RequestError if there is no such folder.
+    Args:
+        results: the folder.
+        trusted: the folders of runs of which a person says that what they name is to be used.
+        dry_run: change nothing, and yield what would be done.
+
+    Raises RequestError if there is no such folder, or no such run in it.
     """
     if not results.is_dir():
         msg = f"{results}: there is no such folder"
         raise RequestError(msg)
     notes: list[str] = []
-    for entry in run_folders(results, notes):
-        if found := find_out(Path(entry.path), dry_run=dry_run):
+    paths = [Path(entry.path) for entry in run_folders(results, notes)]
+    by_a_person = {path.resolve() for path in trusted}
+    if unknown := by_a_person - {path.resolve() for path in paths}:
+        msg = f"--trust {min(unknown)}: it is no run's folder in {results}"
+        raise RequestError(msg)
+    for path in paths:
+        if found := find_out(path, dry_run=dry_run, is_trusted=path.resolve() in by_a_person):
             yield found
     for note in notes:
         place, _, why = note.partition(": left out: ")
         yield Found(Path(place), LEFT, why)
 
 
-def find_out(path: Path, *, dry_run: bool = False) -> Found | None:
+def find_out(path: Path, *, dry_run: bool = False, is_trusted: bool = False) -> Found | None:
     """Finish one run if its runner is dead; None for a run that has ended, and for a folder that is no run."""
     try:
-        return _recover(path, dry_run=dry_run)
+        return _recover(path, dry_run=dry_run, is_trusted=is_trusted)
     except _Runs as answer:
         return Found(path, RUNS, str(answer))
     except _Left as answer:
@@ -84,12 +96,19 @@ def find_out(path: Path, *, dry_run: bool = False) -> Found | None:
         return Found(path, LEFT, one_line(error))
 
 
-def _recover(path: Path, *, dry_run: bool) -> Found | None:
+def _recover(path: Path, *, dry_run: bool, is_trusted: bool) -> Found | None:
     folder = RunFolder(path)
     if _has_ended(folder):
         return None
     launch = _launch(folder)
     _require_dead(folder, launch)
+    if not is_trusted and not started.is_own(path) and (named := _named(folder, launch)):
+        own, results = shlex.quote(str(path)), shlex.quote(str(path.parent))
+        msg = (
+            f"nothing here shows that you have started it, so nothing is ended: runner recover {results} --trust {own} "
+            f"ends {named}; runner collect {own} makes its record and ends nothing"
+        )
+        raise _Left(msg)
     if dry_run:
         return Found(path, WOULD_FINISH, f"its runner is dead ({_runner(launch)})")
     try:
@@ -180,14 +199,30 @@ def _finish(folder: RunFolder, launch: Launch) -> Record:
     folder.name_outputs()
     record = collect(folder, launch, outcome)
     folder.finish(record)
+    if record.status == "completed":
+        started.forget(folder.path)
     return record
 
 
+def _named(folder: RunFolder, launch: Launch) -> str:
+    """Say what ending a run would use of its record, without using it; empty if there is nothing to end."""
+    target = _target(launch)
+    if target is None or folder.outcome() is not None:
+        return ""
+    if launch.by_hand or (target == "local" and not launch.options):
+        left = ", ".join(str(process.pid) for process in orphans(launch.id))
+        return left and f"the processes {left} of this machine"
+    return one_line(" ".join([f"what has its id on target {target}", *words_of(launch)]), 600)
+
+
 def _cleanup(folder: RunFolder, launch: Launch) -> None:
-    """End what the runner has left running; jobs that it only watched go on."""
+    """End what the runner has left running."""
+    if target := _target(launch):
+        targets.load(target, [] if launch.by_hand else words_of(launch)).cleanup(folder)
+
+
+def _target(launch: Launch) -> str | None:
+    """Return the target whose processes a run may have left; None for jobs that were only watched, which go on."""
     if launch.by_hand:
-        target: Target[Any] | None = None if launch.target == _WATCHED else targets.load("local")
-    else:
-        target = targets.load(launch.target, words_of(launch))
-    if target:
-        target.cleanup(folder)
+        return None if launch.target == _WATCHED else "local"
+    return launch.target

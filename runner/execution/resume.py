@@ -15,6 +15,7 @@ from runner.core.errors import Interrupted, RequestError
 from runner.core.text import one_line
 from runner.definitions.again import run_of
 from runner.definitions.plan import Plan
+from runner.execution import started
 from runner.execution.launch import describe_launch
 from runner.execution.masking import Masked
 from runner.execution.observer import Guarded
@@ -44,7 +45,7 @@ class _Same:
     now: object
 
 
-def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts) -> Record:
+def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts, *, is_trusted: bool = False) -> Record:
     """Start a run again that did not complete, and return its record.
 
     Args:
@@ -52,13 +53,16 @@ def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts) -
         root: the project's folder.
         observer: is shown what happens.
         interrupts: the signals that end the command.
+        is_trusted: a person says that the target and the options of the record are to be used.
 
     Raises RequestError for a run that still runs or has completed, and if anything is no longer the same, before
     anything is changed or started; Interrupted after a signal.
     """
     observer = Guarded(observer)
     folder = RunFolder(path)
-    before = _ended(folder)
+    before = _ended(folder, is_trusted=is_trusted)
+    if not is_trusted:
+        _require_own(folder, before.launch)
     run = run_of(before.launch, root)
     words = _words(before.launch)
     target = targets.load(before.launch.target, words)
@@ -67,7 +71,7 @@ def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts) -
     spec = target.spec(masked.run) if masked.found else job.spec
     try:
         with folder.held_alone():
-            before = _ended(folder)  # another resume may have made an attempt meanwhile
+            before = _ended(folder, is_trusted=is_trusted)  # another resume may have made an attempt meanwhile
             launch = _describe(job, masked, spec, before)
             request, diff = masked.apply(launch, spec.text(launch.id), job.diff)
             _require_same(before.launch, launch)
@@ -85,13 +89,24 @@ def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts) -
     return record
 
 
-def _ended(folder: RunFolder) -> Record:
+def _require_own(folder: RunFolder, launch: Launch) -> None:
+    """Refuse what a stranger's record would start elsewhere, or with options; processes of this machine have none."""
+    if (launch.target != "local" or launch.options) and not started.is_own(folder.path):
+        words = one_line(" ".join([launch.target, *_words(launch)]), 600)
+        msg = (
+            f"{one_line(folder.path)}: nothing here shows that you have started it: "
+            f"runner resume {shlex.quote(str(folder.path))} --trust starts it on target {words}"
+        )
+        raise RequestError(msg)
+
+
+def _ended(folder: RunFolder, *, is_trusted: bool) -> Record:
     """Return the record of a run that has ended and not completed; one of a dead runner is made first."""
     path = folder.path
     if path.is_symlink():
         msg = f"{one_line(path)}: no run's folder: it is a link, and links are not followed"
         raise RequestError(msg)
-    found = find_out(path)
+    found = find_out(path, is_trusted=is_trusted)
     if found and found.what == RUNS:
         raise RequestError(_still_runs(path))
     if found and found.what == LEFT:

@@ -120,7 +120,7 @@ def _surroundings(
                 code, diff = provenance.describe_code(root, program.sources(root))
                 of_programs[program.name] = {**describe_surroundings(code), "image": image}
             if why := code.get("git"):
-                observer.note(f"{why}: the record says nothing of the changes to the code")
+                observer.note(f"{why}: the record does not say all that is changed in the code")
             return of_programs, diff
     except KeyboardInterrupt:
         raise Interrupted from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.errors import KitError
 from runner.core.layout import Layout
+from runner.execution import started
 from runner.execution.hangs.watch import Watch
 from runner.execution.launch import utc_now
 from runner.execution.room import Reserve, describe_error, what_is_lost
@@ -64,7 +65,12 @@ def supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer,
     with ExitStack() as stack:
         with suppress(OSError):  # it has gone already, which is reported below
             stack.enter_context(folder.held())  # so that no `recover` takes it for one whose runner is dead
-        return _supervise(life, folder, launch, observer, interrupts)
+        if life.watched_as:
+            started.remember(folder.path)
+        record = _supervise(life, folder, launch, observer, interrupts)
+        if record.status == "completed":
+            started.forget(folder.path)
+        return record
 
 
 def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer, interrupts: Interrupts) -> Record:

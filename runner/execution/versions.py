@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from runner import targets
 from runner.core.errors import RequestError
+from runner.core.git import commit_of, short_name
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
 from runner.definitions.settings import settings_of
 from runner.execution.compare import Version
-from runner.execution.worktrees import commit_of, short_name
 
 if TYPE_CHECKING:
     from runner.execution.worktrees import Worktrees
@@ -81,7 +81,7 @@ def version_of(word: str, kind: Kind, choices: Choices, root: Path, worktrees: W
             raise RequestError(msg)
         commit = commit_of(root, word) or word
         label = f"{label} ({short_name(root, commit)})"
-        project = worktrees.add(f"{len(worktrees.made)}", commit)
+        project = worktrees.add(commit)
     elif kind is Kind.CHECKOUT:
         project = Path(word).resolve()
     elif kind is Kind.IMAGE:

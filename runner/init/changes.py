@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
+from runner.core.output import require_outputs
 from runner.core.text import one_line
 from trainkit.files import write_file
 
@@ -37,8 +38,12 @@ class Change:
         return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
 
 
-def write(changes: list[Change], folders: Iterable[Path] = ()) -> None:
-    """Write all files and make folders; RequestError if one cannot be written, and then all are as they were."""
+def write(root: Path, changes: list[Change], folders: Iterable[Path] = ()) -> None:
+    """Write all files and make folders; RequestError if one cannot be written, and then all are as they were.
+
+    Nothing is written through a link below the root: it may lead out of the project.
+    """
+    require_outputs([*(change.path for change in changes), *(folder / "any" for folder in folders)], below=root)
     for change in changes:
         _check(change)
     done: list[Change] = []
@@ -71,8 +76,6 @@ def _check(change: Change) -> None:
         wrong = f"{one_line(folder)} is no folder"
     elif not os.access(folder, os.W_OK | os.X_OK):
         wrong = f"{one_line(folder)} cannot be written: you have no right to"
-    elif path.is_symlink() or (os.path.lexists(path) and not path.is_file()):
-        wrong = f"{one_line(path)} is a link or a special file, and is left as it is"
     elif (path.read_bytes() if path.exists() else None) != (None if change.before is None else change.before.encode()):
         wrong = f"{one_line(path)} has changed meanwhile: try again"
     if wrong:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from runner.core import git
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
 
 _SECONDS = 20
 _UNREAD = re.compile(r"^warning: could not open directory '(.{1,4096})': ", re.MULTILINE)
@@ -22,13 +26,16 @@ class Repository:
     """The repository that a folder is in; `top` is None if there is none."""
 
     folder: Path
-    top: Path | None
+    found: git.Repository | None
+
+    @property
+    def top(self) -> Path | None:
+        """The folder of the repository's files."""
+        return self.found.top if self.found else None
 
     def files(self) -> tuple[list[str], list[str]] | None:
         """List what is tracked or could be, from the folder, and the folders that git cannot read; None without git."""
-        if self.top is None:
-            return None
-        done = _run(self.folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        done = self._run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         if done is None or done.returncode:
             return None
         names = os.fsdecode(done.stdout[:MOST_BYTES]).split("\0")
@@ -37,58 +44,30 @@ class Repository:
 
     def committed(self) -> list[str]:
         """List what git tracks, from the folder."""
-        tracked = _git(self.folder, "ls-files", "-z") if self.top is not None else None
-        return [one for one in (tracked or "")[:MOST_BYTES].split("\0") if one]
+        done = self._run("ls-files", "-z")
+        return [name for name in os.fsdecode(done.stdout[:MOST_BYTES]).split("\0") if name] if done else []
 
     def ignores(self, path: str) -> bool:
         """Whether a path, from the folder, is left out of commits."""
-        return self.top is not None and _git(self.folder, "check-ignore", "-q", "--", path) is not None
+        done = self._run("check-ignore", "-q", "--", path)
+        return done is not None and done.returncode == 0
 
-    def is_dirty(self) -> bool:
-        """Whether anything differs from the last commit; False before the first one."""
-        status = ("status", "--porcelain", "--untracked-files=no")
-        return (
-            self.top is not None and bool(_git(self.folder, "rev-parse", "HEAD")) and bool(_git(self.folder, *status))
-        )
+    def _run(self, *words: str) -> subprocess.CompletedProcess[bytes] | None:
+        """Run git in the folder; None without an answer."""
+        if self.found is None:
+            return None
+        try:
+            with replace(self.found, folder=self.folder).view() as view:
+                return view.run(*words, seconds=_SECONDS)
+        except git.GitError:
+            return None
 
 
 def repository(folder: Path) -> Repository:
     """Look for the repository that a folder is in; RequestError if it has no files, or git does not trust it."""
-    asked = _run(folder, "rev-parse", "--is-bare-repository", "--is-inside-git-dir")
-    if asked and asked.returncode and b"dubious ownership" in asked.stderr:
-        place = one_line(os.fsdecode(asked.stderr[:MOST_BYTES].rpartition(b"safe.directory ")[2].strip()))
-        msg = (
-            f"{one_line(folder)} is in a repository of somebody else: git config --global --add safe.directory {place}"
-        )
-        raise RequestError(msg)
-    where = os.fsdecode(asked.stdout) if asked else ""
-    if where and "true" in where.split():
-        msg = f"{one_line(folder)} is a bare repository or a folder of git's own: clone it, and run `runner init` there"
-        raise RequestError(msg)
-    top = _git(folder, "rev-parse", "--show-toplevel")
-    return Repository(folder, Path(top.rstrip("\n")) if top else None)
-
-
-def _git(folder: Path, *words: str) -> str | None:
-    """Return what git prints, None if it fails or is not there."""
-    done = _run(folder, *words)
-    return None if done is None or done.returncode else os.fsdecode(done.stdout)
-
-
-def _run(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes] | None:
-    """Run git, in English, and none of the programs that a repository's settings name; None without an answer."""
-    command = ["git", "-c", "core.quotepath=off", "-c", "core.fsmonitor=false", *words]
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done
+        return Repository(folder, git.find(folder))
+    except git.UntrustedError as error:
+        where = "is in a repository of somebody else"
+        msg = f"{one_line(folder)} {where}: git config --global --add safe.directory {error.place}"
+        raise RequestError(msg) from None

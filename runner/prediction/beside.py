@@ -10,7 +10,6 @@ from runner.prediction.links import Assumed
 from runner.prediction.reading import Reader, Wanted, place_of
 from runner.prediction.words import limit, missed, otherwise
 from runner.report.cells import estimate
-from runner.report.reading import read_results
 from runner.report.table import Table
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from runner.prediction.answer import Line
     from runner.prediction.reading import Start
+    from runner.report.run_summary import RunSummary
 
 HEAD = ["layout", "communication", "n", "speed-up [95%]", "predicted [95%]", "off", "limited by, as predicted"]
 _ABOUT = "from the runs with one process and those that measured the network, without the runs that are predicted"
@@ -25,9 +25,8 @@ _MOST_RUNS = 20_000
 """Of a folder; the table of one with more is not made slower by predictions."""
 
 
-def tables(results: Path, experiment: str | None = None) -> list[Table]:
+def tables(results: Path, runs: list[RunSummary], experiment: str | None = None) -> list[Table]:
     """Return a table for each cell of one process that has measured and predicted speed-ups; often there is none."""
-    runs = read_results(results).runs
     reader = Reader(results, runs)
     if len(runs) > _MOST_RUNS or not reader.knows_networks:
         return []

@@ -17,7 +17,7 @@ from runner.prediction.place import Measured, measured_of
 from runner.records.folder import RunFolder
 from runner.report.compare import key_of
 from runner.report.copies import is_complete, once
-from runner.report.target_axes import TARGET_AXES, at_layout
+from runner.report.target_axes import at_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,6 +78,7 @@ class Reader:
     def __init__(self, results: Path, runs: list[RunSummary]) -> None:
         self._results = results
         self._runs = [run for run in once(runs) if is_complete(run) and not run.doubts]
+        self._kinds = {axis: kind for run in self._runs for axis, kind in run.option_axes.items()}
         self._records: dict[str, Record | None] = {}
 
     @property
@@ -113,7 +114,7 @@ class Reader:
             if _block(run) == _block(first)
             and _axes(run) == _axes(first)
             and run.processes > 1
-            and (place is None or place_of(run) == place_at(place, run))
+            and (place is None or place_of(run) == place_at(place, run, self._kinds))
         )
         name = " ".join([first.experiment, *(f"{axis}={value}" for axis, value in _axes(first).items())])
         base, why = (found, "") if isinstance(found, Base) else (None, found)
@@ -135,7 +136,7 @@ class Reader:
             and Layout.parse(run.layout).world_size > 1
             and wanted.target in ("", run.target)
             and all(base.axes.get(axis, value) == value for axis, value in _axes(run).items())
-            and (wanted.place is None or place_of(run) == place_at(wanted.place, run))
+            and (wanted.place is None or place_of(run) == place_at(wanted.place, run, self._kinds))
         ]
         for chosen in ([run for run in alike if run.target == base.target], alike):
             alike_ones: dict[tuple[object, ...], list[RunSummary]] = defaultdict(list)
@@ -151,7 +152,7 @@ class Reader:
                 newest = max((run for run, _ in pairs), key=_newer)
                 place = place_of(newest) if wanted.place is None else wanted.place
                 there = [pair for pair in pairs if pair[0].target == newest.target]
-                return [pair for pair in there if place_of(pair[0]) == place_at(place, pair[0])], place
+                return [pair for pair in there if place_of(pair[0]) == place_at(place, pair[0], self._kinds)], place
         return [], wanted.place
 
     def _with_one_setting(
@@ -204,19 +205,19 @@ def _newer(run: RunSummary) -> tuple[bool, str, str]:
 
 
 def place_of(run: RunSummary) -> dict[str, str]:
-    """Return the axes that a run has from its target: the link between its nodes, and the cores of each."""
-    return {axis: str(run.axes[axis]) for axis in TARGET_AXES if axis in run.axes}
+    """Return the axes that a run has from its target, for example the link between its nodes and the cores of each."""
+    return {axis: str(run.axes[axis]) for axis in run.option_axes if axis in run.axes}
 
 
-def place_at(place: Mapping[str, str], run: RunSummary) -> dict[str, str]:
+def place_at(place: Mapping[str, str], run: RunSummary, kinds: Mapping[str, str]) -> dict[str, str]:
     """Return what is left of a place at the layout of a run: one node has no link."""
-    left = at_layout({**place, "layout": run.layout})
+    left = at_layout({**place, "layout": run.layout}, kinds)
     return {axis: value for axis, value in left.items() if axis != "layout"}
 
 
 def _axes(run: RunSummary) -> dict[str, Any]:
     """Return a run's axes, of those that its target gave it what is left with one process."""
-    axes = at_layout({**run.axes, "layout": "1x1"})
+    axes = at_layout({**run.axes, "layout": "1x1"}, run.option_axes)
     return {axis: value for axis, value in axes.items() if axis not in (*CHOICES, "layout")}
 
 

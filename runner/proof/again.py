@@ -12,6 +12,7 @@ from runner.core.text import listed, one_line, shown
 from runner.core.values import number
 from runner.proof.level import Check
 from runner.proof.values import first_divergence, proves, read_values
+from runner.report.machines import kind_differs
 from runner.report.run_summary import summary_of
 from runner.report.statistics import accuracies_agree, t_quantile
 
@@ -120,11 +121,12 @@ def _time(new: RunSummary, earlier: list[RunSummary]) -> Check:
     mean ± t(n - 1) s sqrt(1 + 1/n) of the logarithms: the prediction interval of one further value.
     """
     name, seconds = "time", new.seconds
-    alike = [one.seconds for one in earlier if one.hardware == new.hardware and one.seconds]
+    others = [(kind_differs([one, new]), one.seconds) for one in earlier]
+    alike = [one for differs, one in others if one and not differs]
     if seconds is None:
         return Check(name, None, f"it has no {new.measure}")
-    if earlier and not alike:
-        return Check(name, None, f"other hardware: {earlier[0].hardware} before, {new.hardware} now")
+    if others and not alike:
+        return Check(name, None, f"another kind of machine: {others[0][0] or 'the earlier runs have no time'}")
     if len(alike) < 2:  # noqa: PLR2004 - one value has no spread
         return Check(name, None, f"{seconds:.3g} s; one earlier run has no interval: {alike[0]:.3g} s")
     logs = [math.log(one) for one in alike]

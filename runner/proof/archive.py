@@ -114,6 +114,8 @@ def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:
         return "a name that leads out of the archive's folder"
     if not member.name.startswith(f"{TOP}/") or len(parts) > DEEPEST + 2 or "\0" in member.name:
         return f"only what lies in {TOP}/ is unpacked"
+    if ".git" in member.name.lower().split("/"):
+        return "a repository of git; runner bundle packs none"
     if member.type not in _PLAIN or member.sparse is not None:
         return "it is no regular file; an archive of runner bundle has no links and nothing else"
     return "it has more bytes than the archive" if left < 0 or member.size < 0 else None

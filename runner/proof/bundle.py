@@ -6,16 +6,19 @@ import os
 import shutil
 import tempfile
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.core import git
 from runner.core.errors import RequestError, RunError
+from runner.core.output import require_outputs
 from runner.core.text import listed, one_line
 from runner.proof import crate
 from runner.proof.archive import pack
 from runner.proof.masked_json import mask_json
 from runner.proof.masking import ASSIGNING, WHAT, Mask, holds_secrets, is_artifact, is_printed, without_secrets
-from runner.proof.sources import check_out, is_commit, submodules
+from runner.proof.sources import LACKS, check_out, lacking
 from runner.proof.whole import check_whole, runs_at
 from runner.records import manifest
 from runner.records.folder import RunFolder
@@ -34,8 +37,6 @@ LARGEST_SOURCE = 50_000_000
 LARGEST_MASKED = 200_000_000
 """Bytes of a file that is masked in memory; a larger one is left out."""
 _LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING")
-SUBMODULE = "a submodule, left out: "
-"""Begins a line of the archive's manifest."""
 _DIFF = "request/code.diff"
 _RECORDS = ("run.json", "launch.json", "outcome.json", "-exit.json")
 
@@ -54,7 +55,7 @@ class Bundle:
         self.left_out: list[str] = []
         self.records: dict[str, Record] = {}
         self.trees: dict[str, str] = {}
-        self.submodules: list[str] = []
+        self.lacking: list[str] = []
 
     def fill(self) -> None:
         """Copy the runs and the code, make the tables, and describe it all; RunError for a record that was altered."""
@@ -65,7 +66,7 @@ class Bundle:
         self._write(README, readme.encode("utf-8", "backslashreplace"))
         described = crate.describe(self.records, manifest.make(self.folder), self.trees, self._licence())
         self._write(crate.NAME, described)
-        whole = manifest.make(self.folder, ["written by runner bundle", *(SUBMODULE + one for one in self.submodules)])
+        whole = manifest.make(self.folder, ["written by runner bundle", *self.lacking])
         self._write(manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
@@ -132,7 +133,7 @@ class Bundle:
             commits[str(record.launch.code.get("commit") or "")].append(name)
         for commit, names in sorted(commits.items()):
             runs = listed(sorted(names), most=3)
-            if not is_commit(commit):
+            if not git.is_commit(commit):
                 self.left_out.append(f"the code of {runs}: the record names no commit")
                 continue
             if self.root is None:
@@ -145,9 +146,12 @@ class Bundle:
                     continue
                 self._copy_tree(tree, f"{PROJECT}/{commit}")
                 self.trees[commit] = f"{PROJECT}/{commit}"
-            lacking = [f"{PROJECT}/{commit}/{one}" for one in submodules(self.root, commit)]
-            self.submodules += lacking
-            self.left_out += [f"{one}: a submodule: its files are in another repository" for one in lacking]
+                self.left_out += [f"{PROJECT}/{commit}: {why}"] if why else []
+            submodules, filtered = lacking(self.root, commit)
+            for begin, lacks in zip(LACKS, (submodules, filtered), strict=True):
+                self.lacking += [f"{begin}{PROJECT}/{commit}/{name}" for name in lacks]
+            of_others = ": a submodule: its files are in another repository"
+            self.left_out += [f"{PROJECT}/{commit}/{name}{of_others}" for name in submodules]
 
     def _copy_tree(self, tree: Path, name: str) -> None:
         regular, other = manifest.listing(tree)
@@ -168,21 +172,17 @@ class Bundle:
 
     def _make_tables(self) -> None:
         """Make the tables and the page from the records as they are in the archive."""
-        from runner.report.cache import forget  # noqa: PLC0415 - it takes its time
-        from runner.report.forms import FORMS  # noqa: PLC0415
+        from runner.report.forms import FORMS  # noqa: PLC0415 - it takes its time
         from runner.report.page.document import make_page  # noqa: PLC0415
         from runner.report.page.select import select  # noqa: PLC0415
-        from runner.report.show import show  # noqa: PLC0415
+        from runner.report.summarize import show  # noqa: PLC0415
 
         results, here = self.folder / RESULTS, f"{self.folder}/"
-        try:
-            for form, file in (("markdown", "table.md"), ("json", "table.json"), ("csv", "table.csv")):
-                text = "".join(FORMS[form].document(show(results, form)[0]))
-                self._write(file, text.replace(here, "").encode("utf-8", "backslashreplace"))
-            page = make_page(select([results]), "Results")
-            self._write("report.html", page.html.replace(here, "").encode("utf-8", "backslashreplace"))
-        finally:
-            forget(results)
+        for form, file in (("markdown", "table.md"), ("json", "table.json"), ("csv", "table.csv")):
+            text = "".join(FORMS[form].document(show(results, form)[0]))
+            self._write(file, text.replace(here, "").encode("utf-8", "backslashreplace"))
+        page = make_page(select([results]), "Results")
+        self._write("report.html", page.html.replace(here, "").encode("utf-8", "backslashreplace"))
 
     def _licence(self) -> str | None:
         trees = list(self.trees.values())
@@ -198,6 +198,7 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
 
     `say` is told what is left out and why.
     """
+    require_outputs([output])
     beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
     try:
         with tempfile.TemporaryDirectory(prefix="runner-bundle-", ignore_cleanup_errors=True) as scratch:
@@ -208,12 +209,15 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
                 pack(bundle.folder, stream)
                 stream.flush()
                 os.fsync(stream.fileno())
+            require_outputs([output])
             beside.replace(output)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         place = f" ({one_line(error.filename)})" if error.filename else ""
         msg = f"{one_line(output)}: cannot be written: {error.strerror or one_line(error)}{place}"
         raise RequestError(msg) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
     for words in bundle.left_out:
         say(f"left out: {words}")
 

@@ -110,7 +110,7 @@ class Inputs:
             return Check(name, False, f"not those of this checkout, and the changes to commit {short} are lost")
         at, why = hash_at(self._sources, launch.code, launch.program, diff)
         lacking = self._sources.lacks(commit)
-        lacks = f"; the commit does not hold {listed(lacking)}, a submodule" if lacking else ""
+        lacks = f"; the commit does not hold {listed(lacking)}" if lacking else ""
         if at == wanted:
             return Check(name, True, f"those of commit {short}{'' if diff is None else ' and the kept changes'}{lacks}")
         if here and not why.startswith(REFUSED):

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner.core import git
 from runner.core.errors import RequestError, RunError
 from runner.core.text import one_line
 from runner.proof.archive import TOP, difference, unpack
-from runner.proof.bundle import PROJECT, RESULTS, SUBMODULE
-from runner.proof.sources import LOCK, is_commit, lay_out
+from runner.proof.bundle import PROJECT, RESULTS
+from runner.proof.sources import LACKS, LOCK, lay_out
 from runner.records import manifest
 from trainkit import files
 
@@ -38,7 +39,7 @@ class Kit:
     def tree(self, commit: str) -> Path | None:
         """Return the folder of the project's files at a commit, if the archive has it."""
         folder = self.folder / PROJECT / commit
-        return folder if is_commit(commit) and files.is_folder(folder) else None
+        return folder if git.is_commit(commit) and files.is_folder(folder) else None
 
     def here(self, program: str) -> str | None:  # noqa: ARG002 - as `sources.Tree` has it
         """Return None: an archive is no checkout."""
@@ -61,9 +62,10 @@ class Kit:
         )
 
     def lacks(self, commit: str) -> list[str]:
-        """Name the submodules that the archive says it has left out."""
-        begin = f"{SUBMODULE}{PROJECT}/{commit}/"
-        return [line.removeprefix(begin) for line in self._said if line.startswith(begin)]
+        """Name what the archive says that the commit does not hold."""
+        begins = {f"{begin}{PROJECT}/{commit}/": words for begin, words in LACKS.items()}
+        lines = [(line, begin) for begin in begins for line in self._said if line.startswith(begin)]
+        return [begins[begin].format(line.removeprefix(begin)) for line, begin in lines]
 
     def _faults(self) -> list[str]:
         path = self.folder / manifest.NAME

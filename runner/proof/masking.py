@@ -53,7 +53,7 @@ class Mask:
             facts = [rank.facts for rank in record.ranks]
             hosts |= {_word(launch.host.get("name")), _word(launch.runner.get("host"))}
             hosts |= {_word(one.get("host")) for one in facts}
-            machines |= {_word(one.get("machine")) for one in facts}
+            machines |= {_word(one.get("machine")) for one in (launch.host, *facts)}
             places = [one.place for one in record.outcome.exits] if record.outcome else []
             hosts |= {_word(one.get("machine")) for one in places}
         self._words: dict[bytes, bytes] = {}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner import targets
+from runner.core import git
 from runner.core.errors import RequestError, RunError
 from runner.core.text import one_line
 from runner.definitions.again import require_values, run_of
@@ -19,11 +20,12 @@ from runner.execution.run import carry_out, prepare
 from runner.proof.again import as_it_came_out, chosen_by_the_clock, compare
 from runner.proof.inputs import Inputs, compare_data
 from runner.proof.level import LEVELS, Check, Verdict
-from runner.proof.sources import DIFF, Sources, is_commit, read_changes
+from runner.proof.sources import DIFF, Sources, read_changes
 from runner.proof.verify import verify
 from runner.proof.whole import check_whole
 from runner.report.copies import once
 from runner.report.run_summary import summary_of
+from trainkit.files import is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +112,7 @@ def reproduce(
         msg = f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same"
         raise RunError(msg)
     sources = Sources(code) if isinstance(code, Path) else code
-    with _tree(path, record, sources, diff, wish.data) as root:
+    with _tree(path, record, sources, diff, wish.data) as (root, note):
         run = run_of(as_it_came_out(record), root)
         run = replace(run, repeat=1, repeats=1)
         target = targets.load(name, words)
@@ -123,7 +125,9 @@ def reproduce(
         jobs = [replace(job, diff=(diff or b"").decode("utf-8", "surrogateescape")) for job in jobs]
         (new,) = carry_out(jobs, wish.results, observer, interrupts)
     after = wish.results / new.launch.experiment / new.launch.id
-    return _verdict(path, record, after, new, earlier, [*checks, *compare_data(record, new)])
+    verdict = _verdict(path, record, after, new, earlier, [*checks, *compare_data(record, new)])
+    verdict.notes += [note] if note else []
+    return verdict
 
 
 def not_run(path: Path, kit: Kit, error: KitError) -> Verdict:
@@ -170,11 +174,13 @@ def _verdict(
 
 
 @contextmanager
-def _tree(path: Path, record: Record, sources: Tree, diff: bytes | None, data: Path | None) -> Iterator[Path]:
-    """Put the code of a run together in a temporary folder: the commit, and the kept changes on top."""
+def _tree(
+    path: Path, record: Record, sources: Tree, diff: bytes | None, data: Path | None
+) -> Iterator[tuple[Path, str]]:
+    """Put the commit and the kept changes together in a temporary folder; with it comes a note, or none."""
     launch = record.launch
     commit = str(launch.code.get("commit") or "")
-    if not is_commit(commit):
+    if not git.is_commit(commit):
         msg = f"{one_line(path)}: level 0: the record names no commit to run again"
         raise RunError(msg)
     with tempfile.TemporaryDirectory(prefix="runner-reproduce-", ignore_cleanup_errors=True) as scratch:
@@ -183,12 +189,21 @@ def _tree(path: Path, record: Record, sources: Tree, diff: bytes | None, data: P
             msg = f"{one_line(path)}: level 0: commit {commit[:12]} {why}"
             raise RunError(msg)
         if data is not None:
-            shutil.rmtree(root / DATA, ignore_errors=True)
-            (root / DATA).symlink_to(data.resolve())
+            _show_data(root / DATA, data.resolve())
         try:
-            yield root
+            yield root, why
         except (RequestError, RunError) as error:  # the folder is gone when somebody reads it
             raise type(error)(str(error).replace(f"{one_line(root)}/", "")) from None
+
+
+def _show_data(place: Path, data: Path) -> None:
+    """Put a link to the prepared data in place of the commit's folder or link; a file of that name stays."""
+    if is_folder(place):
+        shutil.rmtree(place)
+    elif place.is_symlink():
+        place.unlink()
+    if not place.exists():
+        place.symlink_to(data)
 
 
 def _diff(path: Path, record: Record, *, anyway: bool) -> bytes | None:

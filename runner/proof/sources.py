@@ -6,24 +6,31 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from runner.core import git
 from runner.core.errors import KitError
 from runner.core.text import one_line
 from runner.definitions import program as programs
 from trainkit import files
 from trainkit.sources import hash_sources
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 LOCK = "requirements.lock"
 DIFF = "request/code.diff"
 REFUSED = "does not take the kept changes"
 LARGEST_LOCK = 20_000_000
 LARGEST_DIFF = 4_000_000
-_GIT_SECONDS = 120
+LACKS = {
+    "a submodule, left out: ": "{}, a submodule",
+    "as committed, its filter was not run: ": "{} as a filter writes it",
+}
+"""What is said of what a commit does not hold: how a line of an archive's manifest begins, and the words."""
 
 
 class Tree(Protocol):
@@ -42,7 +49,7 @@ class Tree(Protocol):
         """
 
     def lacks(self, commit: str) -> list[str]:
-        """Name the submodules, whose files no commit holds."""
+        """Name what no commit holds: submodules, and programs as their filters write them."""
 
 
 class Sources:
@@ -63,9 +70,9 @@ class Sources:
         found = set()
         with suppress(OSError):
             found.add(hashlib.sha256(files.read_file(self._root / LOCK, LARGEST_LOCK)).hexdigest())
-        done = git(self._root, "show", f"{commit}:./{LOCK}") if is_commit(commit) else None
-        if done and done.returncode == 0:
-            found.add(hashlib.sha256(done.stdout).hexdigest())
+        with suppress(git.GitError), _view_of(self._root, commit) as (repository, view):
+            lock = view.ask("cat-file", "blob", f"{commit}:{repository.prefix}{LOCK}")
+            found.add(hashlib.sha256(lock).hexdigest())
         return found
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
@@ -73,34 +80,44 @@ class Sources:
         return check_out(self._root, str(code.get("commit")), folder, diff)
 
     def lacks(self, commit: str) -> list[str]:
-        """Name the submodules in the project's folder."""
-        return submodules(self._root, commit)
+        """Name what the commit does not hold of the project's folder."""
+        found = zip(LACKS.values(), lacking(self._root, commit), strict=True)
+        return [words.format(name) for words, names in found for name in names]
+
+
+@contextmanager
+def _view_of(root: Path, commit: str, folder: Path | None = None) -> Iterator[tuple[git.Repository, git.View]]:
+    """See a commit of a project's repository, its files in another folder; GitError if it is not there."""
+    if not git.is_commit(commit):
+        msg = "is none"
+        raise git.GitError(msg)
+    repository = git.find(root)
+    if repository is None:
+        msg = "cannot be looked for: this is no git repository"
+        raise git.GitError(msg)
+    with repository.view(folder or root) as view:
+        if view.run("cat-file", "-e", f"{commit}^{{commit}}").returncode:
+            msg = "is not in this repository: git fetch it"
+            raise git.GitError(msg)
+        yield repository, view
 
 
 def check_out(root: Path, commit: str, folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
     """Put the repository's files, as a commit has them, into an empty folder, and the kept changes on top.
 
-    They are those of a checkout: `git archive` leaves out and rewrites what `.gitattributes` says. Returns the
-    project's folder in it; None, and why, if that fails.
+    They are those of a checkout without filters: `git archive` leaves out and rewrites what `.gitattributes` says.
+    Returns the project's folder in it, and which files a filter would have written; None, and why, if that fails.
     """
-    if not is_commit(commit):
-        return None, "is none"
-    places = git(root, "rev-parse", "--show-toplevel", "--show-prefix")
-    if places is None or places.returncode:
-        return None, "cannot be looked for: this is no git repository"
-    top, prefix = places.stdout.decode("utf-8", "surrogateescape").split("\n")[:2]
-    index = folder / ".index"
-    read = git(Path(top), "-c", "core.sparseCheckout=false", "read-tree", commit, GIT_INDEX_FILE=str(index))
-    if read is None or read.returncode:
-        return None, "is not in this repository: git fetch it"
-    written = git(Path(top), "checkout-index", "--all", "--quiet", f"--prefix={folder}/", GIT_INDEX_FILE=str(index))
-    index.unlink(missing_ok=True)
-    if written is None or written.returncode:
-        return None, "cannot be checked out"
-    why = None if diff is None else apply_changes(folder, diff)
-    if why or not (folder / prefix).is_dir():
-        return None, why or f"has no folder {one_line(prefix)}"
-    return folder / prefix, ""
+    try:
+        with _view_of(root, commit, folder) as (repository, view):
+            view.check_out(commit)
+            left = view.filtered()
+    except git.GitError as error:
+        return None, str(error)
+    why = None if diff is None else apply_changes(folder, diff, settings=repository.settings)
+    if why or not (folder / repository.prefix).is_dir():
+        return None, why or f"has no folder {one_line(repository.prefix)}"
+    return folder / repository.prefix, git.unfiltered(left) if left else ""
 
 
 def lay_out(tree: Path, prefix: str, folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
@@ -117,11 +134,20 @@ def lay_out(tree: Path, prefix: str, folder: Path, diff: bytes | None) -> tuple[
     return (None, why) if why else (project, "")
 
 
-def submodules(root: Path, commit: str) -> list[str]:
-    """Name the submodules below a project's folder, as a commit has them."""
-    done = git(root, "ls-tree", "-r", "-z", commit) if is_commit(commit) else None
-    lines = done.stdout.decode("utf-8", "replace").split("\0") if done and done.returncode == 0 else []
-    return [one_line(line.partition("\t")[2], 200) for line in lines if line.startswith("160000 ")]
+def lacking(root: Path, commit: str) -> tuple[list[str], list[str]]:
+    """Name what a commit does not hold below a project's folder: submodules, and Python files that a filter writes."""
+    try:
+        with _view_of(root, commit) as (repository, view):
+            view.ask("read-tree", commit)
+            submodules = [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]
+            filtered = [name for name in view.filtered() if name.endswith(".py")]
+    except git.GitError:
+        return [], []
+    below = [
+        [name.removeprefix(repository.prefix) for name in names if name.startswith(repository.prefix)]
+        for names in (submodules, filtered)
+    ]
+    return [one_line(name, 200) for name in below[0]], [one_line(name, 200) for name in below[1]]
 
 
 def hash_at(tree: Tree, code: dict[str, Any], program: str, diff: bytes | None) -> tuple[str | None, str]:
@@ -141,35 +167,14 @@ def read_changes(run: Path) -> bytes:
     return files.read_file(run / DIFF, LARGEST_DIFF, below=run)
 
 
-def apply_changes(folder: Path, diff: bytes, only: PurePosixPath | None = None) -> str | None:
+def apply_changes(
+    folder: Path, diff: bytes, only: PurePosixPath | None = None, settings: git.Settings | None = None
+) -> str | None:
     """Apply kept changes, `only` those below a folder, to a tree that is no repository; say why, if that fails."""
     below = re.sub(r"([][*?\\])", r"\\\1", str(only))
-    command = ["git", "apply", "--whitespace=nowarn", *([f"--include={below}/*"] if only and only.parts else []), "-"]
-    applied = _run(command, folder, diff, GIT_CEILING_DIRECTORIES=str(folder.parent))
-    if applied is not None and applied.returncode == 0:
-        return None
-    why = one_line((applied.stderr if applied else b"git is missing").decode("utf-8", "replace"), 200)
-    return f"{REFUSED}: {why}"
-
-
-def is_commit(word: str) -> bool:
-    """Whether a word from a record is a full hash of a commit, and so no option of git."""
-    return len(word) in (40, 64) and all(letter in "0123456789abcdef" for letter in word)
-
-
-def git(root: Path, *words: str, **env: str) -> subprocess.CompletedProcess[bytes] | None:
-    """Run git in a project's folder; None if it is missing or takes too long."""
-    return _run(["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *words], root, b"", **env)
-
-
-def _run(command: list[str], cwd: Path, given: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes] | None:
-    every = {**os.environ, **env}
-    try:
-        return subprocess.run(
-            command, cwd=cwd, env=every, input=given, capture_output=True, timeout=_GIT_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    words = ["--whitespace=nowarn", *([f"--include={below}/*"] if only and only.parts else [])]
+    why = git.apply(folder, diff, words, settings)
+    return f"{REFUSED}: {why}" if why is not None else None
 
 
 def hash_in(folder: Path, name: str) -> str:

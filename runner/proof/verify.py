@@ -8,7 +8,7 @@ from runner.core.text import one_line
 from runner.proof.again import chosen_by_the_clock
 from runner.proof.inputs import Inputs
 from runner.proof.level import Check, Verdict
-from runner.proof.whole import check_whole, runs_at
+from runner.proof.whole import look_whole, runs_at
 from runner.records import manifest
 from runner.records.folder import RunFolder
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def verify(paths: Iterable[Path], inputs: Inputs | None) -> Iterator[Verdict]:
     """Say of each run which level it reaches; without inputs to compare with, only whether its record is whole."""
     for path in paths:
-        record, faults = check_whole(path)
+        record, faults, parsed = look_whole(path)
         verdict = Verdict(one_line(path))
         if faults or record is None:
             verdict.stopped = faults
@@ -36,6 +36,7 @@ def verify(paths: Iterable[Path], inputs: Inputs | None) -> Iterator[Verdict]:
             verdict.notes += [words for words in said if words not in (manifest.AT_THE_END, manifest.LATER)]
             if manifest.AT_THE_END not in said and not record.launch.by_hand:
                 verdict.checks.append(Check("manifest", None, manifest.LATER))
+            verdict.checks += [parsed] if parsed else []
             if inputs is not None:
                 verdict.checks += inputs.check(record, path)
                 verdict.stopped = [str(check) for check in verdict.checks if check.same is False]

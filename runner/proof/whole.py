@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from runner.proof.reread import read_again
 from runner.records import manifest
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD, run_folders
@@ -15,6 +16,7 @@ from trainkit.files import is_folder
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from runner.proof.level import Check
     from runner.records.schema import Record
 
 
@@ -38,7 +40,13 @@ def runs_at(path: Path, notes: list[str]) -> list[Path]:
 
 
 def check_whole(path: Path) -> tuple[Record | None, list[str]]:
-    """Compare a run's folder with its manifest; return its record, if it can be read, and one line for each fault."""
+    """Return a run's record, if it can be read, and one line for each fault of its folder."""
+    record, faults, _ = look_whole(path)
+    return record, faults
+
+
+def look_whole(path: Path) -> tuple[Record | None, list[str], Check | None]:
+    """Compare a run's folder with its manifest, and its record with its raw files; say what was found of these."""
     folder = RunFolder(path)
     try:
         record = folder.read()
@@ -47,11 +55,13 @@ def check_whole(path: Path) -> tuple[Record | None, list[str]]:
     try:
         known = folder.kept_manifest()
     except FileNotFoundError:
-        return record, [_without(record, path) if record else broken]
+        return record, [_without(record, path) if record else broken], None
     except (OSError, ValueError) as error:
-        return record, [one_line(f"{manifest.NAME}: {_why(error)}")]
+        return record, [one_line(f"{manifest.NAME}: {_why(error)}")], None
     faults = manifest.differences(known, path)
-    return record, faults or ([] if record else [broken])
+    if record is None or faults or record.status == "running":
+        return record, faults or ([] if record else [broken]), None
+    return record, *read_again(folder, record, known.said)
 
 
 def _without(record: Record, path: Path) -> str:

@@ -1,11 +1,11 @@
-"""What lies below `results/`: the folders of runs, and the state of each one's record. No record is opened here."""
+"""What lies below `results/`: the folders of runs. No record is opened here."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
@@ -15,40 +15,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RECORD = "run.json"
-State = tuple[int, int, int]
-"""When a file was last changed (ctime in ns, which nothing can set back), its inode and its size in bytes."""
 
 
-class Shelf(NamedTuple):
-    """The runs that lie side by side in one folder: the state of each record, by the name of its run's folder."""
-
-    name: str
-    records: dict[str, State]
-
-    def path(self, run: str) -> str:
-        """Where a run lies below `results`."""
-        return f"{self.name}/{run}" if self.name else run
-
-
-def list_shelves(results: Path, left_out: list[str]) -> list[Shelf]:
-    """List the runs below a folder; RequestError if there is no such folder.
+def list_runs(results: Path, left_out: list[str]) -> list[str]:
+    """Return where below a folder each run with a record lies; RequestError if there is no such folder.
 
     `left_out` takes a note for each run that has no record, and for each folder that is a link or cannot be read.
     """
     if not results.is_dir():
         msg = f"{results}: there is no such folder; make a first run with: runner run quickstart"
         raise RequestError(msg)
-    shelves: dict[str, dict[str, State]] = {}
+    found = []
     base = len(str(results)) + 1
     for entry in run_folders(results, left_out):
         try:
-            status = os.stat(f"{entry.path}/{RECORD}", follow_symlinks=False)  # noqa: PTH116 - a hundred thousand times
+            os.stat(f"{entry.path}/{RECORD}", follow_symlinks=False)  # noqa: PTH116 - a hundred thousand times
         except OSError as error:
             left_out += _without_record(entry.path, error)
-            continue
-        records = shelves.setdefault(entry.path[base : -len(entry.name) - 1], {})
-        records[entry.name] = (status.st_ctime_ns, status.st_ino, status.st_size)
-    return [Shelf(name, records) for name, records in shelves.items()]
+        else:
+            found.append(entry.path[base:])
+    return found
 
 
 def run_folders(results: Path, left_out: list[str]) -> Iterator[os.DirEntry[str]]:

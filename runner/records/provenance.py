@@ -9,8 +9,7 @@ import shutil
 import socket
 import subprocess
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -18,10 +17,15 @@ import runner
 from runner.core.values import number, whole
 from runner.records import manifest
 from runner.records.repository import describe_repository
+from trainkit import machine
 from trainkit.sources import hash_sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _TOOL_SECONDS = 10
 _LARGEST_PID = 2**31 - 1
+READER = "reader_sha256"
 
 
 def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any], str]:
@@ -51,7 +55,18 @@ def describe_runner() -> dict[str, Any]:
         "pid": own.pid,
         "pid_started": own.create_time(),
         "manifest": manifest.NAME,  # so that one that is gone is not taken for one that never was
+        READER: hash_reader(),
     }
+
+
+@cache
+def hash_reader() -> str:
+    """Hash what reads raw files, so that a record can be told from one that another version of it has made."""
+    kit = Path(runner.__file__).parent
+    paths = [
+        path for room in ("core", "records") for path in (kit / room).rglob("*") if path.suffix in (".py", ".yaml")
+    ]
+    return hash_sources({path.relative_to(kit).as_posix(): path.read_bytes() for path in paths})
 
 
 def is_alive(description: dict[str, Any]) -> bool | None:
@@ -73,22 +88,11 @@ def describe_host() -> dict[str, Any]:
     """Describe the machine that the runner is on."""
     return {
         "name": socket.gethostname(),
-        "cpu": _cpu_model(),
-        "cores": usable_cores(),
-        "memory_bytes": psutil.virtual_memory().total,
+        **machine.describe(),
+        "cores": max(1, int(machine.usable_cores())),
         "os": platform.platform(),
         "gpus": gpus(),
     }
-
-
-def usable_cores() -> int:
-    """Count the cores that this process may use: its affinity, and its cgroup's quota where there is one."""
-    cores = len(os.sched_getaffinity(0))
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text("ascii").split()
-        return max(1, min(cores, int(quota) // int(period)))
-    except (OSError, ValueError):
-        return cores
 
 
 def gpus() -> list[str]:
@@ -111,12 +115,3 @@ def _all_gpus() -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     return done.stdout.strip().splitlines() if done.returncode == 0 else []
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())

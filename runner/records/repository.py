@@ -8,31 +8,42 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from runner.core.text import one_line
+from runner.core import git
+from runner.core.text import listed, one_line
+from trainkit.files import is_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 LARGEST_DIFF = 1_000_000
-_SECONDS = 10
-_BLOCK = 1 << 16
-_GIT = ("git", "-c", "core.quotepath=off", "-c", "core.fsmonitor=false", "-c", "diff.relative=false")
-_STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames")
+_MOST_EXCLUDED = 500_000
+"""Bytes of the names that a command leaves out."""
+# Whether something differs within a submodule would be found by another git, with the settings of the submodule.
+_OWN = "--ignore-submodules=dirty"
+_STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", _OWN)
 _DIFF = (
     *("diff", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/"),
-    *("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--ignore-submodules=dirty", "HEAD"),
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", _OWN, "HEAD", "--", ":/"),
 )
-_NOTHING = (b"not a git repository", b"unknown revision")
-_SUBMODULE, _PATH = 2, 8
-"""Columns of a changed file's line in porcelain version 2."""
+_COLUMNS = {b"1": (5, 8), b"u": (6, 10)}
+"""Where a line of porcelain version 2 has the file's mode and its path, by the kind of the line."""
 
 
-class _NoAnswerError(Exception):
-    """Git is there, and has not said what it was asked."""
+@dataclass
+class _Changes:
+    """What differs from a commit: lines of git, submodules with changes of their own, and files with a filter."""
+
+    lines: list[bytes]
+    filtered: list[str]
+    submodules: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    def dirty(self) -> bool | None:
+        """Return whether anything differs; None if only that is not known of which git knows nothing."""
+        return bool(self.lines or self.submodules) or (None if self.filtered or self.unknown else False)
 
 
 def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
@@ -45,91 +56,62 @@ def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
     said: dict[str, Any] = {}
     diff = b""
     try:
-        found = _ask(root, "rev-parse", "--show-prefix", "HEAD")
-        if found is None:
+        repository = git.find(root)
+        if repository is None or repository.commit is None:
             return said, diff
-        prefix, _, commit = found.rstrip(b"\n").rpartition(b"\n")
-        said |= {"commit": commit.decode(), "dirty": None, "diff_sha256": None}
-        if prefix:
-            said["prefix"] = prefix.decode("utf-8", "replace")
-        lines = (_ask(root, *_STATUS) or b"").split(b"\0")[:-1]
-        said["dirty"] = bool(lines)
-        if changed := _changed_submodules(lines):
-            said["submodules"] = changed
-        if said["dirty"]:
-            said["diff_sha256"], diff = _changes(root)
-    except _NoAnswerError as error:
+        said |= {"commit": repository.commit, "dirty": None, "diff_sha256": None}
+        if repository.prefix:
+            said["prefix"] = os.fsencode(repository.prefix).decode("utf-8", "replace")
+        with repository.view() as view:
+            changes = _changes(repository, view)
+            said["dirty"] = changes.dirty()
+            if changes.submodules:
+                said["submodules"] = [one_line(path, 200) for path in changes.submodules]
+            if changes.lines:
+                said["diff_sha256"], diff = _diff(view, changes.filtered)
+        if unknown := [*changes.filtered, *changes.unknown]:
+            said["git"] = one_line(f"what differs in {listed(unknown, most=3)} is not known: a filter was not run", 300)
+    except git.GitError as error:
         said["git"] = str(error)
     return said, diff
 
 
-def _changed_submodules(lines: list[bytes]) -> list[str]:
-    """Name the submodules in which something is not committed."""
-    rows = [line.split(b" ", _PATH) for line in lines if line.startswith(b"1 ")]
-    changed = (row[_PATH] for row in rows if row[_SUBMODULE][:1] == b"S" and row[_SUBMODULE][2:] != b"..")
-    return [one_line(path.decode("utf-8", "replace"), 200) for path in changed]
+def _changes(repository: git.Repository, view: git.View) -> _Changes:
+    """Look for what differs from the commit, also within submodules."""
+    lines = view.ask(*_STATUS).split(b"\0")[:-1]
+    paths = {line: path for line in lines if (path := _path_of_file(line))}
+    filtered = view.filtered(list(paths.values()))
+    changes = _Changes([line for line in lines if os.fsdecode(paths.get(line, b"")) not in filtered], filtered)
+    for name in [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]:
+        folder = repository.top / name
+        if not is_folder(folder) or not os.path.lexists(folder / ".git"):
+            continue
+        module = git.find(folder)
+        if module is None or module.commit is None or module.top != folder:
+            continue
+        with module.view() as inside:
+            found = _changes(module, inside)
+        if found.dirty():
+            changes.submodules.append(name)
+        elif found.dirty() is None:
+            changes.unknown += [f"{name}/{inner}" for inner in (*found.filtered, *found.unknown)]
+    return changes
 
 
-def _changes(root: Path) -> tuple[str | None, bytes]:
+def _path_of_file(line: bytes) -> bytes | None:
+    """Return the path of a line about a tracked file that is there, which a filter may have written."""
+    mode, path = _COLUMNS.get(line[:1], (0, 0))
+    fields = line.split(b" ", path)
+    return fields[path] if path and fields[mode].startswith(git.REGULAR) else None
+
+
+def _diff(view: git.View, without: list[str]) -> tuple[str | None, bytes]:
     """Hash the changes to tracked files and return their text, cut if it is long; no hash if there are none."""
     digest, kept, size = hashlib.sha256(), bytearray(), 0
-    with subprocess.Popen(
-        [*_GIT, *_DIFF],
-        cwd=root,
-        env=_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        assert process.stdout is not None  # noqa: S101 - it was asked for
-        limit = threading.Timer(_SECONDS, process.kill)
-        limit.start()
-        try:
-            while block := process.stdout.read(_BLOCK):
-                digest.update(block)
-                size += len(block)
-                kept += block[: LARGEST_DIFF - len(kept)]
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            limit.cancel()
-    if process.returncode:
-        msg = _no_answer() if process.returncode < 0 else "git diff failed"
-        raise _NoAnswerError(msg)
+    if sum(map(len, without)) > _MOST_EXCLUDED:
+        return None, b""
+    for block in view.blocks(*_DIFF, *(f":(exclude,top,literal){path}" for path in without)):
+        digest.update(block)
+        size += len(block)
+        kept += block[: LARGEST_DIFF - len(kept)]
     return digest.hexdigest() if size else None, bytes(kept) + (b"\n... cut\n" if size > LARGEST_DIFF else b"")
-
-
-def _ask(root: Path, *words: str) -> bytes | None:
-    """Return what git prints; None where there is no git, no repository or no commit."""
-    try:
-        done = subprocess.run(
-            [*_GIT, *words],
-            cwd=root,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except OSError:
-        return None
-    except subprocess.TimeoutExpired:
-        raise _NoAnswerError(_no_answer()) from None
-    if done.returncode == 0:
-        return done.stdout
-    if any(words in done.stderr for words in _NOTHING):
-        return None
-    said = done.stderr.decode("utf-8", "replace").strip() or f"git {words[0]} ended with {done.returncode}"
-    msg = one_line(f"git refuses: {said.splitlines()[0].removeprefix('fatal: ')}", 300)
-    raise _NoAnswerError(msg)
-
-
-def _no_answer() -> str:
-    return f"git did not answer within {_SECONDS} s"
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of git: in English, without what changes the text of a diff."""
-    own = {name: value for name, value in os.environ.items() if name != "GIT_DIFF_OPTS"}
-    return {**own, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}

@@ -37,11 +37,19 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     reason: str | None = None
 
 
+BETWEEN_NODES = "between nodes"
+OF_EACH_NODE = "of each node"
+"""Kinds of options that decide how long a run takes. A value of the second kind may name one for each node: `1,0.5`."""
+_EARLIER_OPTION_AXES = {"link": BETWEEN_NODES, "cpus": OF_EACH_NODE}
+"""What records did not say of these options before they had `option_axes`."""
+
+
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was known before the run was started; it is written once, before the launch, and never changes.
 
     `dialects` are how the stdout of a program is read that knows nothing of the kit: the names of the kit's, and the
-    text of others. `options` are the target's, as given. Floats that JSON lacks are words in `axes`, `args` and
+    text of others. `options` are the target's, as given, and `option_axes` the
+    kinds of those that decide how long a run takes. Floats that JSON lacks are words in `axes`, `args` and
     `definition`. `attempts` are the earlier ones of a run that was started again. `masked` names what held a secret and
     was masked, for example `args.hf_token`: the processes got the real value, and what they printed of it is in `raw/`.
     `masked_places` names the args and the keys of the definition in which an archive has masked a folder.
@@ -69,6 +77,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     host: dict[str, Any]
     code: dict[str, Any]
     options: dict[str, Any] = {}
+    option_axes: dict[str, str] = {}
     image: dict[str, Any] | None = None
     by_hand: bool = False
     patience_seconds: float | None = None
@@ -82,6 +91,8 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Spell the floats that JSON lacks, so that runs with different values stay apart."""
         self.axes, self.args = spell_non_finite(self.axes), spell_non_finite(self.args)
         self.definition = spell_non_finite(self.definition)
+        if not self.option_axes:
+            self.option_axes = {name: kind for name, kind in _EARLIER_OPTION_AXES.items() if name in self.options}
 
 
 class NodeExit(msgspec.Struct, omit_defaults=True):

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import by_value
+from runner.report.learned import is_learning_known, learned_differs
+from runner.report.machines import machine_decides, memory_differs
 from runner.report.repeats import FEWEST
-from runner.report.statistics import SIGNIFICANT, accuracies_agree
+from runner.report.statistics import SIGNIFICANT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from runner.report.rows import CellRuns
     from runner.report.run_summary import RunSummary
     from runner.report.statistics import Estimate
 
-AGREEING_SHARE = 0.005
-"""Accuracies of unknown numbers of samples may differ by this much."""
 NO_SPREAD = "the repeats do not vary: what printed the times has rounded them"
 """Why nothing is said of times that are all the same on both sides: how far off they are, no repeat shows."""
 UNKNOWN = "None"
@@ -52,8 +52,9 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
         or _too_few(cell, base)
         or disturbed(runs)
         or differing(runs)
+        or machine_decides(cell, base, (run.cell, base.first.cell))
         or _work_differs(runs)
-        or accuracy_differs(cell, base)
+        or learned_differs(cell, base)
     )
 
 
@@ -99,27 +100,44 @@ def _too_few(cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def disturbed(runs: Iterable[RunSummary]) -> str | None:
-    """Look for a run in which the machine did something else besides; the notes name each."""
+    """Look for a run in which the machine did something else besides, or for all that is known may have.
+
+    The notes name each disturbed run. One whose program knows nothing of the kit has no load: a note says so.
+    """
     for run in runs:
         if run.disturbed:
             return f"disturbed: {run.disturbed[0]} during {run.cell} repeat {run.repeat}"
+        if not run.load_known and not run.sources:
+            return f"not known whether {run.cell} repeat {run.repeat} was disturbed: its record has no load"
     return None
 
 
 def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str | None:
     """Look for anything but the layout and the axes that differs between two of the runs: name it, and both values."""
+    ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
+    found = [what for name, what in same_differs(runs) if name not in ignored]
+    return "; ".join([*found, *filter(None, [memory_differs(runs)])]) or None
+
+
+def same_differs(runs: Sequence[RunSummary]) -> list[tuple[str, str]]:
+    """Return the name of each value of `RunSummary.same` that differs between runs, and two of its values."""
     first = runs[0].same
     if all(run.same == first for run in runs):
-        return None
-    ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
-    names = [name for name in first if name not in ignored]
-    found = [two_values(name, [run.same.get(name, "") for run in runs]) for name in names]
-    return "; ".join(one for one in found if one) or None
+        return []
+    names = dict.fromkeys(name for run in runs for name in run.same)
+    found = ((name, two_values(name, [run.same.get(name, "") for run in runs])) for name in names)
+    return [(name, what) for name, what in found if what]
 
 
-def is_code_known(runs: Iterable[RunSummary]) -> bool:
-    """Whether each run says which code it ran; else it is the same as that of another one that does not."""
-    return all(run.same.get("code", UNKNOWN) not in ("", UNKNOWN) for run in runs)
+def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
+    """Return what nothing shows of runs that are compared all the same, because none of them says it."""
+    runs = list(runs)
+    said = {
+        "code unknown, and taken for the same": all(run.same.get("code", UNKNOWN) not in ("", UNKNOWN) for run in runs),
+        "what was learned is not known, for want of an accuracy and of a loss": is_learning_known(runs),
+        "load unknown, so nothing shows that the machine was quiet": all(run.load_known for run in runs),
+    }
+    return [what for what, is_known in said.items() if not is_known]
 
 
 def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) -> list[str]:
@@ -139,17 +157,23 @@ def _work_differs(runs: list[RunSummary]) -> str | None:
     Weak runs of a fixed data set train on the same samples in all; their batch per process is what has to be equal.
     """
     if runs[0].scaling != "strong":
-        return two_values("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs])
+        per_process = [f"{run.global_batch_size / run.processes:g}" for run in runs]
+        return two_values("batch per process", per_process) or _tests_differ(runs)
     return total_work_differs(runs)
 
 
 def total_work_differs(runs: list[RunSummary]) -> str | None:
-    """Compare what was trained: samples, steps, and the batch."""
+    """Compare what was trained and tested: samples, steps, and the batch."""
     return (
         two_values("trained samples", [f"{run.trained_samples:,}" for run in runs])
         or two_values("steps", [f"{run.steps:,}" for run in runs])
         or two_values("global batch", [f"{run.global_batch_size:,}" for run in runs])
+        or _tests_differ(runs)
     )
+
+
+def _tests_differ(runs: list[RunSummary]) -> str | None:
+    return two_values("test samples", [f"{run.eval_samples:,}" for run in runs])
 
 
 def two_values(name: str, values: list[str]) -> str | None:
@@ -163,32 +187,3 @@ def _apart(*values: str) -> list[str]:
     same = next((place for place, letters in enumerate(zip(*values, strict=False)) if len(set(letters)) > 1), 0)
     start = 0 if same < _LONGEST_VALUE else same
     return [one_line(value[start : start + _LONGEST_VALUE]) or "none" for value in values]
-
-
-def accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Say that the choice of test samples does not explain how much the accuracies of two cells differ.
-
-    One that some of the runs do not report may be any; None if no run reports one, because it does not train a model.
-    """
-    ours, theirs = cell.mean("accuracy"), base.mean("accuracy")
-    if ours is None and theirs is None:
-        return None
-    for side in (cell, base):
-        lacking = sum(run.accuracy is None for run in side.complete)
-        if 0 < lacking < len(side.complete):
-            return f"accuracy differs: none in {lacking} of {len(side.complete)} runs of {side.first.layout}"
-    if ours is None or theirs is None:
-        words = ("none" if mean is None else f"{mean:.2%}" for mean in (ours, theirs))
-        return f"accuracy differs: {' against '.join(words)}"
-    samples, others = _eval_samples(cell), _eval_samples(base)
-    if samples and others:
-        agree = accuracies_agree(ours, samples, theirs, others)
-    else:  # a program that does not say of how many samples they are
-        agree = abs(ours - theirs) <= AGREEING_SHARE
-    return None if agree else f"accuracy differs: {ours:.2%} against {theirs:.2%}"
-
-
-def _eval_samples(cell: CellRuns) -> int:
-    """Return of how many samples a cell's accuracies are, at most, because more explain less; 0 if a run says none."""
-    counts = [run.eval_samples for run in cell.complete]
-    return max(counts) if all(counts) else 0

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.report.claims import (
-    accuracy_differs,
-    differing,
-    disturbed,
-    settings_differ,
-    total_work_differs,
-    two_values,
-)
+from runner.report.claims import differing, disturbed, same_differs, settings_differ, total_work_differs
+from runner.report.learned import learned_differs
+from runner.report.machines import machine_decides
 
 if TYPE_CHECKING:
     from runner.report.rows import CellRuns
 
-VERSIONS = ("code", "image", "torch", "NCCL", "Python")
+VERSIONS = ("code", "lock file", "image", "torch", "NCCL", "Python")
 """What versions may differ in: it is what is compared."""
 CHOICES = (*VERSIONS, "program", "args", "threads per process")
 """What may differ besides where both sides were made for the comparison, for example from two definitions."""
@@ -39,8 +34,9 @@ def not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
         or _within(a, b)
         or "; ".join(settings_differ(runs, may_differ))
         or differing(runs, may_differ)
+        or machine_decides(b, a, ("B", "A"))
         or total_work_differs(runs)
-        or accuracy_differs(b, a)
+        or learned_differs(b, a)
         or (None if made else disturbed(runs))
     )
 
@@ -48,8 +44,7 @@ def not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
 def differences(a: CellRuns, b: CellRuns) -> list[str]:
     """Return what differs between the sides, each with the value of A and that of B; it is what is compared."""
     runs = [a.complete[0], b.complete[0]]
-    same = [two_values(name, [run.same.get(name, "") for run in runs]) for name in runs[0].same]
-    return [*settings_differ(runs), *(one for one in same if one)]
+    return [*settings_differ(runs), *(what for _, what in same_differs(runs))]
 
 
 def _incomplete(a: CellRuns, b: CellRuns) -> str | None:

@@ -19,10 +19,11 @@ from runner.report.target_axes import at_layout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.report.cache import BlockKey
     from runner.report.run_summary import RunSummary
     from runner.report.statistics import Difference
 
+BlockKey = tuple[str, str, str, str, str, bytes, str, tuple[str, ...]]
+"""What all runs of a block share, by which blocks are sorted: experiment, target, hardware, and what they do."""
 _encoder = msgspec.json.Encoder(order="deterministic")
 _WHOLE = re.compile(rb"\d(?:\.0(?!\d)|[eE])")
 """What every float has in JSON that is a whole number."""
@@ -161,7 +162,7 @@ def _nodes(layout: str) -> int:
 
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
-    return key_of(at_layout({**run.axes, "layout": run.layout, **changes}))
+    return key_of(at_layout({**run.axes, "layout": run.layout, **changes}, run.option_axes))
 
 
 def key_of(value: object) -> bytes:

@@ -24,8 +24,14 @@ _LARGEST_MACHINE = 1_000_000
 
 
 def disturbances(record: Record) -> list[str]:
-    """Return what disturbed a run, each with its figure; nodes that do not report it are taken to be quiet."""
+    """Return what disturbed a run, each with its figure, as far as its nodes have reported their load."""
     return [one for _, found in _by_machine(record) for one in found]
+
+
+def is_load_known(record: Record) -> bool:
+    """Return whether each node of a run has reported what others took of its machine."""
+    reported = {node.number for nodes, _ in _by_machine(record) for node in nodes if node.tells_of_others}
+    return bool(reported) and reported >= {rank.node for rank in record.ranks}
 
 
 def disturbances_of_nodes(record: Record) -> dict[int, list[str]]:
@@ -54,6 +60,11 @@ class _Node:
         self.machine: object = machine if isinstance(machine, str) else self.number
         self.cores = whole(own.get("machine_cores"), 1, _LARGEST_MACHINE)
         self._mean = entry.get("mean")
+
+    @property
+    def tells_of_others(self) -> bool:
+        """Whether what others took of the machine is known."""
+        return None not in (self.cores, self.mean("cpu_percent"), self.mean("own_cpu_percent"))
 
     def mean(self, name: str) -> float | None:
         """Return the mean of a figure."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.report.claims import is_code_known
+from runner.core.layout import Layout
+from runner.report.claims import taken_for_granted
 from runner.report.copies import copies_note
+from runner.report.machines import count_machines
 from runner.report.published_rows import published_notes
 from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
 from runner.report.statistics import SIGNIFICANT
@@ -27,7 +29,7 @@ def notes(block: Block) -> list[str]:
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
-    found += [*_together(block), *_of_unknown_code(block), *_more_repeats(block)]
+    found += [*_together(block), *granted(block), *_more_repeats(block)]
     if block.first.side:
         comparison, name, label = block.first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
@@ -69,10 +71,19 @@ def _together(block: Block) -> list[str]:
     return [f"claims: {tested} rows are compared, so each has to hold after Holm's correction: p < {SIGNIFICANT:.2g}"]
 
 
-def _of_unknown_code(block: Block) -> list[str]:
-    """Name the claimed rows whose runs say of no code that it is theirs: nothing shows that it is the same."""
-    rows = [row.first.cell for row in block.rows if row.claimed is True and not is_code_known(row.runs)]
-    return [f"code unknown, and taken for the same: {'; '.join(rows)}"] if rows else []
+def granted(block: Block) -> list[str]:
+    """Name the claimed rows of which something is taken for granted, and those whose runs are on several machines."""
+    found: dict[str, list[str]] = {}
+    for row in block.rows:
+        if row.claimed is True and row.baseline:
+            runs = [*row.complete, *row.baseline.complete]
+            said = taken_for_granted(runs)
+            machines = count_machines(runs)
+            if machines > max(Layout.parse(side.first.layout).nodes for side in (row, row.baseline)):
+                said.append(f"made on {machines} machines of one kind, the baseline included")
+            for what in said:
+                found.setdefault(what, []).append(row.first.cell)
+    return [f"{what}: {'; '.join(cells)}" for what, cells in found.items()]
 
 
 def _more_repeats(block: Block) -> list[str]:

@@ -12,7 +12,10 @@ from runner.core.text import listed, one_line
 from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
-from runner.report.disturbance import disturbances
+from runner.records.machine_facts import kind_of, machines_of, memory_of
+from runner.records.quality import figures_of
+from runner.report.disturbance import disturbances, is_load_known
+from runner.report.environment import speed_variables
 from runner.report.explain.text import note_of
 from runner.report.target_axes import target_axes
 
@@ -30,10 +33,14 @@ _LARGEST_COUNT = 10**15
 _LARGEST_SHARE = 1_000.0
 
 
-class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=False):
+class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """One run, as compared; `same` is what has to be the same in all runs of a claim, by name.
 
+    `machines` are those that it was made on, `memory` the least and the most that one of them has, `learned` the first
+    and the last value of each figure that says what was learned.
+
     `id` is what all copies of its record share and no other run has; it is empty if that is not known.
+    `option_axes` are the kinds of the axes that its target's options are.
     `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
     """
 
@@ -46,6 +53,7 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     doubts: list[str] = []
     layout: str
     axes: dict[str, Any]
+    option_axes: dict[str, str] = {}
     program: str
     args: dict[str, Any]
     scaling: str
@@ -73,7 +81,11 @@ class RunSummary(msgspec.Struct, kw_only=True, array_like=True, frozen=True, gc=
     runner: dict[str, Any]
     by_hand: bool = False
     load: dict[str, float] = {}
+    load_known: bool = True
     disturbed: list[str] = []
+    machines: list[tuple[str, str]] = []
+    memory: list[float] = []
+    learned: dict[str, list[float]] = {}
     side: tuple[str, str, str] | None = None
     sources: dict[str, str] = {}
     slowed: list[str] = []
@@ -102,6 +114,7 @@ def summary_of(record: Record) -> RunSummary:
     count = _Counts(doubts)
     cores = count("cores", _cores(record, first), most=MOST_CORES)
     layout = Layout.parse(launch.layout)
+    own_axes = target_axes(launch, layout)
     return RunSummary(
         id=text(_identity(launch), _LONGEST_IDENTITY) or "",
         experiment=_name(launch.experiment),
@@ -109,7 +122,8 @@ def summary_of(record: Record) -> RunSummary:
         status=record.status,
         reason=_reason(record),
         layout=str(layout),
-        axes=axes | target_axes(launch, layout),
+        axes=axes | own_axes,
+        option_axes={name: launch.option_axes[name] for name in own_axes},
         program=_name(launch.program),
         args=_compared(args, launch),
         scaling=_name(launch.scaling),
@@ -133,7 +147,11 @@ def summary_of(record: Record) -> RunSummary:
         mfu=_share(metrics, "flops_per_second", "peak_flops_per_second"),
         input_share=_share(metrics, "input_seconds", "train_seconds"),
         load=_load(record),
+        load_known=is_load_known(record),
         disturbed=disturbances(record),
+        machines=machines_of(record),
+        memory=memory_of(record),
+        learned=figures_of(record),
         slowed=note_of(record) if record.status == "completed" else [],
         side=(_name(launch.side.comparison), _name(launch.side.name), _name(launch.side.label))
         if launch.side
@@ -144,12 +162,15 @@ def summary_of(record: Record) -> RunSummary:
         same={
             "image": _image(record),
             "code": _code(launch, facts),
+            "lock file": one_line(launch.code.get("lock_sha256"), _LONGEST_NAME),
             "data": one_line(record.facts.get("data_sha256"), _LONGEST_NAME),
             "torch": _values(facts, "torch"),
             "NCCL": _values(facts, "nccl"),
             "Python": _values(facts, "python"),
             "threads per process": _values(facts, "threads"),
             "cores of a node": _values(facts, "machine_cores") if launch.device == "cpu" else "",
+            **kind_of(record),
+            **speed_variables(facts),
         },
         runner=plain(launch.runner) if record.status == "running" else {},
         by_hand=launch.by_hand,

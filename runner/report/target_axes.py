@@ -1,4 +1,7 @@
-"""Options of a target that decide how long a run takes, as axes: runs that differ in them never share a row."""
+"""Options of a target that decide how long a run takes, as axes: runs that differ in them never share a row.
+
+Which options these are, a record says by itself (`Launch.option_axes`).
+"""
 
 from __future__ import annotations
 
@@ -7,35 +10,47 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
+from runner.core.values import plain
+from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from runner.records.schema import Launch
 
-TARGET_AXES = ("link", "cpus")
 _LONGEST = 60
 _MOST = 1_000
 
 
 def target_axes(launch: Launch, layout: Layout) -> dict[str, str]:
-    """Return the axes of a run: `link` between its nodes, if it was slowed down, and the `cpus` of each, if limited."""
-    link, cpus = launch.options.get("link"), launch.options.get("cpus")
-    axes = {"link": one_line(link, _LONGEST)} if link and layout.nodes > 1 else {}
-    if isinstance(cpus, str) and cpus:
-        axes["cpus"] = one_line(_joined(cpus[:_MOST].split(","), layout.nodes), _LONGEST)
+    """Return the axes of a run that its target's options are, as far as they have a value at its layout."""
+    axes = {}
+    for name, kind in (plain(launch.option_axes) or {}).items():
+        value = launch.options.get(name)
+        if kind == BETWEEN_NODES and value and layout.nodes > 1:
+            axes[name] = one_line(value, _LONGEST)
+        elif kind == OF_EACH_NODE and isinstance(value, str) and value:
+            axes[name] = one_line(_joined(value[:_MOST].split(","), layout.nodes), _LONGEST)
     return axes
 
 
-def at_layout(cell: dict[str, Any]) -> dict[str, Any]:
-    """Return what is left of a cell's axes at another layout: one node has no link, and the cores of the first."""
+def at_layout(cell: dict[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Return what is left of a cell's axes at another layout: one node has no link, and the cores of the first.
+
+    Args:
+        cell: a layout, and the axes of a run at any layout.
+        kinds: the kind of each axis that is an option of the run's target.
+    """
     with suppress(ValueError):  # the layout of a baseline is whatever a record says
         if Layout.parse(str(cell["layout"])).nodes == 1:
-            cell = {axis: value for axis, value in cell.items() if axis != "link"}
-            if isinstance(cpus := cell.get("cpus"), str):
-                cell["cpus"] = cpus.partition("+")[0]
+            cell = {axis: value for axis, value in cell.items() if kinds.get(axis) != BETWEEN_NODES}
+            for axis in cell.keys() & kinds.keys():
+                if isinstance(value := cell[axis], str) and kinds[axis] == OF_EACH_NODE:
+                    cell[axis] = value.partition("+")[0]
     return cell
 
 
-def _joined(cpus: list[str], nodes: int) -> str:
-    """Write the cores of the nodes, those of alike nodes once."""
-    own = [one.strip() for one in cpus[:nodes]]
+def _joined(values: list[str], nodes: int) -> str:
+    """Write the values of the nodes, that of alike nodes once."""
+    own = [value.strip() for value in values[:nodes]]
     return own[0] if len(set(own)) == 1 else "+".join(own)

@@ -2,9 +2,10 @@
 
     Run --spec()--> LaunchSpec --start()--> Handle --lines()--> Line ... --exits--> NodeExit of each node
 
-A target is a class with a frozen dataclass of options and five methods. It lives in one file or folder of
-`runner/targets/` and is named in the table of `targets/__init__.py`. It does not parse what the processes print, and it
-writes only into the raw files of the run's folder.
+A target has ten methods: five of `Target`, a class with a frozen dataclass of options, and five of the `Handle` that
+its `start` returns. It lives in one file or folder of `runner/targets/` and is named in the table of
+`targets/__init__.py`. It does not parse what the processes print, and it writes only into the raw files of the run's
+folder.
 """
 
 from __future__ import annotations
@@ -123,7 +124,10 @@ class Target(ABC, Generic[Spec]):
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type] = NoOptions
-    """A frozen dataclass; each field has a type, a default, and `help` in its metadata (`targets.options`)."""
+    """A frozen dataclass; each field has a type, a default, and `help` in its metadata (`targets.options`).
+
+    One that decides how long a run takes has its kind there too, as `axis`: it becomes a column of tables.
+    """
 
     def __init__(self, options: Any = None) -> None:
         self.options = self.Options() if options is None else options

@@ -53,9 +53,9 @@ def end_orphans(run: str, grace_seconds: float) -> None:
 
     Raises OSError if one of them does not end, for example because its disk does not answer.
     """
-    _end(_orphans(run), grace_seconds)
-    _end(_orphans(run), 0)  # what was started meanwhile
-    if left := [process.pid for process in _orphans(run)]:
+    _end(orphans(run), grace_seconds)
+    _end(orphans(run), 0)  # what was started meanwhile
+    if left := [process.pid for process in orphans(run)]:
         raise OSError(errno.EBUSY, f"its processes {', '.join(map(str, left))} do not end")
 
 
@@ -70,7 +70,8 @@ def _end(processes: list[psutil.Process], grace_seconds: float) -> None:
     psutil.wait_procs(alive, _KILLED_SECONDS)
 
 
-def _orphans(run: str) -> list[psutil.Process]:
+def orphans(run: str) -> list[psutil.Process]:
+    """Find the processes of a run whose runner is dead."""
     return [
         process
         for process, environment in _marked()

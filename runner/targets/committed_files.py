@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.core.output import write_outputs
 from runner.core.text import listed, one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions import experiment as definition
@@ -98,9 +99,7 @@ def write(root: Path) -> list[Path]:
         names = listed(one_line(path.relative_to(root)) for path in strange)
         msg = f"{names}: not a rendered file: move it, or take its name out of {LISTING}"
         raise RequestError(msg)
-    for path, text in changed.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+    write_outputs({path: text.encode() for path, text in changed.items()}, below=root)
     return list(changed)
 
 
@@ -115,7 +114,7 @@ def differing(root: Path) -> list[Path]:
 
 def _is(path: Path, text: str) -> bool:
     try:
-        return path.read_bytes() == text.encode()
+        return read_file(path, LARGEST_BYTES) == text.encode()
     except OSError:
         return False
 

@@ -52,6 +52,11 @@ def is_required(option: Field[Any]) -> bool:
     return option.default is MISSING and option.default_factory is MISSING
 
 
+def axes_of(options: Any) -> dict[str, str]:
+    """Return the kinds of the options that decide how long a run takes, by their names."""
+    return {option.name: option.metadata["axis"] for option in fields(options) if "axis" in option.metadata}
+
+
 def type_name(kind: Any) -> str:
     """Name the type of an option, for example `text` or `pytorchjob|indexed`."""
     if get_origin(kind) is Literal:

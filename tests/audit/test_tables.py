@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from runner.audit.devices import devices
 from runner.audit.document import audit_page
 from runner.audit.quantities import read_cell
 from runner.audit.reading import guess, read_text
-from runner.audit.roles import Role, devices, role_of
+from runner.audit.roles import Role, role_of
 
 
 def graded(text: str, format_: str = "markdown") -> list[tuple[float, str]]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,23 @@ def test_ctrl_c_in_the_first_half_second_is_one_line_and_never_a_traceback(finis
         # At its very end Python gives the signal back to the system, whose way to end a process a shell shows as 130.
         assert (process.returncode, said) in ((130, "interrupted\n"), (-signal.SIGINT, ""), (0, ""))
     assert 130 in codes
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("command", ["bundle", "verify", "reproduce"])
+def test_a_signal_leaves_no_temporary_file_behind(finished: Project, tmp_path: Path, command: str, number: int) -> None:
+    scratch, archive = tmp_path / "scratch", tmp_path / "kit.tar"
+    scratch.mkdir()
+    if command != "bundle":
+        assert finished.runner("bundle", "-o", archive).code == 0
+    words = {"bundle": ["bundle", "-o", str(archive)]}.get(command, [command, str(archive)])
+    process = finished.start(*words, env={"TMPDIR": str(scratch)})
+    until(lambda: list(scratch.iterdir()), every=0.001)
+    os.killpg(process.pid, number)
+    os.killpg(process.pid, number)  # as `timeout` does
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "interrupted\n")
+    assert (list(scratch.iterdir()), [one for one in tmp_path.iterdir() if one.name.startswith(".")]) == ([], [])
 
 
 def test_ctrl_c_in_a_family_s_own_program_ends_both(project: Project) -> None:

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
+import pytest
+
 from tests.support.projects import Project
+
+
+@pytest.mark.parametrize("words", ["report results", "report results --evidence", "bundle results"])
+def test_an_output_that_is_no_regular_file_is_one_line_and_stays(finished: Project, words: str) -> None:
+    path = finished.root.parent / f"{words} pipe"
+    os.mkfifo(path)
+    done = finished.runner(*words.split(), "-o", path)
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr == f"error: {path}: cannot be written: it is no regular file\n"
+    assert stat.S_ISFIFO(path.lstat().st_mode)
+    assert not [one for one in path.parent.iterdir() if one.name.startswith(("report-", "."))]
 
 
 def test_a_page_and_its_plots_are_written_and_named(finished: Project) -> None:

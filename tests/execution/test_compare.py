@@ -117,7 +117,7 @@ def test_a_commit_finds_the_data_of_the_checkout_and_leaves_it_there(versions: P
     data.parent.mkdir(parents=True)
     data.write_text("prepared")
     with worktrees(versions.root, Interrupts()) as trees:
-        project = trees.add("0", "before")
+        project = trees.add(git(versions.root, "rev-parse", "before").strip())
         assert project.name == versions.root.name
         assert (project / "data" / "set" / "x").read_text() == "prepared"
         assert "time.sleep(0.4)" in (project / "experiments" / "toys" / "ok.py").read_text()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
+from runner.execution import started
 from runner.records import provenance
 from runner.records.folder import RunFolder, begin
 from runner.records.schema import NodeExit
@@ -19,7 +22,6 @@ from tests.support.records import make_launch, make_lines, make_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.support.faults import Fault
     from tests.support.projects import Ended, Project
@@ -28,10 +30,12 @@ DEAD = {**provenance.describe_runner(), "pid": 4_000_000, "pid_started": 1.0}
 KILLED = "incomplete: the runner did not record how the run ended: it was killed, or it could not write"
 
 
-def begun(project: Project, *, lines: bytes = make_lines(0, 10.0), **changes: Any) -> RunFolder:
-    """A run of a dead runner, as it lies there."""
+def begun(project: Project, *, lines: bytes = make_lines(0, 10.0), own: bool = False, **changes: Any) -> RunFolder:
+    """A run of a dead runner, as it lies there; by default one that this user has not started."""
     launch = make_launch(**{"runner": DEAD, **changes})
     folder = begin(project.results, launch, "{}", "")
+    if own:
+        started.remember(folder.path)
     if lines:
         worker = folder.node(0) / "x_0" / "attempt_0" / "0"
         worker.mkdir(parents=True)
@@ -49,6 +53,11 @@ def recovered(project: Project, *words: str) -> Ended:
 def states(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
     found = (path for path in folder.path.rglob("*") if path.is_file())
     return {str(path.relative_to(folder.path)): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
+
+
+def state_of(folder: RunFolder) -> Path:
+    """The file that says that this user has started a run."""
+    return Path(os.environ["XDG_STATE_HOME"], "distributed-experiment-kit", "started", folder.path.name)
 
 
 @pytest.fixture
@@ -97,10 +106,8 @@ def test_a_run_of_a_dead_runner_is_finished_with_all_that_was_printed(project: P
 def test_the_summary_names_the_command_once(project: Project) -> None:
     for _ in range(2):
         begun(project)
-    for _ in range(2):  # the second one may come from a cache
-        notes = [line for line in project.runner("summarize").stderr.splitlines() if "runner recover" in line]
-        assert len(notes) == 1
-        assert notes[0].startswith("note: the runners of 2 runs were killed; runner recover results ends what is left")
+    (note,) = [line for line in project.runner("summarize").stderr.splitlines() if "runner recover" in line]
+    assert note.startswith("note: the runners of 2 runs were killed; runner recover results ends what is left")
     assert recovered(project).code == 0
     assert "recover" not in project.runner("summarize").stderr
 
@@ -167,9 +174,106 @@ def test_two_that_recover_at_once_finish_it_once(project: Project) -> None:
 @pytest.mark.parametrize("orphan", ["{}", "{}/node0"], indirect=True)
 def test_what_is_left_running_is_ended(project: Project, orphan: tuple[str, subprocess.Popen[bytes]]) -> None:
     run_id, process = orphan
-    begun(project, id=run_id)
+    begun(project, id=run_id, own=True)
     assert recovered(project).code == 0
     assert process.wait(10) == -15
+
+
+@pytest.mark.real_processes
+def test_what_a_record_of_somebody_else_names_is_said_and_ended_once_a_person_names_it(
+    project: Project, orphan: tuple[str, subprocess.Popen[bytes]]
+) -> None:
+    run_id, process = orphan
+    folder = begun(project, id=run_id)
+    before = states(folder)
+    for words in ((), ("results", "--dry-run"), ("results", "--dry-run")):
+        done = recovered(project, *words)
+        said = f"runner recover results/tiny --trust results/tiny/{run_id} ends the processes {process.pid} of this"
+        assert (done.code, said in done.stdout, process.poll()) == (1, True, None), done.snapshot
+        assert states(folder) == before
+    assert recovered(project, "results", "--trust", str(folder.path)).code == 0
+    assert process.wait(10) == -15
+    assert folder.read().status == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "said"),
+    [
+        ("ssh", {"hosts": "h0", "config": "doc/notes.txt"}, "on target ssh hosts=h0 config=doc/notes.txt; "),
+        ("ssh", {"hosts_file": "/dev/zero"}, "on target ssh hosts_file=/dev/zero; "),
+        ("slurm", {}, "on target slurm; "),
+        ("compose", {}, "on target compose; "),
+        ("kubernetes", {"context": "theirs", "namespace": "x"}, "on target kubernetes context=theirs namespace=x; "),
+        ("local", {"image": "x"}, "on target local image=x; "),
+    ],
+    ids=str,
+)
+def test_nothing_that_a_record_of_somebody_else_names_is_used(
+    project: Project, tmp_path: Path, target: str, options: dict[str, str], said: str
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("ssh", "scancel", "squeue", "sbatch", "scontrol", "docker", "kubectl"):
+        (tools / name).write_text(f"#!/bin/sh\necho {name} >> {tmp_path}/ran\n")
+        (tools / name).chmod(0o755)
+    env = {"PATH": f"{tools}:{os.environ['PATH']}", "DOCKER_HOST": "unix:///nowhere", "KUBECONFIG": "/nowhere"}
+    folder = begun(project, target=target, options=options, id=f"20261121T000000Z-{target}-00000001")
+    for words in (["recover"], ["resume", str(folder.path)]):
+        done = project.runner(*words, env=env)
+        assert (done.code, (done.stdout + done.stderr).count("\n")) == (1 if words == ["recover"] else 2, 1)
+        assert said in done.stdout + done.stderr, done.snapshot
+    assert not (tmp_path / "ran").exists()
+    assert folder.read().status == "running"
+    folder.replace(type(folder.read())(launch=folder.launch(), status="failed"))
+    resumed = project.runner("resume", str(folder.path), env=env)
+    assert (resumed.code, "--trust starts it on target" in resumed.stderr) == (2, True), resumed.snapshot
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("how", ["copied", "moved", "altered", "written by others", "a link"])
+def test_a_file_of_a_started_run_counts_only_for_the_folder_and_the_launch_that_it_was_made_for(
+    project: Project, tmp_path: Path, how: str
+) -> None:
+    folder = begun(project, target="slurm", id=f"20261121T000000Z-slurm-{abs(hash(how)) % 16**8:08x}", own=True)
+    path, note = folder.path, state_of(folder)
+    assert started.is_own(path)
+    assert (note.stat().st_mode & 0o777, note.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    if how == "copied":
+        path = tmp_path / "other" / path.name
+        shutil.copytree(folder.path, path)
+    elif how == "moved":
+        path = path.rename(tmp_path / path.name)
+    elif how == "altered":
+        launch = path / "request" / "launch.json"
+        launch.write_bytes(launch.read_bytes().replace(b'"slurm"', b'"ssh"'))
+    elif how == "written by others":
+        note.chmod(0o666)
+    else:
+        note.rename(tmp_path / "note")
+        note.symlink_to(tmp_path / "note")
+    assert not started.is_own(path)
+
+
+def test_a_run_that_has_completed_or_is_gone_leaves_no_file_of_its_start(project: Project) -> None:
+    gone, stays = begun(project, own=True), begun(project, own=True)
+    shutil.rmtree(gone.path)
+    project.define(matrix={"layout": ["1x1"]})
+    assert project.runner("run", "tiny").code == 0
+    completed = next(path for path in project.runs() if path != stays.path)
+    assert [state_of(one).exists() for one in (gone, stays, RunFolder(completed))] == [False, True, False]
+
+
+def test_a_run_starts_also_where_no_file_of_its_start_can_be_written(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    project.define(matrix={"layout": ["1x1"]})
+    done = project.runner("run", "tiny", env={"XDG_STATE_HOME": str(tmp_path / "file")})
+    assert done.code == 0, done.snapshot
+
+
+def test_a_run_that_may_be_trusted_lies_in_the_folder(project: Project, tmp_path: Path) -> None:
+    begun(project)
+    done = recovered(project, "results", "--trust", str(tmp_path))
+    assert (done.code, done.stderr) == (2, f"error: --trust {tmp_path}: it is no run's folder in results\n")
 
 
 @pytest.mark.real_processes

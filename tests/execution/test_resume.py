@@ -154,7 +154,7 @@ def test_what_has_changed_is_named_and_nothing_is_touched(project: Project, fail
         ({"device": "\u001b[31m"}, "device"),
         ({"target": "moon"}, "its folder does not have the name of the run"),
         ({"id": "../../tiny"}, "its folder does not have the name of the run"),
-        ({"options": {"image": "x"}}, "target local has no option 'image'"),
+        ({"options": {"image": "x"}}, "--trust starts it on target local image=x"),
         ({"options": {"a": [1]}}, "is no text and no number"),
         ({"by_hand": True}, "was started by hand"),
     ],

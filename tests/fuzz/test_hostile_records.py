@@ -58,8 +58,7 @@ def one_case() -> Iterator[None]:
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 

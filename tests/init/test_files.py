@@ -167,9 +167,23 @@ def test_if_one_file_cannot_be_written_none_is(folder: Project, monkeypatch: pyt
 
     monkeypatch.setattr(changes, "write_file", full)
     with pytest.raises(RequestError, match="No space left on device; nothing was changed"):
-        changes.write(proposal.changes(unread()))
+        changes.write(proposal.root, proposal.changes(unread()))
     assert {p: (folder.root / p).read_bytes() for p in folder.written() if (folder.root / p).is_file()} == before
     assert not (folder.root / "experiments").exists()
+
+
+@pytest.mark.parametrize("place", ["experiments", "compose", "k8s"])
+def test_nothing_is_written_through_a_linked_folder(folder: Project, tmp_path: Path, place: str) -> None:
+    write(folder.root, {"train.py": TRAINS, "requirements.txt": "torch==2.3.1\n"})
+    commit_all(folder.root)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (folder.root / place).symlink_to(elsewhere)
+    before = folder.written()
+    words = ["--containers"] if place != "experiments" else []
+    done = folder.runner("init", "--no-try", *words)
+    assert (done.code, f"'{place}' is a link, and links are not followed" in done.stderr) == (2, True), done.snapshot
+    assert (folder.written(), list(elsewhere.iterdir())) == (before, [])
 
 
 def test_a_link_is_left_as_it_is(folder: Project) -> None:

@@ -105,7 +105,7 @@ def test_a_bare_repository_has_nothing_to_start(folder: Project) -> None:
     before = folder.written()
     done = folder.runner("init")
     assert (done.code, done.stderr.count("\n")) == (2, 1)
-    assert "clone it, and run `runner init` there" in done.stderr
+    assert "is a bare repository or a folder of git's own: clone it, and go there" in done.stderr
     assert folder.written() == before
 
 

@@ -9,23 +9,23 @@ import pytest
 
 from runner.core.layout import Layout
 from runner.definitions.axes import identity
+from runner.prediction import beside
 from runner.prediction.answer import Answer, answer, to_plain
-from runner.prediction.beside import tables
 from runner.prediction.communication import Communication
 from runner.prediction.forecast import NEAR_BEST
 from runner.prediction.links import Assumed
 from runner.prediction.reading import Reader, Start, Wanted
 from runner.prediction.words import head_lines, notes, table
 from runner.report.reading import read_results
+from runner.report.table import Table
 from tests.support.predictions import GRADIENTS, PROFILE, STEP_SECONDS, measure_network, train
 
 SLOW, FAST = 1e7, 1e9
 ANY, NOTHING = Wanted(), Assumed()
 
 
-@pytest.fixture(autouse=True)
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def tables(results: Path, experiment: str | None = None) -> list[Table]:
+    return beside.tables(results, read_results(results).runs, experiment)
 
 
 @pytest.fixture

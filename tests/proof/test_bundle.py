@@ -283,9 +283,8 @@ def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:
 
 
 def test_a_committed_file_whose_name_is_not_utf_8_is_bundled_and_described(
-    project: Project, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Project, make: Make, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (project.root / ".gitignore").write_text("results/\n")
     (project.root / os.fsdecode(b"caf\xe9.txt")).write_text("coffee\n")
     commit_all(project.root)

@@ -15,8 +15,6 @@ from tests.support.repository import commit_all
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
     from tests.support.records import Make
 
 READS = OK.replace('"--verbose", action="store_true"', '"--data-dir", default="data"')
@@ -24,9 +22,8 @@ HOME = "/home/alice/imagenet"
 
 
 def test_a_host_with_the_name_of_an_experiment_an_optimizer_or_a_key_changes_nothing_that_was_started(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for host in ("tiny", "adam", "launch", "epochs"):
         machine = {"name": host, "cpu": "Toy CPU", "cores": 2, "gpus": [], "os": "Linux"}
         folder = make.run(

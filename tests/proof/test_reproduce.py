@@ -173,6 +173,14 @@ def test_a_time_outside_the_interval_of_the_earlier_runs_is_not_level_4(make: Ma
         assert compare(one.path, one.read(), new.path, new.read(), earlier)[2].same is same
 
 
+def test_a_time_on_another_kind_of_machine_is_not_compared(make: Make, tmp_path: Path) -> None:
+    small, large = (make.launch().host | {"memory_bytes": size} for size in (16_000_000_000, 24_000_000_000))
+    earlier = [make.run(tmp_path, seconds=seconds, host=small) for seconds in (1.0, 1.01, 1.02)]
+    one, new = earlier[0], make.run(tmp_path, seconds=1.01, host=large)
+    time = compare(one.path, one.read(), new.path, new.read(), [summary_of(each.read()) for each in earlier])[2]
+    assert str(time) == "time: not checked: another kind of machine: memory differs: 16.0 GB and 24.0 GB"
+
+
 def test_nothing_is_run_from_a_record_whose_hashes_do_not_hold_unless_asked(repeated: Project, tmp_path: Path) -> None:
     run = tmp_path / "results" / "tiny" / repeated.runs()[0].name
     shutil.copytree(repeated.runs()[0], run)

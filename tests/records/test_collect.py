@@ -43,11 +43,11 @@ def test_a_complete_run(tmp_path: Path, make: Make) -> None:
     record = make.run(tmp_path, 12.5, layout="2+1").read()
     assert (record.status, record.reason, record.failure) == ("completed", None, None)
     assert record.metrics == {
-        "train_seconds": 12.5, "final_accuracy": 0.9, "best_accuracy": 0.9, "total_seconds": 0.07, "wall_seconds": 14.5,
+        "train_seconds": 12.5, "final_accuracy": 0.9, "best_accuracy": 0.9, "total_seconds": 0.08, "wall_seconds": 14.5,
     }  # fmt: skip
-    assert record.events == {"seen": 24, "expected": 24, "malformed": 0}
+    assert record.events == {"seen": 27, "expected": 27, "malformed": 0}
     assert [(rank.rank, rank.node, rank.status, rank.events_seen) for rank in record.ranks] == [
-        (0, 0, "success", 8), (1, 0, "success", 8), (2, 1, "success", 8),
+        (0, 0, "success", 9), (1, 0, "success", 9), (2, 1, "success", 9),
     ]  # fmt: skip
     assert record.facts["data_sha256"] == "e" * 64
     assert record.evaluations[0]["accuracy"] == 0.9

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.core import git as core_git
 from runner.proof.sources import check_out
-from runner.records import repository
 from runner.records.repository import LARGEST_DIFF, describe_repository
 from tests.support.repository import commit_all, git
 
@@ -78,7 +78,7 @@ def test_a_git_that_does_not_answer_is_not_taken_for_one_that_found_nothing(
     slow.write_text('#!/bin/sh\ncase "$*" in *status*) exec sleep 20;; esac\nPATH=${PATH#*:}; exec git "$@"\n')
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:/usr/local/bin:/usr/bin:/bin")
-    monkeypatch.setattr(repository, "_SECONDS", 4)
+    monkeypatch.setattr(core_git, "SECONDS", 4)
     code, diff = describe_repository(root)
     assert (code["dirty"], code["diff_sha256"], diff) == (None, None, b"")
     assert len(code["commit"]) == 40

@@ -5,19 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
-
 from runner.records.finalize import reparse
 from runner.report import formats
 from runner.report.summarize import summarize
 
 KEPT = Path(__file__).parent / "schema1"
 GOLDEN = Path(__file__).parent / "schema1.json"
-
-
-@pytest.fixture(autouse=True)
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def test_a_record_of_schema_1_is_summarised_as_before(update_golden: bool) -> None:  # noqa: FBT001

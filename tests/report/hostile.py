@@ -10,8 +10,7 @@ from runner.records.folder import RunFolder, begin
 from runner.records.schema import NodeExit
 from runner.report import formats
 from runner.report.forms import FORMS
-from runner.report.show import show
-from runner.report.summarize import summarize
+from runner.report.summarize import show, summarize
 
 if TYPE_CHECKING:
     from tests.support.records import Make

@@ -37,7 +37,9 @@ def lines(*events: tuple[str, object, dict[str, object]], times: list[float] | N
     )
 
 
-START: tuple[str, object, dict[str, object]] = ("run_start", None, {"host": "here", "device_name": "Toy CPU"})
+HERE: dict[str, object] = {"host": "here", "device_name": "Toy CPU", "machine_cores": 2}
+START: tuple[str, object, dict[str, object]] = ("run_start", None, HERE)
+QUIET: tuple[str, object, dict[str, object]] = ("load", None, {"cpu_percent": 50.0, "own_cpu_percent": 50.0})
 STATS: tuple[str, object, dict[str, object]] = ("tracked_stats", {"train_seconds": 2.0, "final_accuracy": 0.9}, {})
 STOP: tuple[str, object, dict[str, object]] = ("run_stop", None, {"status": "success"})
 ABORTED: tuple[str, object, dict[str, object]] = ("run_stop", None, {"status": "aborted"})
@@ -61,9 +63,9 @@ def test_a_doubtful_run_is_noted_and_no_claim_rests_on_it(
 ) -> None:
     same = {"torch": "None", "python": "None", "threads": None}
     for _ in range(3):
-        make.run(results, stdout={0: lines(START, STATS, STOP)})
+        make.run(results, stdout={0: lines(START, QUIET, STATS, STOP)})
     for seconds in (1.0, 1.01, 1.02):
-        good = lines(START, ("tracked_stats", {"train_seconds": seconds, "final_accuracy": 0.9}, {}), STOP)
+        good = lines(START, QUIET, ("tracked_stats", {"train_seconds": seconds, "final_accuracy": 0.9}, {}), STOP)
         make.run(results, stdout={0: good, 1: good.replace(b'"rank": 0', b'"rank": 1')}, layout="1x2", start=same)
     assert True in [row["claimed"] for row in formats.to_rows(summarize(results)[0])]
     bad = make.run(results, stdout={0: printed})

@@ -225,7 +225,7 @@ def test_notes_of_published_rows_and_skips_are_printable(results: Path, make: Ma
     make.run(results, definition=definition)
     all_formats(results)
     (block,) = summarize(results)[0]
-    assert len(notes_of(block)) == 2
+    assert len(notes_of(block)) == 3
     assert formats.to_table(block).published.title.isprintable()
 
 

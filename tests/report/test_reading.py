@@ -16,6 +16,7 @@ from runner.records.finalize import reparse
 from runner.records.folder import RunFolder, begin
 from runner.records.provenance import describe_runner
 from runner.report import formats as report
+from runner.report import run_summary
 from runner.report.reading import read_results
 from runner.report.summarize import summarize
 
@@ -55,14 +56,31 @@ def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(resul
     (results / "tiny" / "k-link" / "run.json").symlink_to("nowhere")
     (results / "tiny" / "k-link" / "raw").mkdir()
     (results / "a file").write_text("x")
-    for _ in range(2):
-        blocks, notes = summarize(results)
-        assert [row["seconds"] for row in report.to_rows(blocks)] == [4.0]
-        assert len(notes) == len(odd) + 1, notes
-        assert all("\n" not in note for note in notes)
-        for name in [*odd, "k-link"]:
-            assert sum(f"/{name}" in note and "left out" in note for note in notes) == 1, name
+    blocks, notes = summarize(results)
+    assert [row["seconds"] for row in report.to_rows(blocks)] == [4.0]
+    assert len(notes) == len(odd) + 1, notes
+    assert all("\n" not in note for note in notes)
+    for name in [*odd, "k-link"]:
+        assert sum(f"/{name}" in note and "left out" in note for note in notes) == 1, name
     assert any("newer than this runner's 1: update the runner" in note for note in notes)
+
+
+def test_a_run_without_a_record_is_a_note_that_says_how_to_make_it(results: Path, make: Make) -> None:
+    kept, other = make.run(results, 1.0), make.run(results, 2.0)
+    (other.path / "run.json").unlink()
+    contents = read_results(results)
+    assert [run.path for run in contents.runs] == [f"tiny/{kept.path.name}"]
+    [note] = contents.notes
+    assert note.startswith(f"{other.path}: left out: no run.json; make it with: runner collect ")
+
+
+def test_a_rule_that_has_changed_shows_in_the_next_summary(
+    results: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make.run(results, 1.0)
+    assert [run.slowed for run in read_results(results).runs] == [[]]
+    monkeypatch.setattr(run_summary, "note_of", lambda record: [f"{record.status} by another rule"])
+    assert [run.slowed for run in read_results(results).runs] == [["completed by another rule"]]
 
 
 def test_a_run_whose_raw_files_were_deleted_keeps_its_row(results: Path, make: Make) -> None:
@@ -108,7 +126,6 @@ def test_a_record_that_says_running_is_so_while_its_runner_lives(results: Path, 
         {**own, "pid": "x"},
     ):
         begin(results, make.launch(runner=runner), "", "")
-    assert [status for _, status, _ in seen(results)] == ["running", "incomplete", "running", "incomplete"]
     assert [status for _, status, _ in seen(results)] == ["running", "incomplete", "running", "incomplete"]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
+from runner.report.summarize import summarize
 
 if TYPE_CHECKING:
     from tests.support.projects import Project
@@ -50,3 +53,31 @@ def test_nodes_with_unlike_cores_are_compared_with_the_first_of_them_alone(make:
         ("2x1", "1+0.5"): "1.25",
         ("2x1", "1"): "2.00",
     }
+
+
+def test_any_option_is_a_column_if_the_record_says_that_it_decides_how_long_a_run_takes(
+    make: Make, project: Project
+) -> None:
+    """Also one of a target that nobody knows yet; a word of the definition that has its name is none."""
+    options: dict[str, Any] = {"fabric": "slow", "share": "1,0.5", "colour": "red"}
+    kinds = {"fabric": BETWEEN_NODES, "share": OF_EACH_NODE}
+    make.run(project.results, layout="2x1", target="ray", options=options, option_axes=kinds)
+    make.run(project.results, layout="1x1", target="ray", options=options, option_axes=kinds)
+    make.run(project.results, layout="1x1", axes={"link": "a", "cpus": "1+2"})
+    found = [(row.first.target, row.first.axes) for block in summarize(project.results)[0] for row in block.rows]
+    assert found == [
+        ("local", {"link": "a", "cpus": "1+2"}),
+        ("ray", {"share": "1"}),
+        ("ray", {"fabric": "slow", "share": "1+0.5"}),
+    ]
+
+
+def test_an_axis_of_a_definition_that_is_named_like_an_option_keeps_its_baseline_apart(
+    make: Make, project: Project
+) -> None:
+    for repeat, (layout, link) in enumerate([("1x1", "a"), ("1x1", "b"), ("1x2", "a"), ("1x2", "b")]):
+        make.run(project.results, 10.0 + repeat, layout=layout, axes={"link": link})
+    rows = {row.first.cell: row for row in summarize(project.results)[0][0].rows}
+    for link in ("a", "b"):
+        assert rows[f"1x2 {link}"].baseline is not None
+        assert rows[f"1x2 {link}"].baseline.first.cell == f"1x1 {link}"

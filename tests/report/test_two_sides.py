@@ -200,6 +200,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a doubt": ({"doubts": ["a clock that runs backwards"], "path": "x"}, "doubtful: a clock that runs backwards (x)"),
     "a disturbance": ({"disturbed": ["the machine swapped 9.0 MB/s"]},
                       "disturbed: the machine swapped 9.0 MB/s during 1x1 repeat 1"),
+    "no load": ({"load_known": False}, "not known whether 1x1 repeat 1 was disturbed: its record has no load"),
+    "another machine": ({"machines": [("n", "there")]},
+                        "the machine may make the difference: B on there (n), A on here (m)"),
+    "another kind of machine": ({"memory": [16e9, 16e9]}, "memory differs: 16.0 GB and 24.0 GB"),
+    "less learned": ({"accuracy": None, "learned": {"training loss": [9.0, 9.0]}},
+                     "accuracy differs: none against 95.00%"),
     "a failure": ({"status": "failed"}, "4 of 4 runs of B not complete"),
 }  # fmt: skip
 

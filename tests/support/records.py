@@ -54,8 +54,10 @@ def make_lines(rank: int, seconds: float, accuracy: float = 0.9, **start: Any) -
         "python": "3.11.7",
         "threads": 1,
         "nccl": None,
+        "machine_cores": 2,
         **start,
     }
+    quiet = {"cpu_percent": 50.0, "own_cpu_percent": 50.0}
     work = {"epoch_num": 1, "trained_samples": 100, "samples": 100, "steps": 13, "train_seconds": seconds}
     stats = {"train_seconds": seconds, "final_accuracy": accuracy, "best_accuracy": accuracy}
     told: list[tuple[str, Any, dict[str, Any]]] = [
@@ -63,6 +65,7 @@ def make_lines(rank: int, seconds: float, accuracy: float = 0.9, **start: Any) -
         ("global_batch_size", 8, {}),
         ("eval_samples", 1_000, {}),
         ("dataset", "toys", {"data_sha256": "e" * 64}),
+        ("load", None, quiet),
         ("epoch_stop", None, work),
         ("eval_accuracy", accuracy, {"epoch_num": 1}),
         ("tracked_stats", stats, {}),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 PLACES = (
     r"launch\.(id|target|argv|runner|host|options|image)\b.*",
     r"outcome\.exits\.\d+\.place\b.*",
-    r"ranks\.\d+\.facts\.(host|pid|python|env|link|args\.data_dir)\b.*",
+    r"ranks\.\d+\.facts\.(host|pid|python|env|link|cores|args\.data_dir)\b.*",
     r"load\b.*",
 )
 """Where it ran, over which network, and with the target's options: a target may have no such fact at all."""

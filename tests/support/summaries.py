@@ -57,6 +57,8 @@ def run(seconds: float | None = 10.0, layout: str = "1x1", processes: int = 1, *
         "global_batch_size": 100,
         "torch": "2.3.1",
         "same": SAME,
+        "machines": [("m", "here")],
+        "memory": [24e9, 24e9],
         "runner": {},
     }
     return RunSummary(**{**values, **changes})

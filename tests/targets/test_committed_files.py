@@ -119,6 +119,25 @@ def test_render_writes_what_differs_and_check_names_it(tmp_path: Path, project: 
     assert project.runner("render").stderr == "rendered compose/2gpu.yml\n"
 
 
+@pytest.mark.parametrize("place", ["compose", "k8s/trainer", "compose/2gpu.yml", "Dockerfile"])
+def test_nothing_is_rendered_through_a_link_or_over_one(tmp_path: Path, project: Project, place: str) -> None:
+    root = project.root = copy(tmp_path)
+    path, elsewhere = root / place, tmp_path / "elsewhere"
+    if path.is_file():
+        path.rename(elsewhere)
+        elsewhere.write_text(elsewhere.read_text("utf-8").replace("@sha256", "@sha512"))
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+        path.parent.mkdir(exist_ok=True)
+        elsewhere.mkdir()
+    path.symlink_to(elsewhere)
+    before = {one: one.lstat().st_mtime_ns for one in tmp_path.rglob("*")}
+    done = project.runner("render")
+    assert (done.code, done.stderr.count("\n")) == (2, 1), done.snapshot
+    assert "link" in done.stderr or "not a rendered file" in done.stderr
+    assert {one: one.lstat().st_mtime_ns for one in tmp_path.rglob("*")} == before
+
+
 def test_files_that_a_person_wrote_are_neither_named_nor_overwritten(tmp_path: Path, project: Project) -> None:
     root = project.root = copy(tmp_path)
     mine = [root / "compose" / "database.yml", root / "k8s" / "kustomization.yaml", root / "k8s" / "ingress.yaml"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -19,8 +20,11 @@ from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import Run, make_plan
 from runner.records.folder import RunFolder, begin
-from runner.targets.base import Line, Note, Target
-from tests.support.projects import Project
+from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
+from runner.targets import base
+from runner.targets.base import Handle, Line, Note, Target
+from runner.targets.options import axes_of
+from tests.support.projects import ROOT, Project
 from tests.support.records import Make
 
 WORDS = {"replay": ["recording=recorded.log"], "ssh": ["hosts=h0,h1"]}
@@ -35,6 +39,20 @@ def loaded(name: str) -> Target[Any]:
 def runs(project: Project, device: str = "cpu", **changes: Any) -> list[Run]:
     path = project.define(**changes)
     return list(make_plan(definition.load(path, project.root), device=device).runs)
+
+
+def test_the_page_for_contributors_names_each_method_of_a_target_and_of_its_handle() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    named = re.findall(r"^\| `(\w+)` \|", text.partition("## Add a target\n")[2].partition("\n## ")[0], re.MULTILINE)
+    methods = [name for kind in (Target, Handle) for name in vars(kind) if name.islower() and name[0] != "_"]
+    assert set(named) == set(methods) - {"options", "name", "summary"}
+    assert len(named) == 10
+    assert all("ten methods" in " ".join(words.split()) for words in (text, base.__doc__ or ""))
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+def test_an_option_that_is_an_axis_is_of_a_kind_that_tables_know(name: str) -> None:
+    assert {*axes_of(targets.find(name).Options).values()} <= {BETWEEN_NODES, OF_EACH_NODE}
 
 
 class Forbidden(dict[str, str]):

@@ -17,7 +17,7 @@ from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
 from runner.targets.committed_list import read_listing
-from runner.targets.slurm import commands
+from runner.targets.slurm import cancel, commands
 from runner.targets.slurm.ends import NodeFile, ends, starved
 from runner.targets.slurm.script import cell_of
 from runner.targets.slurm.watch import JobState
@@ -135,6 +135,34 @@ def test_what_a_command_complains_of_is_said_once_without_its_levels() -> None:
 def test_an_answer_of_sbatch_that_is_no_job_id_is_an_error(printed: str) -> None:
     with pytest.raises(commands.SlurmError, match="printed no job id"):
         commands.submitted(printed)
+
+
+@pytest.mark.parametrize(
+    ("comments", "cancelled"),
+    [(["{}"], True), (["{}", "(null)"], True), (["kit-0123456789abcdef"], False), (["(null)"], False), ([], False)],
+    ids=["its own", "a job of two components", "another folder's", "without a comment", "no job"],
+)
+def test_a_job_is_ended_only_for_the_folder_that_it_was_submitted_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comments: list[str], *, cancelled: bool
+) -> None:
+    queue = {str(7 + number): text.format(commands.comment(tmp_path)) for number, text in enumerate(comments)}
+    called: list[str] = []
+
+    def call(words: list[str]) -> str:
+        if words[0] == "squeue":
+            return "".join(f"{number} {text}\n" for number, text in queue.items())
+        called.append(words[-1])
+        queue.clear()
+        return ""
+
+    monkeypatch.setattr(commands, "call", call)
+    monkeypatch.setattr(cancel, "_POLL_SECONDS", 0.0)
+    if cancelled or not comments:
+        cancel.end_jobs("kit-x", tmp_path)
+    else:
+        with pytest.raises(OSError, match="job 7 has its name, and was submitted for another folder: scancel 7"):
+            cancel.end_jobs("kit-x", tmp_path)
+    assert bool(called) is cancelled
 
 
 def test_a_job_id_is_read_with_and_without_its_cluster() -> None:

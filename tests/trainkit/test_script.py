@@ -148,7 +148,7 @@ SPAWNED = """
             for number in (1, 2):
                 with run.epoch(number) as epoch:
                     epoch.add(8 + rank, float(number))
-            print("place:", run.rank, run.world_size, run.first, flush=True)
+            sys.stdout.write(f"place: {run.rank} {run.world_size} {run.first}\\n")
         dist.destroy_process_group()
     if __name__ == "__main__":
         mp.spawn(work, (int(sys.argv[2]), sys.argv[1] == "early"), nprocs=2)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.core.errors import KitError, RequestError
+from runner.core.output import require_outputs
 from runner.core.text import one_line
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ def _check(uri: str) -> None:
     if not path.parent.is_dir():
         msg = f"--to {without_credentials(uri)}: there is no folder {one_line(path.parent)}"
         raise RequestError(msg)
+    require_outputs([path])
     try:
         with path.open("rb") as file:
             begin = file.read(len(_MAGIC))

@@ -15,10 +15,10 @@ from runner.core.values import number, plain
 from runner.records.decode import read_record
 from runner.records.doubts import Doubts, check_metrics
 from runner.records.folder import LARGEST_RECORD, RunFolder
-from runner.records.listing import RECORD, list_shelves
-from runner.report.reading import BROKEN
+from runner.records.listing import RECORD, list_runs
+from runner.report.reading import BROKEN, why
 from runner.report.run_summary import summary_of
-from runner.report.show import NO_RUNS, require_experiment
+from runner.report.summarize import NO_RUNS, require_experiment
 from trainkit.files import read_file
 
 if TYPE_CHECKING:
@@ -69,19 +69,15 @@ def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> It
 
     RequestError if there is no such folder, or no run of the experiment.
     """
-    shelves = list_shelves(results, notes)
     known = set()
-    for shelf in shelves:
-        for name in shelf.records:
-            path = shelf.path(name)
-            try:
-                record = _read(results, path)
-                known.add(record.launch.experiment)
-                if experiment in (None, record.launch.experiment):
-                    yield exported(record)
-            except BROKEN as error:
-                why = one_line(getattr(error, "strerror", None) or error) or type(error).__name__
-                notes.append(one_line(f"{results / path / RECORD}: left out: {why}"))
+    for path in list_runs(results, notes):
+        try:
+            record = _read(results, path)
+            known.add(record.launch.experiment)
+            if experiment in (None, record.launch.experiment):
+                yield exported(record)
+        except BROKEN as error:
+            notes.append(one_line(f"{results / path / RECORD}: left out: {why(error)}"))
     if experiment is not None:
         require_experiment(results, experiment, known)
     elif not known:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.report.cells import processes
+from runner.report.notes import granted
 from runner.report.page.document import environment_of_templates, plot_prefix
 from runner.report.page.lines import choose_lines, line_of, not_drawn, point_of
 from runner.report.page.scaling_plots import draw_speed_up
@@ -207,7 +208,9 @@ def _findings(block: Block, steps: list[Step], reader: DetailReader) -> list[str
     claimed = [step for step in others if step.claimed is True]
     if claimed:
         named = [f"{step.row.first.cell}{' (a slow-down)' if is_slow_down(step.speedup) else ''}" for step in claimed]
-        found.append(f"Claimed, with three runs or more on both sides and everything else the same: {listing(named)}.")
+        same = "of the same code, data, work and kind of machine"
+        found.append(f"Claimed, with three runs or more on both sides, {same}: {listing(named)}.")
+        found += [f"{note[:1].upper()}{note[1:]}." for note in granted(block)]
     elif others:
         found.append("None of the speed-ups may be claimed; the last column says why.")
     spent = [node_hours(row, reader) for row in block.rows for _ in row.complete]

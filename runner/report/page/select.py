@@ -11,10 +11,10 @@ import msgspec
 from runner.report.blocks import blocks_of
 from runner.report.compare import block_key
 from runner.report.reading import read_results
-from runner.report.show import NO_RUNS, require_experiment
+from runner.report.summarize import NO_RUNS, require_experiment
 
 if TYPE_CHECKING:
-    from runner.report.cache import BlockKey
+    from runner.report.compare import BlockKey
     from runner.report.rows import Block
     from runner.report.run_summary import RunSummary
 

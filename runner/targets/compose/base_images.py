@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
+from runner.core.output import write_outputs
 from runner.core.text import one_line
 from trainkit import files
 
@@ -70,7 +71,8 @@ def pin(root: Path, client: DockerClient, named: dict[str, str]) -> dict[str, st
     locked = {name: f"{_tagged(image)}@{held[name]}" if name in held else image for name, image in locked.items()}
     path = root / LOCK
     lines = [line for line in path.read_text("utf-8").splitlines() if line.startswith("#")]
-    path.write_text("\n".join([*lines, *(f"{name}={image}" for name, image in locked.items())]) + "\n", "utf-8")
+    text = "\n".join([*lines, *(f"{name}={image}" for name, image in locked.items())]) + "\n"
+    write_outputs({path: text.encode()}, below=root)
     return locked
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from runner.core.errors import RequestError
 from runner.core.yaml_writer import to_yaml
+from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.children import end_orphans
 from runner.targets.compose import engine
@@ -56,11 +57,17 @@ class Options:
     )
     link: str = field(
         default="",
-        metadata={"help": "slow link: what each container sends at most, for example 100mbit or 1gbit"},
+        metadata={
+            "help": "slow link: what each container sends at most, for example 100mbit or 1gbit",
+            "axis": BETWEEN_NODES,
+        },
     )
     cpus: str = field(
         default="",
-        metadata={"help": "cores of each container, for example 1; or of one after the other, for example 1,0.5"},
+        metadata={
+            "help": "cores of each container, for example 1; or of one after the other, for example 1,0.5",
+            "axis": OF_EACH_NODE,
+        },
     )
 
 

@@ -15,6 +15,7 @@ from runner.targets.slurm.commands import SlurmError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 ASKED_SECONDS = 4.0
 """How long a job may take to end when it is asked to; then it is killed."""
@@ -48,9 +49,22 @@ def kill(components: Sequence[str]) -> None:
                 raise
 
 
-def end_jobs(name: str) -> None:
-    """End the caller's jobs of a name: asked to end, then killed; OSError if they stay in the queue."""
-    jobs = commands.find(name)
+def end_jobs(name: str, folder: Path) -> None:
+    """End the caller's jobs of a run: asked to end, then killed.
+
+    A record may be a copy, or come from a stranger: jobs that another folder's run has submitted go on.
+
+    Args:
+        name: the name of its jobs.
+        folder: the run's folder.
+
+    Raises OSError if they stay in the queue, or are another folder's.
+    """
+    found = commands.find(name)
+    jobs = list(found)
+    if jobs and commands.comment(folder) not in found.values():  # one component of a job may be all that has it
+        msg = f"job {', '.join(jobs)} has its name, and was submitted for another folder: scancel {' '.join(jobs)}"
+        raise OSError(msg)
     for job in jobs:
         ask(job)
     jobs = _wait(name, jobs, ASKED_SECONDS)
@@ -63,9 +77,10 @@ def end_jobs(name: str) -> None:
 
 
 def _wait(name: str, jobs: list[str], seconds: float) -> list[str]:
-    """Wait until the jobs of a name have left the queue, at most so long; return those that are left."""
+    """Wait until jobs of a name have left the queue, at most so long; return those that are left."""
     until = time.monotonic() + seconds
     while jobs and time.monotonic() < until:
         time.sleep(_POLL_SECONDS)
-        jobs = commands.find(name)
+        left = commands.find(name)
+        jobs = [job for job in jobs if job in left]
     return jobs

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECONDS = 30.0
 """How long a command may take: slurmctld may be busy, or gone, which takes its own time-outs to be seen."""
@@ -177,7 +182,13 @@ def hostnames(nodes: str) -> list[str]:
     return call(["scontrol", "show", "hostnames", nodes]).split() if nodes else []
 
 
-def find(name: str) -> list[str]:
-    """Return the ids of the caller's own jobs of a name that are in the queue."""
-    printed = call(["squeue", "--me", "--noheader", f"--name={name}", "--format=%A"])
-    return list(dict.fromkeys(line.strip() for line in printed.splitlines() if line.strip().isdigit()))
+def comment(folder: Path) -> str:
+    """Return the comment of the job of a run's folder: of a copy of the folder it is another one."""
+    return f"kit-{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}"
+
+
+def find(name: str) -> dict[str, str]:
+    """Return the caller's own jobs of a name that are in the queue: the comment of each, by its id."""
+    printed = call(["squeue", "--me", "--noheader", f"--name={name}", "--format=%A %k"])
+    jobs = (line.strip().partition(" ") for line in printed.splitlines())
+    return {number: text for number, _, text in jobs if number.isdigit()}

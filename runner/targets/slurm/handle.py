@@ -111,7 +111,7 @@ class SlurmHandle:
         if self._is_submitted and self._watch is None:  # sbatch gave no answer: there may be a job
             name = job_name("", "", self._folder.path.name)
             try:
-                cancel.end_jobs(name)
+                cancel.end_jobs(name, self._folder.path)
             except OSError as error:
                 seen = shlex.join(["squeue", "--me", f"--name={name}"])
                 self._left = one_line(f"{error}: a job may be left behind; {seen} shows it, and scancel ends it")
@@ -125,12 +125,13 @@ class SlurmHandle:
             self._folder.open_agent(node).close()
         own: dict[str, str] = {} if self._spec.options.get("python") else {PYTHON: sys.executable}
         environment = commands.environment(**own, **{FOLDER: str(self._folder.path.resolve())})
+        mark = commands.comment(self._folder.path)
         with os.fdopen(os.memfd_create(self._spec.file), "w+b") as script:
             script.write(self._text.encode("utf-8", "surrogateescape"))
             script.seek(0)
             self._is_submitted = True
             self._sbatch = subprocess.Popen(
-                ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null"],
+                ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null", f"--comment={mark}"],
                 cwd=self._spec.cwd,
                 env=environment,
                 stdin=script,

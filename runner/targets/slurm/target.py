@@ -122,5 +122,5 @@ class Slurm(Target[SlurmSpec]):
         return SlurmHandle(spec, spec.text(folder.path.name), folder)
 
     def cleanup(self, folder: RunFolder) -> None:
-        """Cancel the jobs that have the run's name, and wait until they have left the queue; OSError if they do not."""
-        end_jobs(job_name("", "", folder.path.name))
+        """Cancel the jobs of the run, and wait until they have left the queue; OSError if they do not."""
+        end_jobs(job_name("", "", folder.path.name), folder.path)

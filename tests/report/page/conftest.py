@@ -24,7 +24,8 @@ def lines_of_epochs(
     rank: int, seconds: float, losses: list[float | None], accuracies: list[float | None], **facts: Any
 ) -> bytes:
     """What a rank prints that trains some epochs, with a phase before them and its load meanwhile."""
-    start = {"host": "node-a", "device_name": "Toy CPU", "torch": "2.3.1", "python": "3.11.7", "threads": 1, **facts}
+    start = {"host": "node-a", "device_name": "Toy CPU", "torch": "2.3.1", "python": "3.11.7", "threads": 1}
+    start |= {"machine_cores": 2, **facts}
     told: list[tuple[str, Any, dict[str, Any]]] = [
         ("run_start", None, start),
         ("global_batch_size", 8, {}),
@@ -34,7 +35,7 @@ def lines_of_epochs(
     for epoch, (loss, accuracy) in enumerate(zip(losses, accuracies, strict=True), 1):
         work = {"epoch_num": epoch, "trained_samples": 100, "samples": 100, "steps": 13}
         told += [
-            ("load", None, {"cpu_percent": 40.0 + epoch, "memory_bytes": 2_000_000_000}),
+            ("load", None, {"cpu_percent": 40.0 + epoch, "own_cpu_percent": 40.0, "memory_bytes": 2_000_000_000}),
             ("epoch_stop", None, {**work, "train_seconds": seconds / len(losses), "loss": loss}),
             ("eval_accuracy", accuracy, {"epoch_num": epoch, "loss": loss}),
         ]

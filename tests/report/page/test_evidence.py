@@ -72,7 +72,7 @@ def test_a_slow_down_that_may_be_claimed_is_called_one(results: Path, make: Make
     make_scaling(results, make, {"1x1": [10.0, 10.1, 9.9], "1x2": [6.0, 6.1, 5.9], "1x4": [20.0, 20.1, 19.9]})
     page, latex, _ = evidence_of(results)
     for text in (page, latex):
-        assert "everything else the same: 1x2 and 1x4 (a slow-down)." in text
+        assert "of the same code, data, work and kind of machine: 1x2 and 1x4 (a slow-down)." in text
 
 
 MATRIX = {"layout": ["1x1", "1x2", "1x4"], "communication": ["ddp", "bf16"]}
@@ -95,7 +95,7 @@ def test_a_claim_belongs_to_the_speed_up_beside_it_where_the_definition_declares
         ("2", "bf16"): ("1.00", "the baseline"),
         ("4", "bf16"): ("1.03", "the interval includes 1"),
     }, "over 1x1 ddp, 1x4 bf16 is twice as fast, which may be claimed"
-    said = "Claimed, with three runs or more on both sides and everything else the same: 1x2 ddp."
+    said = "Claimed, with three runs or more on both sides, of the same code, data, work and kind of machine: 1x2 ddp."
     bases = "1x1 ddp, one process, 10.00 s. 1x2 bf16, 2 processes, 5.00 s; smaller ones were not run."
     for text in (page, latex):
         assert said in text

@@ -1,0 +1,157 @@
+"""Runs on several machines: what kind they are of, which they are, and when a claim may rest on them."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.records.schema import NodeExit, Outcome
+from runner.report.compare import compare
+from runner.report.notes import notes as notes_of
+from runner.report.run_summary import RunSummary, summary_of
+from runner.report.verdicts import to_notes
+from tests.report.test_two_sides import one as verdict_of
+from tests.support.records import Make
+from tests.support.summaries import ONE, TWO, base, block, changed, pair, row, run
+
+HOST = {"name": "here", "cpu": "Toy CPU", "cores": 2, "gpus": [], "memory_bytes": 24_000_000_000, "os": "Linux-6.1-x86"}
+A, B, C, D, E, F = ([(f"boot-{name}", name)] for name in "abcdef")
+
+
+def made(make: Make, results: Path, layout: str, repeat: int, runner: dict[str, Any], **start: Any) -> RunSummary:
+    """Keep a run on a machine, and read it."""
+    seconds = (10.0 if layout == "1x1" else 6.0) + repeat / 100
+    machine = {"host": "container", "machine": "boot-a", **start}
+    folder = make.run(results, seconds, layout=layout, repeat=repeat, host={**HOST, **runner}, start=machine)
+    return summary_of(folder.read())
+
+
+def claimed(make: Make, results: Path, runner: dict[str, Any] | None = None, **start: Any) -> bool | str:
+    """Return the verdict on a second process that ran on another machine than the first."""
+    runs = [made(make, results, "1x1", repeat, {}) for repeat in (1, 2, 3)]
+    runs += [made(make, results, "1x2", repeat, runner or {}, **start) for repeat in (1, 2, 3)]
+    (found,) = [one for each in compare(runs) for one in each.rows if one.first.layout == "1x2"]
+    return found.claimed
+
+
+def test_two_checkouts_in_two_containers_of_one_host_are_comparable(make: Make, tmp_path: Path) -> None:
+    assert claimed(make, tmp_path, {"name": "other", "os": "Linux-6.1-x86-with-glibc2.28"}, host="other") is True
+
+
+@pytest.mark.parametrize(
+    ("runner", "start", "why"),
+    [
+        ({"memory_bytes": 16_000_000_000}, {}, "memory differs: 16.0 GB and 24.0 GB"),
+        ({"os": "Linux-5.15-x86-with-glibc2.36"}, {}, "kernel differs: Linux-5.15-x86 and Linux-6.1-x86"),
+        ({}, {"cores": 1.5}, "usable cores differs: 1.5, 2 and 2"),
+        ({}, {"cpu": "A CPU", "device_name": "A CPU"}, "hardware differs: A CPU, 2 cores and Toy CPU, 2 cores"),
+        ({}, {"kernel": "Linux-5.15-x86"}, "kernel differs: Linux-5.15-x86, Linux-6"),
+        ({}, {"memory_bytes": 16_000_000_000}, "memory differs: 16.0 GB and 24.0 GB"),
+        ({}, {"env": {"OMP_PROC_BIND": "close"}}, "OMP_PROC_BIND differs: close and none"),
+        ({}, {"machine": "boot-b"}, "the machine may make the difference: 1x2 on container (boot-b), 1x1 on container"),
+    ],
+)
+def test_a_claim_across_machines_is_refused_with_what_differs(
+    make: Make, tmp_path: Path, runner: dict[str, Any], start: dict[str, Any], why: str
+) -> None:
+    assert why in str(claimed(make, tmp_path, runner, **start))
+
+
+def test_memory_of_equal_machines_may_differ_by_what_firmware_keeps(make: Make, tmp_path: Path) -> None:
+    assert claimed(make, tmp_path, {"memory_bytes": 23_900_000_000}) is True
+
+
+@pytest.mark.parametrize("field", ["memory_bytes", "os"])
+def test_what_only_some_records_say_of_a_machine_is_no_agreement(make: Make, tmp_path: Path, field: str) -> None:
+    assert "unknown and" in str(claimed(make, tmp_path, {field: None}))
+
+
+def test_old_records_without_an_id_are_of_one_machine_by_its_name(make: Make, tmp_path: Path) -> None:
+    assert claimed(make, tmp_path, machine=None, host="here") == (
+        "the machine may make the difference: 1x2 on here, 1x1 on container (boot-a)"
+    )
+    assert row(base(machines=[("", "here")]) + pair(machines=[("", "here")])).claimed is True
+    assert row(base(machines=[("", "here")]) + pair()).claimed is True, "the id of the machine of that name is known"
+
+
+def test_runs_of_which_no_machine_is_known_are_never_claimed() -> None:
+    unknown = row(base(machines=[("", "")]) + pair(machines=[("", "")])).claimed
+    assert unknown == "not known on which machine 1x2 ran"
+
+
+def test_the_node_of_a_scheduler_names_the_machine_of_a_program_that_reports_none(make: Make, tmp_path: Path) -> None:
+    exits = [NodeExit(node, 0, place={"machine": f"n{node}", "job": "7"}) for node in range(2)]
+    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=12, exits=exits)
+    folder = make.run(tmp_path, layout="2x1", target="slurm", outcome=outcome, stdout={})
+    assert summary_of(folder.read()).machines == [("", "n0"), ("", "n1")]
+
+
+CONFOUNDED = {
+    "always on one and always on another": ([A, A, A], [B, B, B]),
+    "on two and on two others": ([A, A, B], [C, C, D]),
+    "most on another": ([A, A, A], [A, B, B]),
+    "spread, and always on another": ([A, B, C], [D, D, D]),
+    "one node, and two others": ([A, A, A], [B + C, B + C, B + C]),
+    "two nodes, and one of them and another": ([A + B] * 3, [B + C] * 3),
+}
+APART = {
+    "one machine": ([A, A, A], [A, A, A]),
+    "in turn on two": ([A, B, A], [B, A, B]),
+    "spread over a pool": ([A, B, C], [B, C, D]),
+    "each on a machine of its own": ([A, B, C], [D, E, F]),
+    "one node, and another beside it": ([A, A, A], [A + B, A + B, A + B]),
+    "one of many, and two of many": ([A, B, C], [A + B, B + C, C + D]),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), CONFOUNDED.values(), ids=CONFOUNDED)
+def test_a_cell_on_machines_of_its_own_is_not_told_apart_from_them(first: list[Any], second: list[Any]) -> None:
+    for sides in ((first, second), (second, first)):
+        assert "the machine may make the difference: " in str(on(*sides).claimed)
+
+
+@pytest.mark.parametrize(("first", "second"), APART.values(), ids=APART)
+def test_repeats_that_a_cluster_has_spread_over_equal_machines_are_claimed(first: list[Any], second: list[Any]) -> None:
+    for sides in ((first, second), (second, first)):
+        assert on(*sides).claimed is True
+
+
+def on(first: list[Any], second: list[Any], times: tuple[Any, Any] = (ONE, TWO)) -> Any:
+    """The row of runs that were made on these machines."""
+    ones = [run(seconds, machines=where) for seconds, where in zip(times[0], first, strict=True)]
+    twos = [run(seconds, "1x2", 2, machines=where) for seconds, where in zip(times[1], second, strict=True)]
+    return row(ones + twos)
+
+
+@pytest.mark.parametrize("repeats", [3, 6, 10])
+@pytest.mark.parametrize("pool", [2, 4, 100])
+def test_machines_that_differ_by_a_tenth_seldom_make_a_false_claim(repeats: int, pool: int) -> None:
+    chance = random.Random(repeats * pool)
+    claims = 0
+    for _ in range(400):
+        speed = [math.exp(chance.gauss(0, 0.1)) for _ in range(pool)]
+        places = [[chance.randrange(pool) for _ in range(repeats)] for _ in "ab"]
+        times = [[10 * speed[place] * math.exp(chance.gauss(0, 0.02)) for place in side] for side in places]
+        machines = [[[(f"boot-{place}", str(place))] for place in side] for side in places]
+        claims += on(*machines, (times[0], times[1])).claimed is True
+    assert claims / 400 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+
+
+def test_a_claim_over_several_machines_says_so() -> None:
+    runs = [run(seconds, machines=where) for seconds, where in zip(ONE, (A, B, C), strict=True)]
+    runs += [run(seconds, "1x2", 2, machines=where) for seconds, where in zip(TWO, (C, A, B), strict=True)]
+    assert "made on 3 machines of one kind, the baseline included: 1x2" in notes_of(block(runs))
+    assert not [note for note in notes_of(block(base() + pair())) if "machines" in note]
+
+
+def test_no_load_of_a_program_that_cannot_report_it_is_said_and_refuses_nothing() -> None:
+    plain = {"load_known": False, "sources": {"wall_seconds": "the clock"}}
+    runs = changed(base(), **plain) + pair(**plain)
+    assert row(runs).claimed is True
+    said = "load unknown, so nothing shows that the machine was quiet"
+    assert f"{said}: 1x2" in notes_of(block(runs))
+    assert f"1x1: {said}" in to_notes([verdict_of(base(**plain), base([10.02, 10.0, 9.97]))], 0.05)

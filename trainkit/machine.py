@@ -1,0 +1,52 @@
+"""The machine that a process is on, as all containers on it see it; read without torch."""
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+_BOOT, _MEMORY, _CPUS = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/meminfo"), Path("/proc/cpuinfo")
+_CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def describe() -> dict[str, Any]:
+    """Describe the machine: which one it is, and of what kind."""
+    kernel = platform.platform().partition("-with-")[0]  # without the C library, which is a container's own
+    return {"machine": machine(), "cpu": cpu_model(), "memory_bytes": _memory_bytes(), "kernel": kernel}
+
+
+def machine() -> str | None:
+    """Name the machine by what all containers on it share: the random id that its kernel drew at the last boot."""
+    return _read(_BOOT).strip() or None
+
+
+def cpu_model() -> str:
+    """Return the model of the CPU, or its architecture where no model can be read."""
+    names = (line.partition(":")[2].strip() for line in _read(_CPUS).splitlines() if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def usable_cores(own: Path = _OWN_CGROUPS, cgroups: Path = _CGROUPS) -> float:
+    """Return how many cores this process may use, by its affinity and by the quotas of its cgroups."""
+    cores: float = len(os.sched_getaffinity(0))
+    below = next((line[3:] for line in _read(own).splitlines() if line.startswith("0::")), "/")
+    place = cgroups / below.lstrip("/")
+    for folder in (place, *place.parents):
+        if not folder.is_relative_to(cgroups):
+            break
+        quota, _, period = _read(folder / "cpu.max").partition(" ")  # for example `150000 100000`, or `max 100000`
+        if quota.isdecimal() and int(period):
+            cores = min(cores, round(int(quota) / int(period), 2))
+    return int(cores) if cores == int(cores) else cores
+
+
+def _memory_bytes() -> int | None:
+    words = _read(_MEMORY).partition("MemTotal:")[2].split(maxsplit=1)  # for example `MemTotal:   24684084 kB`
+    return int(words[0]) * 1024 if words else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
