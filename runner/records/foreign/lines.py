@@ -34,8 +34,10 @@ _ODD = bytes(range(8)) + bytes(range(14, 27)) + b"\x7f"
 _BACK = re.compile(rb"\x08+\r?")
 """Backspaces, with which progress bars go back to the beginning of the line."""
 
-_BEHIND_BAR = re.compile(rb"((?:<[\d:?]{1,9}|it/s|s/it)(?:, [^\]\r\n]{0,300})?\])(?=[A-Za-z{*^`])")
-"""The end of a progress bar of tqdm on which something else follows directly: `7.00s/it]slurmstepd: error: ...`."""
+_BEHIND_BRACKET = re.compile(rb"\](?=[A-Za-z{*^`])")
+_BAR_ENDS = re.compile(rb"(?:<[\d:?]{1,9}|it/s|s/it)(?:, [^\[\]\r\n]{0,300})?\]$")
+"""The end of a progress bar of tqdm, on which something else may follow: `7.00s/it]slurmstepd: error: ...`."""
+_LONGEST_END = 320
 
 
 class Block(NamedTuple):
@@ -129,7 +131,7 @@ class Lines:
         if b"\b" in data:
             data = _BACK.sub(b"\r", data)
         if b"<0" in data or b"it/s" in data or b"s/it" in data:
-            data = _BEHIND_BAR.sub(rb"\1\r", data)
+            data = _BEHIND_BRACKET.sub(_with_return, data)
         if self._prefix or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
             data = self._states(data)
         block = Block(data, self.line)
@@ -152,6 +154,11 @@ class Lines:
         if not lines[-1]:
             self._prefix = b""
         return b"\n".join(lines)
+
+
+def _with_return(bracket: re.Match[bytes]) -> bytes:
+    """Return a bracket, with a carriage return behind it if it ends a progress bar."""
+    return b"]\r" if _BAR_ENDS.search(bracket.string[: bracket.end()], max(0, bracket.start() - _LONGEST_END)) else b"]"
 
 
 def prefix_of(line: bytes) -> bytes:

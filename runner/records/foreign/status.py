@@ -29,7 +29,8 @@ def status_of(facts: Facts, tail: Tail) -> Status:
     notes: tuple[str, ...] = ()
     if failure:
         notes = (f"line {failure.line} says: {failure.text}; the run went on",)
-        if facts.ends.has_failed_container or failure.line > max(trained, facts.evaluated, facts.stated(), completed):
+        went_on = max(trained, facts.evaluated, facts.stated(), completed + 1)
+        if facts.ends.has_failed_container or failure.line >= went_on:
             notes = (f"line {failure.line} says: {failure.text}",)
             if completed and failure.value == "trouble":
                 notes = (f"line {failure.line}, after the end of the training, says: {failure.text}",)

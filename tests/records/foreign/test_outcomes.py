@@ -83,6 +83,10 @@ def test_a_failure_that_the_run_goes_on_after_is_a_note(failure: str, after: str
     assert any("says: " in note for note in found["notes"])
 
 
+def test_a_failure_in_the_line_of_a_result_is_one() -> None:
+    assert read(TRAINED + "Validation Accuracy: 97.10% (core dumped)\n")["status"] == "failed"
+
+
 def test_a_failure_after_the_end_of_the_training_is_a_note() -> None:
     found = read(TRAINED + "Finished Training\n" + TRACE + "ConnectionError: upload\n")
     assert found["status"] == "completed"
