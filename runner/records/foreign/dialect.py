@@ -33,6 +33,8 @@ SAYS = ("completed", "failed", "trouble", "elided", "ignored")
 `ignored` is none."""
 MOST_PATTERNS = 60
 LAUNCHERS = "launchers"
+GENERAL = "general"
+"""The name that stands for lines in no known dialect, which are no YAML file either."""
 MLPERF = "mlperf"
 """The name of MLPerf's own events, which are no YAML file."""
 NONE = "none"
@@ -40,6 +42,7 @@ NONE = "none"
 LARGEST_BYTES = yaml_reader.LARGEST_BYTES
 _OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
 _BEST = ("computed", "stated")
+_ABOUT = "lines that no dialect knows, as far as they name an epoch, a loss or an evaluation again and again"
 _LONGEST_WORD = 60
 _POINTS = (",", ".")
 """What stands between the digits of a number that is cut: `0` of 0,4193."""
@@ -123,7 +126,7 @@ def parse(text: str, name: str) -> Dialect:
 
 def names() -> tuple[str, ...]:
     """Return the names of the dialects that come with the kit."""
-    return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), MLPERF, NONE)
+    return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), GENERAL, MLPERF, NONE)
 
 
 def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
@@ -155,7 +158,7 @@ def _dialect(document: yaml_reader.Document, *, is_own: bool) -> Dialect:
 @cache
 def built_in() -> tuple[Dialect, ...]:
     """Return the dialects that come with the kit."""
-    return tuple(load(path) for path in sorted(FOLDER.glob("*.yaml")))
+    return (*(load(path) for path in sorted(FOLDER.glob("*.yaml"))), Dialect(GENERAL, _ABOUT, "computed", True))
 
 
 def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> Pattern:

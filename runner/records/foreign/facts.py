@@ -168,6 +168,11 @@ class Facts:
         if event.key == "run_stop" or len(found) == 1:
             self.run_lines[event.key] = line
 
+    @property
+    def epoch(self) -> float | int | None:
+        """Return the epoch that was named last."""
+        return self._epoch
+
     def fact(self, name: str) -> Value | None:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""
         return self.facts[name].agreed() if name in self.facts else None
@@ -175,7 +180,7 @@ class Facts:
     def declared_epochs(self) -> Value | None:
         """Return how many epochs are declared; of epochs 0/4 to 4/4 there are five."""
         value = self.fact("epochs")
-        seen = self.epochs[False]
+        seen = self.epochs[False] or self.epochs[True]
         if value and 0 in seen and value.value in seen:
             return value._replace(value=value.value + 1)
         return value

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runner.records.foreign import origin
+from runner.records.foreign import general, origin
 from runner.records.foreign.digits import for_any_digits
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Kind:
     """What may match them, each with a text that the line has to hold."""
     mlperf: bool = False
     """Whether they are MLPerf events."""
+    general: bool = False
+    """Whether they are looked at though no pattern may match them."""
     family: str = ""
     """Equal for shapes with the same fields, whatever the lengths of their numbers."""
     fixed: Callable[[bytes], Any] = lambda _: object()
@@ -66,7 +68,7 @@ class Kind:
     @property
     def for_itself(self) -> bool:
         """Whether each line is read, and nothing is known by which others of the shape would be left out."""
-        return self.every and not (self.mlperf or self.unless)
+        return self.every and not (self.mlperf or self.unless or self.general)
 
     def of(self, line: bytes) -> Kind | None:
         """Return the kind of a line of this shape."""
@@ -121,11 +123,47 @@ def _kind(every: Kind, line: str, found: list[tuple[Pattern, re.Match[str]]]) ->
     return Kind(
         every.patterns,
         False,
+        False,
         sys.intern(repr(([id(pattern) for pattern, _ in found], who.kinds, sorted(names)))),
         itemgetter(*fixed) if fixed else lambda _: None,
         places.get("epoch"),
         places.get("done"),
         trains=not names.isdisjoint(("train_loss", "steps")),
+        stamped=not origin.STAMPED.isdisjoint(who.kinds),
+        every=False,
+    )
+
+
+def general_kind(shape: bytes) -> Kind | None:
+    """Say what lines of a shape are that no pattern matches; None if none of them says anything."""
+    every = Kind(general=True)
+    try:
+        line = shape.decode().replace("0", "1")  # so that top1 is one of the digits it stands for
+    except UnicodeDecodeError:
+        return every
+    who, text = origin.split(line)
+    found = general.parse(text)
+    if found is None:
+        return every if general.may_be_more(text) else None
+    names = found.figures.keys()
+    if found.bare or names - general.PLACES - {"train_loss"} or "train_loss" not in names or not found.is_placed:
+        return every
+    begins = len(line) - len(text)
+    places = {
+        name: slice(*(len(line[: begins + at].encode()) for at in (one.start, one.end)))
+        for name, one in found.figures.items()
+    }
+    if _HUGE.search(text[slice(*found.figures["train_loss"][1:3])]):
+        return every
+    fixed = [places[name] for name in sorted(names & _FIRST_COUNTS)]
+    fixed += [slice(*(len(line[:at].encode()) for at in span)) for span in origin.writer_spans(line)]
+    return Kind(
+        general=True,
+        family=sys.intern(repr(("general", who.kinds, sorted((one.name, one.label) for one in found.figures.values())))),
+        fixed=itemgetter(*fixed) if fixed else lambda _: None,
+        epoch=places.get("epoch"),
+        done=places.get("done"),
+        trains=True,
         stamped=not origin.STAMPED.isdisjoint(who.kinds),
         every=False,
     )

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from runner.records.foreign import mlperf, origin
 from runner.records.foreign.dates import WINDOW, Date, dates
-from runner.records.foreign.dialect import built_in
+from runner.records.foreign.dialect import GENERAL, built_in
 from runner.records.foreign.facts import Facts
 from runner.records.foreign.lines import Lines, text_of
 from runner.records.foreign.pattern import LINE
 from runner.records.foreign.record import Record
 from runner.records.foreign.scan import Scanner
+from runner.records.foreign.series import General
 from trainkit import files
 
 if TYPE_CHECKING:
@@ -58,33 +59,44 @@ def read_stream(
 ) -> Reading:
     """Read a log in blocks."""
     dialects = built_in() if dialects is None else tuple(dialects)
-    scanner = Scanner(pattern for dialect in dialects for pattern in dialect.patterns)
+    general = General(is_on=any(dialect.name == GENERAL for dialect in dialects))
+    patterns = (pattern for dialect in dialects for pattern in dialect.patterns)
+    scanner = Scanner(patterns, is_general=general.is_on)
     lines, reading, tail = Lines(read, most), Reading(), _Tail()
+    scanner.begin = general.read_rows
     cut = 0
+
+    def read_all(candidates: Iterable[Candidate]) -> int:
+        count = 0
+        for candidate in candidates:
+            count += candidate.cut
+            _read_candidate(candidate, reading.facts, general)
+            if not general.is_on:
+                scanner.leave_general()
+        return count
+
     for block in lines.blocks():
         if not reading.bytes:
             reading.bytes = len(block.data)
             _keep(reading, dates(text_of(block.data[:WINDOW]), block.line))
         tail.add(block)
-        for candidate in scanner.candidates(block):
-            cut += candidate.cut
-            _read_candidate(candidate, reading.facts)
-    for candidate in scanner.rest():
-        cut += candidate.cut
-        _read_candidate(candidate, reading.facts)
+        cut += read_all(scanner.candidates(block))
+    cut += read_all(scanner.rest())
+    reading.facts = general.result() or reading.facts
     _keep(reading, tail.dates(lines.line))
     reading.bytes = lines.bytes
     reading.lines = lines.line - (lines.ends_with_newline or not lines.bytes)
-    reading.notes = list(_notes(lines, cut, reading.facts))
+    reading.notes = [*_notes(lines, cut, reading.facts), *general.notes]
     return reading
 
 
-def _read_candidate(candidate: Candidate, facts: Facts) -> None:
+def _read_candidate(candidate: Candidate, facts: Facts, general: General) -> None:
     """Try the patterns that may match a line."""
     who, text = origin.split(candidate.text)
     if not candidate.patterns:
         for event in mlperf.events(candidate.text):
             facts.add_event(event, candidate.line, who)
+            general.stop()
     records: dict[str, Record] = {}
     for pattern in candidate.patterns:
         if pattern.after and not pattern.after.search(origin.split(candidate.before[:LINE])[1]):
@@ -95,6 +107,7 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
             record = records.get(name)
             if record is None or any(record.fields.get(key, value) != value for key, value in values.items()):
                 if record is not None:
+                    general.add_known(record)
                     facts.add(record)  # two lines in one
                 record = records[name] = Record(candidate.line, text, who, name, pattern.dialect.best)
                 record.lines = candidate.lines
@@ -105,7 +118,10 @@ def _read_candidate(candidate: Candidate, facts: Facts) -> None:
             record.says |= {pattern.says} if pattern.says else set()
             record.scopes |= dict.fromkeys(values, pattern.scope) if pattern.scope else {}
     for record in records.values():
+        general.add_known(record)
         facts.add(record)
+    if not records and general.is_on:
+        general.read(candidate, who, text)
 
 
 class _Tail:
