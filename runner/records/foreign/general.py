@@ -34,7 +34,7 @@ _SECTION = re.compile(
 """A word that says of which data the numbers after it are."""
 _MEAN = frozenset(("avg", "average", "mean", "ave", "running", "smoothed"))
 _FILLER = frozenset(("epoch", "batch", "step", "iter", "set", "current", "cur", "final", "the", "on", "of", "data"))
-_FILLER |= {"this", "dataset", "overall", "score", "last", "finished", "completed", "starting", "start", "end", "begin"}
+_FILLER |= {"this", "dataset", "overall", "score", "last", "finished", "completed", "starting", "start", "end", "begin", "am", "pm"}
 _ENTROPY = frozenset(("cross", "entropy", "crossentropy", "ce", "xent"))
 _STEPS = frozenset(("step", "steps", "iter", "iters", "iteration", "iterations", "update", "updates"))
 _BATCHES = frozenset(("batch", "batches", "minibatch"))
@@ -55,11 +55,13 @@ _UNITS = {"perplexity": "perplexity", "bleu": "bleu"}
 _OF_ALL = re.compile(r"\s?(?:/|of)\s?(?P<all>\d{1,18})(?![\w.]*[\w])")
 _IN_EPOCH = re.compile(r"\]?\s?[\[(]\s{0,6}$")
 """What stands between an epoch and a place in it, as in `Epoch: [1][367/4899]`."""
-_EPOCH_LAST = re.compile(r"^\W{0,3}(?P<epoch>\d{1,9})(?:/(?P<epochs>\d{1,9}))?epoch\b")
+_EPOCH_LAST = re.compile(r"(?<![\w./-])(?P<epoch>\d{1,9})(?:/(?P<epochs>\d{1,9}))?epoch(?![\w.])")
+_LIST = re.compile(r"[\[(]\s{0,8}$")
 _CODE = re.compile(
     r"\w\(\s?\w+=|\b(?:def|import|return|print|lambda|assert)\b|\b(?:usage|error):|[{(]\w+:[<>]?\.?\d+[a-z]|\?\w+=|://"
 )
 """Code, calls, a configuration that is printed as a call, addresses, and formats."""
+_RATE = re.compile(r"^total (?P<what>images|samples|tokens)/s(?:ec(?:ond)?)?[:=] {0,9}(?P<rate>\d{1,12}(?:\.\d{1,9})?)\s*$")
 _WALL = re.compile(
     r"[Tt]otal (?:[Tt]raining |[Tt]rain |[Rr]un(?:ning)? )?(?:[Tt]ime|[Dd]uration|[Tt]raining)[a-z ]{0,24}[:=]?\s{0,4}"
     r"(?P<wall>(?:\d{1,3} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?(?![\w:])|(?P<hours>\d{1,5}) ?h(?:ours?)? ?"
@@ -106,7 +108,7 @@ def parse(text: str) -> Line | None:
     if _CODE.search(text):
         return None
     found: list[Figure] = []
-    if last := _EPOCH_LAST.match(text):
+    if last := _EPOCH_LAST.search(text):
         found += [Figure(name, *last.span(name)) for name in ("epoch", "epochs") if last[name]]
     before: Figure | None = None
     at, of, skip = 0, None, 0
@@ -140,6 +142,8 @@ def _figures(gap: str, number: re.Match[str], whole: re.Match[str] | None, of: s
     if kind in ("epoch", "epochs", "step", "done", "rank"):
         if number["unit"] or not (text.replace(",", "").isdigit() or (kind == "epoch" and _is_whole(text))):
             return []
+        if not whole and kind == "epochs" and not _is_total(name[0]):  # type: ignore[index]
+            return []  # a configuration
         if not whole:
             return [] if kind == "done" and "id" not in name[0] else [Figure(kind, start, end)]  # type: ignore[index]
         more = {"epoch": "epochs", "epochs": "epochs", "step": "steps", "done": "total", "rank": ""}[kind]
@@ -151,10 +155,15 @@ def _figures(gap: str, number: re.Match[str], whole: re.Match[str] | None, of: s
         return []  # it is not known what the comma means
     if whole and kind == "accuracy" and text.isdigit():
         return [Figure("correct", start, end, 0, None, of), Figure("of", *whole.span("all"), 0, None, of)]
-    if whole:
+    if whole or (_LIST.search(gap) and after[:1] == ","):
         return []
     unit = "percent" if number["unit"] else "share" if kind in _SHARES else _UNITS.get(kind)
     return [Figure(kind, start, end, rank, unit, of, name[0])]  # type: ignore[index]
+
+
+def _is_total(name: str) -> bool:
+    """Return whether a name is that of how many epochs there are, which a mere option is not yet."""
+    return re.search(r"(?i)total|number", name) is not None
 
 
 def _is_whole(text: str) -> bool:
@@ -180,10 +189,10 @@ def _kind(name: str) -> tuple[str, int, str | None]:
         if rank == 3:  # noqa: PLR2004
             rank = 0 if own == TRAIN else 1 if "total" in rest else 2
         return "loss", rank, own
-    if rest & {"epoch", "epochs", "epoches"} and not rest - {"epoch"} - _FILLER - {"i", "no", "num", "number"}:
-        return ("epochs" if rest & {"num", "number", "no"} else "epoch"), 0, None
-    if rest & {"epoch", "epochs", "epoches"}:
-        return ("epochs" if not known - {"epochs", "epoches", "epoch"} - _ASKED else ""), 0, None
+    if rest & {"epoch", "epochs"} and not rest - {"epoch", "epochs"} - _FILLER - {"i"}:
+        return ("epochs" if "epochs" in rest else "epoch"), 0, None
+    if rest & {"epoch", "epochs"}:
+        return ("epochs" if known & {"total", "number"} and not known - {"epochs", "epoch"} - _ASKED else ""), 0, None
     if rest & _STEPS:
         return ("step" if not rest - _STEPS - {"global", "completed", "i", "num", "train", "current"} else ""), 0, None
     if rest & _BATCHES:
@@ -257,6 +266,12 @@ def wall_of(text: str) -> tuple[float, str] | None:
         return float(found["value"]) * {"s": 1, "m": 60, "h": 3600}[found["unit"][0]], found["wall"]
     value_ = seconds(found["wall"], "clock")
     return None if value_ is None else (value_, found["wall"])
+
+
+def rate_of(text: str) -> tuple[float, str] | None:
+    """Return the throughput of the whole training that a line states, and its unit."""
+    found = _RATE.match(text)
+    return (float(found["rate"]), f"{found['what']}/s") if found else None
 
 
 def may_be_more(text: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from runner.records.foreign import general, origin
 from runner.records.foreign.dialect import GENERAL as NAME
 from runner.records.foreign.facts import Facts
+from runner.records.foreign.fields import METRICS
 from runner.records.foreign.general import EVAL, PLACES, TRAIN
 from runner.records.foreign.lines import Block, text_of
 from runner.records.foreign.record import Record
@@ -49,10 +50,14 @@ class General:
     is_on: bool = True
     notes: list[str] = field(default_factory=list)
     _held: dict[_Key, _Held] = field(default_factory=dict)
-    _epochs: dict[Writer, float] = field(default_factory=dict)
+    _places: dict[tuple[str, Writer], float] = field(default_factory=dict)
+    """The epoch, or the step, that each writer named last."""
     _restart: int = 0
     _walls: list[Record] = field(default_factory=list)
     _table: Table | None = None
+    _evaluations: int = 0
+    _evaluated: dict[str, int] = field(default_factory=dict)
+    """How many evaluations there were, at the last one of each metric."""
     _is_counted: bool = False
     """Whether an epoch is said to be one of how many."""
 
@@ -77,11 +82,15 @@ class General:
             if candidate.block:
                 self.read_rows(candidate.block, candidate.end + 1, candidate.line + 1)
             return {}
-        record = Record(candidate.line, text, who, NAME, lines=candidate.lines)
+        record = Record(candidate.line, text, who, NAME, "stated", lines=candidate.lines)
         if wall := general.wall_of(text):
             record.fields["wall"], record.units["wall"] = wall[0], "s"
             record.weak.add("wall")
             self._walls = [*self._walls[-1:], record] if self._grows(wall[0]) else [record, record, record]
+            return record.fields
+        if rate := general.rate_of(text):
+            record.fields["throughput"], record.units["throughput"] = rate
+            self._add(record)
             return record.fields
         line = general.parse(text)
         if line is None:
@@ -110,7 +119,7 @@ class General:
             return
         fields = table.fields(text)
         if fields:
-            record = Record(line, text, who, NAME, fields=fields)
+            record = Record(line, text, who, NAME, "stated", fields)
             record.units |= dict.fromkeys(fields.keys() & {"accuracy", "f1", "auc"}, "share")
             record.units |= dict.fromkeys(fields.keys() & {"perplexity"}, "perplexity")
             record.weak = set(fields)
@@ -120,21 +129,28 @@ class General:
 
     def result(self) -> Facts | None:
         """Return the facts, if something was believed."""
+        trained = any(held.is_believed and "train_loss" in held.record.fields for held in self._held.values())
         for held in self._held.values():
-            if not held.is_believed and _is_plain(held.record):
+            if not held.is_believed and _is_plain(held.record, trained=trained):
                 self._add(held.record)
         if self._walls and len(self._walls) < 3:  # noqa: PLR2004
             self._add(self._walls[-1])
         facts = self.facts
         if not self.is_on or NAME not in facts.dialects:
             return None
-        trained = facts.losses.by_writer or facts.evaluations
         if self._restart:
+            self.notes.append(f"a training begins again in line {self._restart}: epochs and the loss are left out")
+            facts.losses.by_writer.clear()
+        if self._restart or not (facts.losses.by_writer or facts.evaluations or self._is_counted):
             facts.epochs[True].clear()
-            self.notes.append(f"the epochs begin again in line {self._restart}: they are left out")
-        elif not trained and not self._is_counted:
-            facts.epochs[True].clear()
+            facts.highest = facts.lowest = None
+        facts.evaluations = {key: one for key, one in facts.evaluations.items() if not self._is_stale(key)}
         return facts
+
+    def _is_stale(self, key: tuple[bool, str, Writer]) -> bool:
+        """Return whether a metric was no longer evaluated when others were."""
+        last = self._evaluated.get(key[1])
+        return last is not None and self._evaluations - last > 2 * len(self._evaluated)
 
     def _grows(self, wall: float) -> bool:
         return not self._walls or wall >= self._walls[-1].fields["wall"]
@@ -152,7 +168,7 @@ class General:
         before, held.count = held.record, held.count + 1
         if not held.is_believed and _follows(before, record):
             held.is_believed = True
-            self._add(before)
+            self.facts.add(before)
         held.record = record
         if held.is_believed:
             self._add(record)
@@ -160,14 +176,18 @@ class General:
     def _add(self, record: Record) -> None:
         fields = record.fields
         writer = record.origin.writer
-        if "epoch" in fields:
-            last = self._epochs.get(writer, -1)
-            if fields["epoch"] <= 1 and last > 1:
+        place = "epoch" if "epoch" in fields else "step" if "train_loss" in fields and self.facts.epoch is None else ""
+        if place in fields:
+            last = self._places.get((place, writer), -1)
+            if last > 1 and (fields[place] <= 1 if place == "epoch" else fields[place] < last):
                 self._restart = record.line
                 self.facts.evaluations.clear()
-            if writer in self._epochs or len(self._epochs) < MOST_WRITERS:
-                self._epochs[writer] = fields["epoch"]
-            self._is_counted |= "epochs" in fields
+            if (place, writer) in self._places or len(self._places) < MOST_WRITERS:
+                self._places[place, writer] = fields[place]
+        self._is_counted |= {"epoch", "epochs"} <= fields.keys()
+        if metrics := fields.keys() & set(METRICS):
+            self._evaluations += 1
+            self._evaluated |= dict.fromkeys(metrics, self._evaluations)
         self.facts.add(record)
 
 
@@ -220,6 +240,8 @@ def _follows(before: Record, record: Record) -> bool:
         return False
     if new.keys() - PLACES:
         return True
+    if new["epoch"] == old["epoch"]:
+        return new.get("total") == old.get("total") and 0 < old.get("done", 0) < new.get("done", 0)
     return "epochs" in new or abs(new["epoch"] - old["epoch"]) == 1
 
 
@@ -229,7 +251,10 @@ def _needs_no_other(record: Record) -> bool:
     return names == {"epochs"} or bool(names - PLACES - {"train_loss"})
 
 
-def _is_plain(record: Record) -> bool:
+def _is_plain(record: Record, *, trained: bool) -> bool:
     """Return whether a line that no other one follows is one of the training for sure."""
     loss = record.fields.get("train_loss")
-    return isinstance(loss, float) and not loss.is_integer() and ("epoch" in record.fields or "step" in record.fields)
+    names_it = general.sections(record.text)[:1] == [TRAIN]
+    if loss is None:
+        return trained and names_it and record.fields.keys() == {"epoch"}
+    return not float(loss).is_integer() and (names_it or not record.fields.keys().isdisjoint(("epoch", "step")))
