@@ -11,6 +11,7 @@ Whatever is wrong with one is said in one line with its file and line, when it i
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -18,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core import yaml_reader
 from runner.core.errors import did_you_mean
+from runner.core.text import one_line
 from runner.core.values import whole
 from runner.records.foreign import origin
+from runner.records.foreign.budget import Budget
 from runner.records.foreign.fields import COUNTED, FIELDS, NEED_UNITS, UNITS, value_of
 from runner.records.foreign.pattern import LINE, PatternError, compile_checked
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator, Mapping
 
 FOLDER = Path(__file__).parent / "dialects"
@@ -66,6 +68,8 @@ class Pattern:
     """What the line before has to match."""
     sets: dict[str, Any]
     """Values that the line means without writing them."""
+    place: str = ""
+    """Its file and line."""
     ends: bool = False
     """Whether it is looked for only at both ends of a log, because the last one counts."""
 
@@ -78,9 +82,17 @@ class Pattern:
         """Yield each match in a line, of which only the beginning is looked at."""
         text = text[:LINE]
         if text.count(self.literals[0]) > 1:
-            yield from self.regex.finditer(text)
-        elif found := self.regex.search(text):
+            yield from self.search(text, find=lambda regex, line: list(regex.finditer(line)))
+        elif found := self.search(text):
             yield found
+
+    def search(self, text: str, regex: re.Pattern[str] | None = None, find: Any = re.Pattern.search) -> Any:
+        """Search a line, or another expression of the pattern in it; of a person's dialect the time is counted."""
+        regex = regex or self.regex
+        if self.dialect.budget is None:
+            return find(regex, text)
+        with self.dialect.budget.use(self.place):
+            return find(regex, text)
 
     def fields(self, found: re.Match[str]) -> dict[str, Any]:
         """Return the values of a match; what is no number, or only the beginning of one, is left out."""
@@ -112,6 +124,8 @@ class Dialect:
     """Whether the best evaluation is computed from all, or only taken where a line states it."""
     built_in: bool = False
     patterns: list[Pattern] = field(default_factory=list)
+    budget: Budget | None = field(default=None, compare=False)
+    """How long its patterns may take, if it is not the kit's own."""
 
 
 def load(path: Path) -> Dialect:
@@ -150,7 +164,8 @@ def _dialect(document: yaml_reader.Document, *, is_own: bool) -> Dialect:
     lines = values.get("lines")
     if not isinstance(lines, list) or not 0 < len(lines) <= MOST_PATTERNS:
         document.fail(f"'lines' has to be a list of 1 to {MOST_PATTERNS} patterns", "lines")
-    dialect = Dialect(values["name"], values["about"], best, is_own)
+    budget = None if is_own else Budget()
+    dialect = Dialect(values["name"], values["about"], best, is_own, budget=budget)
     dialect.patterns.extend(_pattern(document, dialect, number) for number in range(len(lines)))
     return dialect
 
@@ -191,6 +206,7 @@ def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> P
         entry.get("weak", False),
         after,
         sets,
+        f"{one_line(document.file)}:{document.lines.get((*place, 'pattern'), 1)}",
         entry.get("ends", False),
     )
     _check_example(document, pattern, place)

@@ -102,6 +102,7 @@ class Facts:
     dialects: dict[str, int] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)
     writers: set[Writer] = field(default_factory=set)
+    has_more_writers: bool = False
     _epoch: float | int | None = None
 
     def add(self, record: Record) -> None:
@@ -115,6 +116,8 @@ class Facts:
             writer = (fields["rank"], writer[1], writer[2])
         if len(self.writers) < MOST_WRITERS:
             self.writers.add(writer)
+        elif writer not in self.writers:
+            self.has_more_writers = True
         self._scalars(record)
         if "epoch" in fields:
             self._epoch = fields["epoch"]
@@ -298,5 +301,8 @@ class Facts:
             key = (metric in record.weak, metric, writer)
             if key in self.evaluations:
                 self.evaluations[key].add(value)
-            elif len(self.evaluations) < MOST_WRITERS:
-                self.evaluations[key] = Evaluations(value, value, value, stated_best=record.best == "stated")
+                continue
+            self.evaluations[key] = Evaluations(value, value, value, stated_best=record.best == "stated")
+            if len(self.evaluations) > 2 * MOST_WRITERS:
+                lowest = sorted(self.evaluations, key=lambda key: key[2])[:MOST_WRITERS]
+                self.evaluations = {key: self.evaluations[key] for key in lowest}

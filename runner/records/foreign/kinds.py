@@ -59,7 +59,7 @@ class Kind:
     stamped: bool = False
     every: bool = True
     """Whether each line is read."""
-    unless: tuple[re.Pattern[str], ...] = ()
+    unless: tuple[Pattern, ...] = ()
     """Patterns that look at the digits themselves: lines that none of them matches are of the other kind."""
     other: Kind | None = None
     begins: int = 0
@@ -73,7 +73,7 @@ class Kind:
     def of(self, line: bytes) -> Kind | None:
         """Return the kind of a line of this shape."""
         text = line[self.begins :].decode()
-        return self if any(one.search(text) for one in self.unless) else self.other
+        return self if any(pattern.search(text) for pattern in self.unless) else self.other
 
 
 def kind_of(shape: bytes, patterns: tuple[tuple[bytes, Pattern], ...]) -> Kind | None:
@@ -85,15 +85,15 @@ def kind_of(shape: bytes, patterns: tuple[tuple[bytes, Pattern], ...]) -> Kind |
         return every
     text = origin.split(line)[1]
     found: list[tuple[Pattern, re.Match[str]]] = []
-    unless: list[re.Pattern[str]] = []
+    unless: list[Pattern] = []
     for _, pattern in patterns:
         wide = for_any_digits(pattern.regex)
-        if pattern.after and (wide is None or wide.search(text)):
+        if pattern.after and (wide is None or pattern.search(text, wide)):
             return every
         if wide is pattern.regex:
             found += [(pattern, one) for one in pattern.matches(text)]
-        elif wide is None or wide.search(text):
-            unless.append(pattern.regex)
+        elif wide is None or pattern.search(text, wide):
+            unless.append(pattern)
     kind = _kind(every, line, found) if found else None
     if unless and kind is not every:
         return Kind(patterns, unless=tuple(unless), other=kind, begins=len(line[: len(line) - len(text)].encode()))

@@ -78,7 +78,7 @@ def of_path(path: Path, dialects: tuple[Dialect, ...]) -> Iterator[dict[str, Any
             continue
         try:
             yield summary(name, read_log(file, dialects))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RequestError) as error:
             yield unread(name, f"not read: {_why(error)}")
 
 

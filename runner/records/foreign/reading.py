@@ -62,6 +62,9 @@ def read_stream(
     general = General(is_on=any(dialect.name == GENERAL for dialect in dialects))
     patterns = (pattern for dialect in dialects for pattern in dialect.patterns)
     scanner = Scanner(patterns, is_general=general.is_on)
+    budgets = [dialect.budget for dialect in dialects if dialect.budget]
+    for budget in budgets:
+        budget.begin()
     lines, reading, tail = Lines(read, most), Reading(), _Tail()
     scanner.begin = general.read_rows
     cut = 0
@@ -80,6 +83,8 @@ def read_stream(
             reading.bytes = len(block.data)
             _keep(reading, dates(text_of(block.data[:WINDOW]), block.line))
         tail.add(block)
+        for budget in budgets:
+            budget.add_bytes(len(block.data))
         cut += read_all(scanner.candidates(block))
     cut += read_all(scanner.rest())
     reading.facts = general.result() or reading.facts
@@ -99,7 +104,7 @@ def _read_candidate(candidate: Candidate, facts: Facts, general: General) -> Non
             general.stop()
     records: dict[str, Record] = {}
     for pattern in candidate.patterns:
-        if pattern.after and not pattern.after.search(origin.split(candidate.before[:LINE])[1]):
+        if pattern.after and not pattern.search(origin.split(candidate.before[:LINE])[1], pattern.after):
             continue
         for found in pattern.matches(text):
             values = pattern.fields(found)

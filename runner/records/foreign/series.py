@@ -129,9 +129,8 @@ class General:
 
     def result(self) -> Facts | None:
         """Return the facts, if something was believed."""
-        trained = any(held.is_believed and "train_loss" in held.record.fields for held in self._held.values())
-        for held in self._held.values():
-            if not held.is_believed and _is_plain(held.record, trained=trained):
+        for held in sorted(self._held.values(), key=lambda held: "train_loss" not in held.record.fields):
+            if not held.is_believed and _is_plain(held.record, trained=bool(self.facts.losses.by_writer)):
                 self._add(held.record)
         if self._walls and len(self._walls) < 3:  # noqa: PLR2004
             self._add(self._walls[-1])
