@@ -114,10 +114,8 @@ class Facts:
         writer = record.origin.writer
         if "rank" in fields:
             writer = (fields["rank"], writer[1], writer[2])
-        if len(self.writers) < MOST_WRITERS:
-            self.writers.add(writer)
-        elif writer not in self.writers:
-            self.has_more_writers = True
+        self.has_more_writers |= len(self.writers) >= MOST_WRITERS and writer not in self.writers
+        self.writers |= {writer} if len(self.writers) < MOST_WRITERS else set()
         self._scalars(record)
         if "epoch" in fields:
             self._epoch = fields["epoch"]

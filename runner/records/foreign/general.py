@@ -13,9 +13,23 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from runner.records.foreign.fields import seconds
+
 LONGEST = 1_000
 """Letters of a line that are looked at."""
-FRAGMENTS = (b"poch", b"POCH", b"loss", b"Loss", b"LOSS", b"acc", b"Acc", b"ACC", b"ppl", b"PPL", b"erplexity")
+FRAGMENTS: tuple[bytes, ...] = (
+    b"poch",
+    b"POCH",
+    b"loss",
+    b"Loss",
+    b"LOSS",
+    b"acc",
+    b"Acc",
+    b"ACC",
+    b"ppl",
+    b"PPL",
+    b"erplexity",
+)
 FRAGMENTS += (b"otal ", b"xent", b"BLEU", b"bleu", b"AUC", b"auc", b"F1", b"f1")
 """One of these stands in every line that may say something."""
 _NUMBER = re.compile(
@@ -28,13 +42,25 @@ _IN_BRACKETS = re.compile(r"\s?\([A-Za-z/%. ]{0,12}\)$")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _TRAIN = frozenset(("train", "training", "tr", "trn"))
 _EVAL = frozenset(("val", "valid", "validation", "vali", "dev", "eval", "evaluation", "test", "testing"))
-_SECTION = re.compile(
-    rf"(?<![\w/.-])(?:(?P<train>{'|'.join(_TRAIN)})|{'|'.join(_EVAL)})(?![\w/.-])", re.IGNORECASE
-)
+_SECTION = re.compile(rf"(?<![\w/.-])(?:(?P<train>{'|'.join(_TRAIN)})|{'|'.join(_EVAL)})(?![\w/.-])", re.IGNORECASE)
 """A word that says of which data the numbers after it are."""
 _MEAN = frozenset(("avg", "average", "mean", "ave", "running", "smoothed"))
 _FILLER = frozenset(("epoch", "batch", "step", "iter", "set", "current", "cur", "final", "the", "on", "of", "data"))
-_FILLER |= {"this", "dataset", "overall", "score", "last", "finished", "completed", "starting", "start", "end", "begin", "am", "pm"}
+_FILLER |= {
+    "this",
+    "dataset",
+    "overall",
+    "score",
+    "last",
+    "finished",
+    "completed",
+    "starting",
+    "start",
+    "end",
+    "begin",
+    "am",
+    "pm",
+}
 _ENTROPY = frozenset(("cross", "entropy", "crossentropy", "ce", "xent"))
 _STEPS = frozenset(("step", "steps", "iter", "iters", "iteration", "iterations", "update", "updates"))
 _BATCHES = frozenset(("batch", "batches", "minibatch"))
@@ -56,12 +82,15 @@ _OF_ALL = re.compile(r"\s?(?:/|of)\s?(?P<all>\d{1,18})(?![\w.]*[\w])")
 _IN_EPOCH = re.compile(r"\]?\s?[\[(]\s{0,6}$")
 """What stands between an epoch and a place in it, as in `Epoch: [1][367/4899]`."""
 _EPOCH_LAST = re.compile(r"(?<![\w./-])(?P<epoch>\d{1,9})(?:/(?P<epochs>\d{1,9}))?epoch(?![\w.])")
+_WHOLE = re.compile(r"\d{1,9}\.0{1,12}")
 _LIST = re.compile(r"[\[(]\s{0,8}$")
 _CODE = re.compile(
     r"\w\(\s?\w+=|\b(?:def|import|return|print|lambda|assert)\b|\b(?:usage|error):|[{(]\w+:[<>]?\.?\d+[a-z]|\?\w+=|://"
 )
 """Code, calls, a configuration that is printed as a call, addresses, and formats."""
-_RATE = re.compile(r"^total (?P<what>images|samples|tokens)/s(?:ec(?:ond)?)?[:=] {0,9}(?P<rate>\d{1,12}(?:\.\d{1,9})?)\s*$")
+_RATE = re.compile(
+    r"^total (?P<what>images|samples|tokens)/s(?:ec(?:ond)?)?[:=] {0,9}(?P<rate>\d{1,12}(?:\.\d{1,9})?)\s*$"
+)
 _WALL = re.compile(
     r"[Tt]otal (?:[Tt]raining |[Tt]rain |[Rr]un(?:ning)? )?(?:[Tt]ime|[Dd]uration|[Tt]raining)[a-z ]{0,24}[:=]?\s{0,4}"
     r"(?P<wall>(?:\d{1,3} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?(?![\w:])|(?P<hours>\d{1,5}) ?h(?:ours?)? ?"
@@ -133,73 +162,76 @@ def parse(text: str) -> Line | None:
 
 def _figures(gap: str, number: re.Match[str], whole: re.Match[str] | None, of: str | None) -> list[Figure]:
     """Return what a number is by the words before it: one or two figures, or none."""
-    label = _IN_BRACKETS.sub("", gap[: _SEPARATOR.search(gap).start()])  # type: ignore[union-attr]
-    name = _NAME.search(label)
+    separator = _SEPARATOR.search(gap)
+    name = _NAME.search(_IN_BRACKETS.sub("", gap[: separator.start() if separator else len(gap)]))
     kind, rank, own = _kind(name[0]) if name else ("", 0, None)
-    text, start, end = number["number"], number.start("number"), number.end("number")
-    if not kind or (number["unit"] not in ("", "%")):
+    if name is None or not kind or number["unit"] not in ("", "%"):
         return []
-    if kind in ("epoch", "epochs", "step", "done", "rank"):
-        if number["unit"] or not (text.replace(",", "").isdigit() or (kind == "epoch" and _is_whole(text))):
-            return []
-        if not whole and kind == "epochs" and not _is_total(name[0]):  # type: ignore[index]
-            return []  # a configuration
-        if not whole:
-            return [] if kind == "done" and "id" not in name[0] else [Figure(kind, start, end)]  # type: ignore[index]
-        more = {"epoch": "epochs", "epochs": "epochs", "step": "steps", "done": "total", "rank": ""}[kind]
-        kind = "epoch" if kind == "epochs" else kind
-        return [Figure(kind, start, end), Figure(more, *whole.span("all"))] if more else []
-    of = own or of
+    if kind in PLACES:
+        return _place(kind, name[0], number, whole)
+    text, of = number["number"], own or of
     after = number.string[number.end() : number.end() + 2]
     if "," in text or (after[:1] == "," and after[1:].isdigit()):
         return []  # it is not known what the comma means
+    span = number.span("number")
     if whole and kind == "accuracy" and text.isdigit():
-        return [Figure("correct", start, end, 0, None, of), Figure("of", *whole.span("all"), 0, None, of)]
+        return [Figure("correct", *span, of=of), Figure("of", *whole.span("all"), of=of)]
     if whole or (_LIST.search(gap) and after[:1] == ","):
         return []
     unit = "percent" if number["unit"] else "share" if kind in _SHARES else _UNITS.get(kind)
-    return [Figure(kind, start, end, rank, unit, of, name[0])]  # type: ignore[index]
+    return [Figure(kind, *span, rank, unit, of, name[0])]
 
 
-def _is_total(name: str) -> bool:
-    """Return whether a name is that of how many epochs there are, which a mere option is not yet."""
-    return re.search(r"(?i)total|number", name) is not None
-
-
-def _is_whole(text: str) -> bool:
-    """Return whether a number is a whole one, also as 3.0."""
-    return re.fullmatch(r"\d{1,9}\.0{1,12}", text) is not None
+def _place(kind: str, name: str, number: re.Match[str], whole: re.Match[str] | None) -> list[Figure]:
+    """Return the epoch, the step or the like, with how many there are if that is said."""
+    text, span = number["number"], number.span("number")
+    is_whole = text.replace(",", "").isdigit() or (kind == "epoch" and _WHOLE.fullmatch(text))
+    is_option = kind == "epochs" and not re.search(r"(?i)total|number", name)
+    if number["unit"] or not is_whole or (not whole and (is_option or (kind == "done" and "id" not in name))):
+        return []
+    if not whole:
+        return [Figure(kind, *span)]
+    more = {"epoch": "epochs", "epochs": "epochs", "step": "steps", "done": "total"}.get(kind)
+    return [Figure("epoch" if kind == "epochs" else kind, *span), Figure(more, *whole.span("all"))] if more else []
 
 
 @lru_cache(maxsize=4_096)
 def _kind(name: str) -> tuple[str, int, str | None]:
     """Return what a name stands for, how plainly, and the data that it names; an empty text if it is not known."""
     words = [word.lower() for word in _WORD.findall(name)]
-    words = ["auc" if word in ("auroc", "rocauc") else word for word in words]
     known = set(words)
     own = EVAL if known & _EVAL else TRAIN if known & _TRAIN else None
+    rest = known - _TRAIN - _EVAL
     if known & _EVAL and known & _TRAIN:
         return "", 0, None
-    rest = known - _TRAIN - _EVAL
-    if "loss" in rest or rest & {"xent"}:
-        extra = rest - {"loss", "total"} - _FILLER - _MEAN
-        if extra - _ENTROPY:
-            return "", 0, None
-        rank = 5 if extra else 4 if rest & _MEAN else 3
-        if rank == 3:  # noqa: PLR2004
-            rank = 0 if own == TRAIN else 1 if "total" in rest else 2
-        return "loss", rank, own
-    if rest & {"epoch", "epochs"} and not rest - {"epoch", "epochs"} - _FILLER - {"i"}:
-        return ("epochs" if "epochs" in rest else "epoch"), 0, None
-    if rest & {"epoch", "epochs"}:
-        return ("epochs" if known & {"total", "number"} and not known - {"epochs", "epoch"} - _ASKED else ""), 0, None
-    if rest & _STEPS:
-        return ("step" if not rest - _STEPS - {"global", "completed", "i", "num", "train", "current"} else ""), 0, None
-    if rest & _BATCHES:
-        return ("done" if not rest - _BATCHES - {"idx", "id", "index"} else ""), 0, None
-    if rest in ({"rank"}, {"global", "rank"}):
-        return "rank", 0, None
+    if rest & {"loss", "xent"}:
+        return (*_loss(rest, own), own)
+    if kind := _place_kind(known, rest):
+        return kind.strip(), 0, None
     return (*_metric(words, rest), own)
+
+
+def _loss(rest: set[str], own: str | None) -> tuple[str, int]:
+    extra = rest - {"loss", "total"} - _FILLER - _MEAN
+    if extra - _ENTROPY:
+        return "", 0
+    if extra or rest & _MEAN:
+        return "loss", 5 if extra else 4
+    return "loss", 0 if own == TRAIN else 1 if "total" in rest else 2
+
+
+def _place_kind(known: set[str], rest: set[str]) -> str:
+    """Return which place in the training some words name; a space if they name one that is not known."""
+    if rest & {"epoch", "epochs"}:
+        if not rest - {"epoch", "epochs", "i"} - _FILLER:
+            return "epochs" if "epochs" in rest else "epoch"
+        is_total = known & {"total", "number"} and not known - {"epochs", "epoch"} - _ASKED
+        return "epochs" if is_total else " "
+    if rest & _STEPS:
+        return " " if rest - _STEPS - {"global", "completed", "i", "num", "current"} else "step"
+    if rest & _BATCHES:
+        return " " if rest - _BATCHES - {"idx", "id", "index"} else "done"
+    return "rank" if rest in ({"rank"}, {"global", "rank"}) else ""
 
 
 def _metric(words: list[str], rest: set[str]) -> tuple[str, int]:
@@ -237,7 +269,9 @@ def _line(found: list[Figure], text: str) -> Line | None:
             bare["loss"] = loss
     if "epoch" in figures and "step" in figures:
         figures |= {name: figures.pop(own)._replace(name=name) for own, name in _PLACES if own in figures}
-    is_partial = "total" in figures and int(text[slice(*figures["done"][1:3])]) < int(text[slice(*figures["total"][1:3])])
+    is_partial = "total" in figures and int(text[slice(*figures["done"][1:3])]) < int(
+        text[slice(*figures["total"][1:3])]
+    )
     if is_partial and "train_loss" not in figures and figures.keys() & {"val_loss", *_METRICS.values()}:
         return None  # a part of an evaluation
     return Line(figures, bare) if figures or bare else None
@@ -254,18 +288,16 @@ def _the_loss(losses: list[Figure], text: str) -> Figure | None:
 
 def wall_of(text: str) -> tuple[float, str] | None:
     """Return the duration of the whole training that a line states, in seconds, and its text."""
-    from runner.records.foreign.fields import seconds
-
     found = _WALL.search(text[:LONGEST])
     if found is None:
         return None
     if found["hours"]:
-        value = int(found["hours"]) * 3600 + int(found["minutes"]) * 60 + float(found["seconds"] or 0)
-        return value, found["wall"]
+        value: float | None = int(found["hours"]) * 3600 + int(found["minutes"]) * 60 + float(found["seconds"] or 0)
+        return float(value or 0), found["wall"]
     if found["value"]:
         return float(found["value"]) * {"s": 1, "m": 60, "h": 3600}[found["unit"][0]], found["wall"]
-    value_ = seconds(found["wall"], "clock")
-    return None if value_ is None else (value_, found["wall"])
+    value = seconds(found["wall"], "clock")
+    return None if value is None else (value, found["wall"])
 
 
 def rate_of(text: str) -> tuple[float, str] | None:
@@ -274,9 +306,9 @@ def rate_of(text: str) -> tuple[float, str] | None:
     return (float(found["rate"]), f"{found['what']}/s") if found else None
 
 
-def may_be_more(text: str) -> bool:
-    """Return whether a line without figures may be the head of a table, or state a duration."""
-    return "otal" in text or ("oss" in text.lower() and len(text) <= LONGEST)
+def may_say_something(text: str) -> bool:
+    """Return whether a line has figures, may be the head of a table, or states a duration."""
+    return parse(text) is not None or "otal" in text or ("oss" in text.lower() and len(text) <= LONGEST)
 
 
 def sections(text: str) -> list[str]:

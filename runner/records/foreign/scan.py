@@ -10,6 +10,7 @@ they begin and end is looked for in the first and the last `ENDS` blocks, which 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.records.foreign import general
@@ -68,8 +69,19 @@ class Candidate(NamedTuple):
 class Scanner:
     """Finds candidates in blocks, which are given in their order."""
 
-    def __init__(self, patterns: Iterable[Pattern], *, is_general: bool = False, reads_all: bool = False) -> None:
-        """Take patterns; whether other lines that may say something are candidates too; and whether none is left out."""
+    def __init__(
+        self,
+        patterns: Iterable[Pattern],
+        begin: Callable[[Block], object] = lambda _: None,
+        *,
+        is_general: bool = False,
+        reads_all: bool = False,
+    ) -> None:
+        """Take patterns, and what is called with each block before its candidates are found.
+
+        Say whether other lines that may say something are candidates too, and whether no candidate is left out.
+        """
+        self._begin = begin
         self._is_general = is_general
         self._reads_all = reads_all
         self._everywhere: Fragments = {fragment: [] for fragment in _COMMON}
@@ -85,8 +97,6 @@ class Scanner:
             of.setdefault(fragment, []).append((texts[0], pattern))
         self._all = self._everywhere | self._ends
         self._more: Fragments = {one: [] for one in general.FRAGMENTS if is_general and one not in self._everywhere}
-        self.begin: Callable[[Block], object] = lambda _: None
-        """Is called with each block before its candidates are found."""
         self._waiting: deque[Block] = deque()
         self._seen = 0
         self._last = b""
@@ -120,7 +130,7 @@ class Scanner:
             yield from self._search(self._waiting.popleft(), self._all)
 
     def _search(self, block: Block, fragments: Fragments) -> Iterator[Candidate]:
-        self.begin(block)
+        self._begin(block)
         data = block.data
         # A carriage return ends a line here, of the same length; lines are counted in what was read.
         text = data.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in data else data
@@ -130,7 +140,7 @@ class Scanner:
             counted = start
             before = self._before(data, start) if any(one.after for one in patterns) else ""
             is_cut, end = len(line) > LONGEST, start + len(line)
-            above = "" if patterns or not self._is_general else self._above(text, start)
+            above = self._above(text, start) if self._is_general else ""
             yield Candidate(number, text_of(line[:LONGEST]), before, patterns, is_cut, lines, above, block, end)
         self._last = data[-LINE:]
 
@@ -149,7 +159,7 @@ class Scanner:
         for index, count in sorted(found.items()):
             kind = known[shapes[index]]
             patterns = [pattern for literal, pattern in kind.patterns if literal in lines[index]] if kind else []
-            if patterns or (kind and (kind.mlperf or kind.general)):
+            if patterns or (kind and (kind.mlperf or self._is_general)):
                 yield starts(index), lines[index], patterns, count
         for shape in fresh:
             if len(shape) > LONGEST_SHAPE or ((kind := known[shape]) and kind.for_itself):
@@ -185,9 +195,7 @@ def _split(text: bytes, fragments: Fragments) -> tuple[list[bytes], list[bytes],
     return lines, text.translate(MASK).split(b"\n"), starts_at
 
 
-def _kinds(
-    shapes: Iterable[bytes], fragments: Fragments, *, is_general: bool
-) -> Iterator[tuple[bytes, Kind | None]]:
+def _kinds(shapes: Iterable[bytes], fragments: Fragments, *, is_general: bool) -> Iterator[tuple[bytes, Kind | None]]:
     """Yield the shapes that hold a fragment, with what lines of that shape are."""
     text = b"\n".join(shapes)
     new = 0
@@ -206,6 +214,8 @@ def _kinds(
         if is_general and kind is None:
             new += 1
             kind = Kind(general=True) if is_odd else general_kind(shape)
+        if is_general and kind and kind.unless and kind.other is None:
+            kind = replace(kind, other=general_kind(shape))
         yield shape, kind
 
 

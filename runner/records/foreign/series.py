@@ -22,6 +22,7 @@ from runner.records.foreign.said import MOST_WRITERS, Writer
 from runner.records.foreign.table import Table
 
 if TYPE_CHECKING:
+    from runner.records.foreign.explanation import Explanation
     from runner.records.foreign.general import Figure, Line
     from runner.records.foreign.origin import Origin
     from runner.records.foreign.scan import Candidate
@@ -49,6 +50,7 @@ class General:
     """What dialects have read, and what is believed of the other lines."""
     is_on: bool = True
     notes: list[str] = field(default_factory=list)
+    explanation: Explanation | None = None
     _held: dict[_Key, _Held] = field(default_factory=dict)
     _places: dict[tuple[str, Writer], float] = field(default_factory=dict)
     """The epoch, or the step, that each writer named last."""
@@ -75,8 +77,14 @@ class General:
         self.is_on = False
         self.facts = Facts()
 
-    def read(self, candidate: Candidate, who: Origin, text: str) -> dict[str, Any]:
-        """Read a line; return what it says, believed or not."""
+    def read(self, candidate: Candidate, who: Origin, text: str) -> None:
+        """Read a line that no dialect knows."""
+        fields = self._read(candidate, who, text)
+        if fields and self.explanation:
+            self.explanation.add(candidate.line, text, NAME, "", fields)
+
+    def _read(self, candidate: Candidate, who: Origin, text: str) -> dict[str, Any]:
+        """Return what a line says, believed or not."""
         if header := Table.of_header(text):
             self._table = header
             if candidate.block:
@@ -123,6 +131,8 @@ class General:
             record.units |= dict.fromkeys(fields.keys() & {"accuracy", "f1", "auc"}, "share")
             record.units |= dict.fromkeys(fields.keys() & {"perplexity"}, "perplexity")
             record.weak = set(fields)
+            if self.explanation:
+                self.explanation.add(line, text, NAME, "", fields)
             self._take(record, (("table", " ".join(table.names)),))
         elif not table.goes_on():
             self._table = None
@@ -130,8 +140,11 @@ class General:
     def result(self) -> Facts | None:
         """Return the facts, if something was believed."""
         for held in sorted(self._held.values(), key=lambda held: "train_loss" not in held.record.fields):
-            if not held.is_believed and _is_plain(held.record, trained=bool(self.facts.losses.by_writer)):
-                self._add(held.record)
+            record, known = held.record, self.facts.losses.chosen()
+            if not held.is_believed and _is_plain(record, trained=known is not None):
+                if known and known.line > record.line:
+                    record.fields.pop("train_loss", None)  # the last one counts
+                self._add(record)
         if self._walls and len(self._walls) < 3:  # noqa: PLR2004
             self._add(self._walls[-1])
         facts = self.facts
@@ -235,7 +248,9 @@ def _section_above(above: str) -> str | None:
 def _follows(before: Record, record: Record) -> bool:
     """Return whether a line goes on where another one in the same words was."""
     old, new = before.fields, record.fields
-    if old == new and before.lines == record.lines == 1:
+    if "train_loss" in new and len(new) > 1:
+        return True
+    if old == new:
         return False
     if new.keys() - PLACES:
         return True

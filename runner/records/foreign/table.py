@@ -1,7 +1,7 @@
 """Tables of a training: a line of heads, and below it lines of numbers.
 
-    epoch  train_loss  valid_loss  accuracy        | Epoch | Train Loss | Val Acc |        step,loss
-    0      0.412       0.391       0.871           | 1     | 0.412      | 0.871   |        10,2.31
+epoch  train_loss  valid_loss  accuracy        | Epoch | Train Loss | Val Acc |        step,loss
+0      0.412       0.391       0.871           | 1     | 0.412      | 0.871   |        10,2.31
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from typing import Any
 from runner.records.foreign import general
 
 _MOST_COLUMNS = 30
-_SPLITS = (re.compile(r"\s*[|│┃┆]\s*"), re.compile(r"\t\s*"), re.compile(r"\s*,\s*"), re.compile(r"\s{2,}"), re.compile(r"\s+"))
+_SPLITS = (
+    re.compile(r"\s*[|│┃┆]\s*"),
+    re.compile(r"\t\s*"),
+    re.compile(r"\s*,\s*"),
+    re.compile(r"\s{2,}"),
+    re.compile(r"\s+"),
+)
 _NUMBER = re.compile(r"[-+]?(?:\d{1,18}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,4})?(%?)")
 _MOST_OTHERS = 3
 """Lines between two rows that are none, for example the line below the heads."""
@@ -35,7 +41,7 @@ class Table:
             return None
         for split in _SPLITS:
             heads = _cells(text, split)
-            if 2 <= len(heads) <= _MOST_COLUMNS and (names := _names(heads)):
+            if 1 < len(heads) <= _MOST_COLUMNS and (names := _names(heads)):
                 return Table(names, split)
         return None
 

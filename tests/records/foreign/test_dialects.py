@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runner.core.errors import RequestError
-from runner.records.foreign.dialect import FOLDER, Dialect, built_in, load
+from runner.records.foreign.dialect import FOLDER, GENERAL, Dialect, built_in, load
 from runner.records.foreign.fields import value_of
 from runner.records.foreign.pattern import LINE, PLAIN_FROM, PatternError, compile_checked
 
@@ -33,7 +33,7 @@ def write(folder: Path, text: str) -> Path:
 def test_the_kit_brings_dialects_and_each_has_a_name_of_its_own() -> None:
     names = [dialect.name for dialect in built_in()]
     assert len(names) > 10
-    assert names == sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    assert names == [*sorted(path.stem for path in FOLDER.glob("*.yaml")), GENERAL]
 
 
 @pytest.mark.parametrize("dialect", built_in(), ids=lambda one: one.name)
@@ -98,9 +98,18 @@ def test_a_bad_dialect_is_refused_in_one_line_with_its_place(
     path = write(tmp_path, GOOD.replace(old, new))
     with pytest.raises(RequestError) as error:
         load(path)
-    assert str(error.value).startswith(f"{path}:{line}: ")
-    assert words in str(error.value)
-    assert "\n" not in str(error.value)
+    problems = str(error.value).splitlines()
+    assert any(problem.startswith(f"{path}:{line}: ") and words in problem for problem in problems)
+
+
+def test_all_that_is_wrong_with_a_dialect_is_said_at_once_in_the_order_of_its_lines(tmp_path: Path) -> None:
+    text = GOOD.replace("about:", "abuot:").replace("<epoch>", "<epcoh>").replace("wall: ms", "wall: fortnights")
+    text += "    says: maybe\n  - pattern: '(?:o+)+ round'\n  - 5\n"
+    path = write(tmp_path, text)
+    with pytest.raises(RequestError) as error:
+        load(path)
+    places = [line.removeprefix(f"{path}:").split(": ")[0] for line in str(error.value).splitlines()]
+    assert places == ["1", "2", "4", "6", "7", "8", "9"]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_dialect_of_ones_own_is_used_and_a_bad_one_is_refused(tmp_path: Path) 
 
 def test_options_for_logs_are_refused_for_a_run(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
-    assert "--json and --dialect are for" in collect(tmp_path, "--json", code=2).stderr
+    assert "--json, --dialect and --explain are for" in collect(tmp_path, "--json", code=2).stderr
 
 
 def test_a_line_of_two_gigabytes_is_read_in_bounded_memory(tmp_path: Path) -> None:
