@@ -34,7 +34,7 @@ FRAGMENTS += (b"otal ", b"xent", b"BLEU", b"bleu", b"AUC", b"auc", b"F1", b"f1")
 """One of these stands in every line that may say something."""
 _NUMBER = re.compile(
     r"(?<![\w.])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3}){1,5}(?![\d,])|\d{1,18}(?:\.\d{0,30})?|\.\d{1,30})"
-    r"(?:[eE][-+]?\d{1,4})?|nan|NaN|inf)(?P<unit>%|[A-Za-z]{0,8})(?![\w.]*\d|\w)"
+    r"(?:[eE][-+]?\d{1,4})?|nan|NaN|inf)(?P<unit>%|[A-Za-z]{0,8})(?![\w.]*\d|\.?\w)"
 )
 _SEPARATOR = re.compile(r"""["'`*]{0,2}\s{0,40}(?:[:=]{1,2}|\bis\b|\bwas\b)?\s{0,40}["'\[(#<*]{0,3}\s{0,8}$""")
 _NAME = re.compile(r"[A-Za-z][\w@/.-]*(?: [A-Za-z][\w@/.-]*){0,5}$")
@@ -140,7 +140,7 @@ def parse(text: str) -> Line | None:
     if last := _EPOCH_LAST.search(text):
         found += [Figure(name, *last.span(name)) for name in ("epoch", "epochs") if last[name]]
     before: Figure | None = None
-    at, of, skip = 0, None, 0
+    at, of, skip, is_part = 0, None, 0, False
     for number in _NUMBER.finditer(text):
         if number.start() < skip:
             continue
@@ -153,11 +153,13 @@ def parse(text: str) -> Line | None:
             figures = [Figure("done", *number.span("number")), Figure("total", *whole.span("all"))]
         else:
             figures = _figures(gap[-100:], number, whole, of)
+        if whole and of == EVAL and not figures and not gap.rstrip().endswith("(") and number["number"].isdigit():
+            is_part |= int(number["number"]) < int(whole["all"])
         skip = whole.end() if whole and len(figures) > 1 else 0
         at = max(at, skip)
         before = figures[-1] if figures else None
         found += figures
-    return _line(found, text)
+    return None if is_part else _line(found, text)  # a part of an evaluation
 
 
 def _figures(gap: str, number: re.Match[str], whole: re.Match[str] | None, of: str | None) -> list[Figure]:

@@ -10,6 +10,7 @@ from runner.records.foreign import mlperf, origin
 from runner.records.foreign.dates import WINDOW, Date, dates
 from runner.records.foreign.dialect import GENERAL, MLPERF, built_in
 from runner.records.foreign.facts import Facts
+from runner.records.foreign.general import PLACES
 from runner.records.foreign.lines import Lines, text_of
 from runner.records.foreign.pattern import LINE
 from runner.records.foreign.record import Record
@@ -149,7 +150,9 @@ class _Reader:
                 record.scopes |= dict.fromkeys(values, pattern.scope) if pattern.scope else {}
         for record in records.values():
             self._add(record)
-        if not records and self.general.is_on:
+        if self.general.is_on and all(
+            record.fields.keys() <= PLACES and not record.says for record in records.values()
+        ):
             self.general.read(candidate, who, text)
 
     def _add(self, record: Record) -> None:

@@ -211,6 +211,8 @@ def _kinds(shapes: Iterable[bytes], fragments: Fragments, *, is_general: bool) -
         if patterns:
             new += 1
             kind = Kind(patterns) if is_odd else kind_of(shape, patterns)
+            if is_general and kind and not (kind.every or kind.trains):
+                kind = Kind(patterns)  # it may say more than its patterns read
         if is_general and kind is None:
             new += 1
             kind = Kind(general=True) if is_odd else general_kind(shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 import time
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from runner.core.errors import RequestError
+from runner.records.foreign import budget
 from runner.records.foreign.dialect import FOLDER, GENERAL, Dialect, built_in, load
 from runner.records.foreign.fields import value_of
 from runner.records.foreign.pattern import LINE, PLAIN_FROM, PatternError, compile_checked
+from runner.records.foreign.reading import read_stream
 
 ROOT = Path(__file__).resolve().parents[3]
 GOOD = r"""name: mine
@@ -188,3 +191,15 @@ def test_no_pattern_of_the_kit_is_slow_on_a_line_made_to_be(dialect: Dialect) ->
             begun = time.process_time()
             pattern.regex.search(line)
             assert time.process_time() - begun < 1, pattern.regex.pattern
+
+
+def test_the_time_of_all_patterns_over_a_log_is_bounded_and_the_slowest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "SECONDS", 0.0)
+    text = "name: mine\nabout: x\nlines:\n"
+    text += "  - pattern: 'a.{0,95}.{0,95}loss (?P<train_loss>{number})'\n    example: 'a loss 0.5'\n"
+    path = write(tmp_path, text)
+    log = b"loss " + b"a" * 4_000 + b"\n"
+    with pytest.raises(RequestError, match=r":4: this pattern took .* s of a log, and all of its dialect more than"):
+        read_stream(io.BytesIO(log * 9).read, [load(path)])
