@@ -25,6 +25,10 @@ def collect(
     results: Results = Path("results"),
     with_: With = None,
     json: Annotated[bool, typer.Option("--json", help="Print each log as one JSON object in one line.")] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Show which lines of a log were read, and by what."),
+    ] = False,
     dialect: Annotated[
         Optional[list[Path]],
         typer.Option(metavar="FILE", help="A YAML file that says how the lines of a log are read; may be repeated."),
@@ -45,10 +49,11 @@ def collect(
         msg = f"--with {with_[0]}: is for a file of k8s/ and for pods; a run's folder and a log take no options"
         raise RequestError(msg)
     if not manifest and path.suffix != ".sbatch" and is_log(source):
-        collect_logs(source, dialect or [], with_ or [], json=json)
+        collect_logs(source, dialect or [], with_ or [], json=json, explain=explain)
         return
-    if (json or dialect) and (manifest or path.exists()):
-        msg = f"{path}: --json and --dialect are for the stdout of another program, not for a run or a manifest"
+    if (json or dialect or explain) and (manifest or path.exists()):
+        only = "--json, --dialect and --explain are for"
+        msg = f"{path}: {only} the stdout of another program, not for a run or a manifest"
         raise RequestError(msg)
     if path.suffix == ".sbatch" and not path.is_dir():
         _collect_batch(path, results)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from runner.cli.lines import show, show_document
 from runner.cli.options import options_of
+from runner.core.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from runner.records.foreign.dialect import Dialect
+    from runner.records.foreign.explanation import Explanation
     from runner.targets.outputs import Output
 
 COMPOSE, PODS = "compose:", "pods:"
@@ -31,31 +33,40 @@ def are_containers(source: str) -> bool:
     return source.startswith((COMPOSE, PODS)) and not os.path.lexists(source)
 
 
-def collect_logs(source: str, dialects: list[Path], words: list[str], *, json: bool) -> None:
-    """Print what each log says, as a JSON object or for a person."""
+def collect_logs(source: str, dialects: list[Path], words: list[str], *, json: bool, explain: bool) -> None:
+    """Print what each log says, as a JSON object or for a person, who may be shown which lines say it."""
     from runner.records.foreign import logs
+    from runner.records.foreign.explanation import Explanation
 
-    for log in _logs(source, logs.dialects_with(dialects), words):
+    if explain and (json or Path(source).is_dir()):
+        msg = f"{source}: --explain is for one log and for a person: leave --json out, and name one file"
+        raise RequestError(msg)
+    explanation = Explanation() if explain else None
+    for log in _logs(source, logs.dialects_with(dialects), words, explanation):
         if json:
             show_document(_json(log) + "\n")
         else:
             _show(log)
+    for line in explanation.lines(log["dialects"]) if explanation else ():
+        show(f"    {line}")
 
 
-def _logs(source: str, known: tuple[Dialect, ...], words: list[str]) -> Iterable[dict[str, Any]]:
+def _logs(
+    source: str, known: tuple[Dialect, ...], words: list[str], explanation: Explanation | None
+) -> Iterable[dict[str, Any]]:
     import sys
 
     from runner.records.foreign import logs
 
     if source == "-":
-        return [logs.of_stream(sys.stdin.buffer, known)]
+        return [logs.of_stream(sys.stdin.buffer.read, known, "-", explanation)]
     if are_containers(source):
         from runner.targets.outputs import merged
 
         outputs = _outputs(source, words)
-        found = logs.of_chunks(source, merged(outputs), known)
+        found = logs.of_stream(logs.reader_of(merged(outputs)), known, source, explanation)
         return [_with_ends(found, outputs)]
-    return logs.of_path(Path(source), known)
+    return logs.of_path(Path(source), known, explanation)
 
 
 def _outputs(source: str, words: list[str]) -> list[Output]:

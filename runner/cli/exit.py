@@ -87,7 +87,8 @@ def explain(error: BaseException) -> int:
     if isinstance(error, OSError) and error.errno in _OF_A_PATH and error.filename is not None:
         error = RequestError(f"{one_line(error.filename, _LONGEST_PATH)}: {error.strerror}")
     if isinstance(error, KitError):
-        say(f"error: {error}")
+        for line in str(error).splitlines():
+            say(f"error: {line}")
         return error.exit_code
     say(f"error: a defect of ours, {type(error).__name__}: {error}; {_keep(error)}")
     return EXIT_DEFECT

@@ -75,7 +75,7 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
         name = str(path.relative_to(folder.path))
         try:
             yield summary(name, read_log(path, dialects))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RequestError) as error:
             doubts.add(f"{name}: left out: {getattr(error, 'strerror', None) or error}")
 
 

@@ -12,6 +12,7 @@ DEFINITIONS = int(700 * FACTOR)
 """Of each of six properties."""
 RECORDS = int(2_000 * FACTOR)
 EVENT_LINES = int(3_100 * FACTOR)
+LOGS = int(5_000 * FACTOR)
 RAW_FOLDERS = int(900 * FACTOR)
 MOST_SECONDS = 2.0
 """Of processor time, for one case."""

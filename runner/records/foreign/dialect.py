@@ -11,20 +11,23 @@ Whatever is wrong with one is said in one line with its file and line, when it i
 
 from __future__ import annotations
 
+import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.core import yaml_reader
-from runner.core.errors import did_you_mean
+from runner.core.errors import RequestError, did_you_mean
+from runner.core.text import one_line
 from runner.core.values import whole
 from runner.records.foreign import origin
+from runner.records.foreign.budget import Budget
 from runner.records.foreign.fields import COUNTED, FIELDS, NEED_UNITS, UNITS, value_of
 from runner.records.foreign.pattern import LINE, PatternError, compile_checked
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator, Mapping
 
 FOLDER = Path(__file__).parent / "dialects"
@@ -33,6 +36,8 @@ SAYS = ("completed", "failed", "trouble", "elided", "ignored")
 `ignored` is none."""
 MOST_PATTERNS = 60
 LAUNCHERS = "launchers"
+GENERAL = "general"
+"""The name that stands for lines in no known dialect, which are no YAML file either."""
 MLPERF = "mlperf"
 """The name of MLPerf's own events, which are no YAML file."""
 NONE = "none"
@@ -40,6 +45,8 @@ NONE = "none"
 LARGEST_BYTES = yaml_reader.LARGEST_BYTES
 _OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
 _BEST = ("computed", "stated")
+_KEYS = ("pattern", "example", "units", "says", "scope", "weak", "after", "sets", "ends")
+_ABOUT = "lines that no dialect knows, as far as they name an epoch, a loss or an evaluation again and again"
 _LONGEST_WORD = 60
 _POINTS = (",", ".")
 """What stands between the digits of a number that is cut: `0` of 0,4193."""
@@ -63,6 +70,8 @@ class Pattern:
     """What the line before has to match."""
     sets: dict[str, Any]
     """Values that the line means without writing them."""
+    place: str = ""
+    """Its file and line."""
     ends: bool = False
     """Whether it is looked for only at both ends of a log, because the last one counts."""
 
@@ -75,9 +84,17 @@ class Pattern:
         """Yield each match in a line, of which only the beginning is looked at."""
         text = text[:LINE]
         if text.count(self.literals[0]) > 1:
-            yield from self.regex.finditer(text)
-        elif found := self.regex.search(text):
+            yield from self.search(text, find=lambda regex, line: list(regex.finditer(line)))
+        elif found := self.search(text):
             yield found
+
+    def search(self, text: str, regex: re.Pattern[str] | None = None, find: Any = re.Pattern.search) -> Any:
+        """Search a line, or another expression of the pattern in it; of a person's dialect the time is counted."""
+        regex = regex or self.regex
+        if self.dialect.budget is None:
+            return find(regex, text)
+        with self.dialect.budget.use(self.place):
+            return find(regex, text)
 
     def fields(self, found: re.Match[str]) -> dict[str, Any]:
         """Return the values of a match; what is no number, or only the beginning of one, is left out."""
@@ -109,6 +126,8 @@ class Dialect:
     """Whether the best evaluation is computed from all, or only taken where a line states it."""
     built_in: bool = False
     patterns: list[Pattern] = field(default_factory=list)
+    budget: Budget | None = field(default=None, compare=False)
+    """How long its patterns may take, if it is not the kit's own."""
 
 
 def load(path: Path) -> Dialect:
@@ -123,7 +142,7 @@ def parse(text: str, name: str) -> Dialect:
 
 def names() -> tuple[str, ...]:
     """Return the names of the dialects that come with the kit."""
-    return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), MLPERF, NONE)
+    return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), GENERAL, MLPERF, NONE)
 
 
 def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
@@ -133,64 +152,110 @@ def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
     return (*named, own[LAUNCHERS])
 
 
+class _Problems(list[str]):
+    """What is wrong with a dialect: a line for each problem, with its place."""
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note a problem, and go on behind what it made useless."""
+        try:
+            yield
+        except RequestError as error:
+            self.append(str(error))
+
+    def refuse(self, file: str) -> None:
+        """Raise RequestError with all problems of a file, if there are any."""
+        if self:
+            lines = sorted(dict.fromkeys(self), key=lambda problem: int(problem.removeprefix(file).split(":")[1]))
+            raise RequestError("\n".join(lines))
+
+
 def _dialect(document: yaml_reader.Document, *, is_own: bool) -> Dialect:
-    values = document.values
+    values, problems = document.values, _Problems()
     if not isinstance(values, dict):
         document.fail("a dialect has the keys name, about and lines")
-    document.only_keys(("name", "about", "best", "lines"))
+    _only_keys(document, values, ("name", "about", "best", "lines"), problems)
     for key in ("name", "about"):
-        if not isinstance(values.get(key), str) or not values[key].strip():
-            document.fail(f"'{key}' has to be a text", key)
+        with problems.noted():
+            if not isinstance(values.get(key), str) or not values[key].strip():
+                document.fail(f"'{key}' has to be a text", key)
     best = values.get("best", "computed")
-    if best not in _BEST:
-        document.fail(f"'best' is {' or '.join(_BEST)}", "best")
+    with problems.noted():
+        if best not in _BEST:
+            document.fail(f"'best' is {' or '.join(_BEST)}", "best")
     lines = values.get("lines")
-    if not isinstance(lines, list) or not lines or (len(lines) > MOST_PATTERNS and not is_own):
-        document.fail(f"'lines' has to be a list of 1 to {MOST_PATTERNS} patterns", "lines")
-    dialect = Dialect(values["name"], values["about"], best, is_own)
-    dialect.patterns.extend(_pattern(document, dialect, number) for number in range(len(lines)))
+    with problems.noted():
+        if not isinstance(lines, list) or not lines or (len(lines) > MOST_PATTERNS and not is_own):
+            document.fail(f"'lines' has to be a list of 1 to {MOST_PATTERNS} patterns", "lines")
+    budget = None if is_own else Budget()
+    dialect = Dialect(str(values.get("name")), str(values.get("about")), best, is_own, budget=budget)
+    for number in range(len(lines) if isinstance(lines, list) and (is_own or len(lines) <= MOST_PATTERNS) else 0):
+        with problems.noted():
+            dialect.patterns.append(_pattern(document, dialect, number, problems))
+    problems.refuse(one_line(document.file))
     return dialect
+
+
+def _only_keys(
+    document: yaml_reader.Document,
+    mapping: dict[str, Any],
+    known: tuple[str, ...],
+    problems: _Problems,
+    *place: str | int,
+) -> None:
+    for key in mapping:
+        with problems.noted():
+            if key not in known:
+                document.fail(f"unknown key '{key}'{did_you_mean(key, known)}", *place, key)
 
 
 @cache
 def built_in() -> tuple[Dialect, ...]:
     """Return the dialects that come with the kit."""
-    return tuple(load(path) for path in sorted(FOLDER.glob("*.yaml")))
+    return (*(load(path) for path in sorted(FOLDER.glob("*.yaml"))), Dialect(GENERAL, _ABOUT, "computed", True))
 
 
-def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int) -> Pattern:
+def _pattern(document: yaml_reader.Document, dialect: Dialect, number: int, problems: _Problems) -> Pattern:
     place = ("lines", number)
     entry = document.values["lines"][number]
     if not isinstance(entry, dict):
         document.fail("a line is read by a pattern with an example", *place)
-    document.only_keys(("pattern", "example", "units", "says", "scope", "weak", "after", "sets", "ends"), *place)
+    _only_keys(document, entry, _KEYS, problems, *place)
+    with problems.noted():
+        if entry.get("says") not in (None, *SAYS):
+            document.fail(f"'says' is one of {', '.join(SAYS)}", *place, "says")
+    for key, kind in (("example", str), ("scope", str), ("weak", bool), ("ends", bool)):
+        with problems.noted():
+            if key in entry and not isinstance(entry[key], kind):
+                document.fail(f"'{key}' has to be {'a text' if kind is str else 'true or false'}", *place, key)
+    after, sets = None, {}
+    with problems.noted():
+        after = _compiled(document, entry["after"], *place, "after")[0] if "after" in entry else None
+    with problems.noted():
+        sets = _sets(document, entry, place)
     regex, literals = _compiled(document, entry.get("pattern"), *place, "pattern")
     for name in regex.groupindex:
-        if name not in FIELDS:
-            document.fail(f"unknown field '{name}'{did_you_mean(name, FIELDS)}", *place, "pattern")
-    if entry.get("says") not in (None, *SAYS):
-        document.fail(f"'says' is one of {', '.join(SAYS)}", *place, "says")
-    sets = _sets(document, entry, place)
-    if not (regex.groupindex or sets or entry.get("says")):
+        with problems.noted():
+            if name not in FIELDS:
+                document.fail(f"unknown field '{name}'{did_you_mean(name, FIELDS)}", *place, "pattern")
+    if not (regex.groupindex or "sets" in entry or entry.get("says")):
         document.fail("it has no named field, as in (?P<epoch>{int}), nor 'says' or 'sets'", *place, "pattern")
-    for key, kind in (("example", str), ("scope", str), ("weak", bool), ("ends", bool)):
-        if key in entry and not isinstance(entry[key], kind):
-            document.fail(f"'{key}' has to be {'a text' if kind is str else 'true or false'}", *place, key)
-    after = _compiled(document, entry["after"], *place, "after")[0] if "after" in entry else None
     pattern = Pattern(
         dialect,
         regex,
         literals,
-        entry.get("example", ""),
-        _units(document, entry, regex, place),
+        str(entry.get("example", "")),
+        _units(document, entry, regex, place, problems),
         entry.get("says"),
         entry.get("scope"),
         entry.get("weak", False),
         after,
         sets,
+        f"{one_line(document.file)}:{document.lines.get((*place, 'pattern'), 1)}",
         entry.get("ends", False),
     )
-    _check_example(document, pattern, place)
+    if not problems:
+        _check_example(document, pattern, place)
     return pattern
 
 
@@ -216,19 +281,25 @@ def _compiled(document: yaml_reader.Document, text: Any, *place: str | int) -> t
 
 
 def _units(
-    document: yaml_reader.Document, entry: dict[str, Any], regex: re.Pattern[str], place: tuple[str | int, ...]
+    document: yaml_reader.Document,
+    entry: dict[str, Any],
+    regex: re.Pattern[str],
+    place: tuple[str | int, ...],
+    problems: _Problems,
 ) -> dict[str, str]:
     units = entry.get("units", {})
     if not isinstance(units, dict):
         document.fail("'units' names the unit of a field, as in wall: ms", *place, "units")
     for name, unit in units.items():
-        if name not in regex.groupindex:
-            document.fail(f"'{name}' is no field of the pattern", *place, "units", name)
-        if unit not in UNITS.get(name, ()):
-            known = UNITS.get(name, ())
-            document.fail(f"{unit!r} is no unit of '{name}'{did_you_mean(unit, known)}", *place, "units", name)
+        with problems.noted():
+            if name not in regex.groupindex:
+                document.fail(f"'{name}' is no field of the pattern", *place, "units", name)
+            if unit not in UNITS.get(name, ()):
+                known = UNITS.get(name, ())
+                document.fail(f"{unit!r} is no unit of '{name}'{did_you_mean(unit, known)}", *place, "units", name)
     for name in sorted(NEED_UNITS & regex.groupindex.keys() - units.keys()):
-        document.fail(f"'{name}' needs a unit: one of {', '.join(UNITS[name])}", *place, "pattern")
+        with problems.noted():
+            document.fail(f"'{name}' needs a unit: one of {', '.join(UNITS[name])}", *place, "pattern")
     return dict(units)
 
 

@@ -121,6 +121,7 @@ class Facts:
     dialects: dict[str, int] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)
     writers: set[Writer] = field(default_factory=set)
+    has_more_writers: bool = False
     _epoch: float | int | None = None
 
     def add(self, record: Record) -> None:
@@ -132,8 +133,8 @@ class Facts:
         writer = record.origin.writer
         if "rank" in fields:
             writer = (fields["rank"], writer[1], writer[2])
-        if len(self.writers) < MOST_WRITERS:
-            self.writers.add(writer)
+        self.has_more_writers |= len(self.writers) >= MOST_WRITERS and writer not in self.writers
+        self.writers |= {writer} if len(self.writers) < MOST_WRITERS else set()
         self._scalars(record)
         if "epoch" in fields:
             self._add_epoch(record)
@@ -187,6 +188,11 @@ class Facts:
         if event.key == "run_stop" or len(found) == 1:
             self.run_lines[event.key] = line
 
+    @property
+    def epoch(self) -> float | int | None:
+        """Return the epoch that was named last."""
+        return self._epoch
+
     def fact(self, name: str) -> Value | None:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""
         return self.facts[name].agreed() if name in self.facts else None
@@ -198,7 +204,7 @@ class Facts:
     def declared_epochs(self) -> Value | None:
         """Return how many epochs are declared; of epochs 0/4 to 4/4 there are five."""
         value = self.fact("epochs")
-        seen = self.epochs[False]
+        seen = self.epochs[False] or self.epochs[True]
         if value and 0 in seen and value.value in seen:
             return value._replace(value=value.value + 1)
         return value
@@ -325,5 +331,8 @@ class Facts:
             key = (metric in record.weak, metric, writer)
             if key in self.evaluations:
                 self.evaluations[key].add(value)
-            elif len(self.evaluations) < MOST_WRITERS:
-                self.evaluations[key] = Evaluations(value, value, value, stated_best=record.best == "stated")
+                continue
+            self.evaluations[key] = Evaluations(value, value, value, stated_best=record.best == "stated")
+            if len(self.evaluations) > 2 * MOST_WRITERS:
+                lowest = sorted(self.evaluations, key=lambda key: key[2])[:MOST_WRITERS]
+                self.evaluations = {key: self.evaluations[key] for key in lowest}

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runner.records.foreign import origin
+from runner.records.foreign import general, origin
 from runner.records.foreign.digits import for_any_digits
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Kind:
     """What may match them, each with a text that the line has to hold."""
     mlperf: bool = False
     """Whether they are MLPerf events."""
+    general: bool = False
+    """Whether they are looked at though no pattern may match them."""
     family: str = ""
     """Equal for shapes with the same fields, whatever the lengths of their numbers."""
     fixed: Callable[[bytes], Any] = lambda _: object()
@@ -57,7 +59,7 @@ class Kind:
     stamped: bool = False
     every: bool = True
     """Whether each line is read."""
-    unless: tuple[re.Pattern[str], ...] = ()
+    unless: tuple[Pattern, ...] = ()
     """Patterns that look at the digits themselves: lines that none of them matches are of the other kind."""
     other: Kind | None = None
     begins: int = 0
@@ -66,12 +68,12 @@ class Kind:
     @property
     def for_itself(self) -> bool:
         """Whether each line is read, and nothing is known by which others of the shape would be left out."""
-        return self.every and not (self.mlperf or self.unless)
+        return self.every and not (self.mlperf or self.unless or self.general)
 
     def of(self, line: bytes) -> Kind | None:
         """Return the kind of a line of this shape."""
         text = line[self.begins :].decode()
-        return self if any(one.search(text) for one in self.unless) else self.other
+        return self if any(pattern.search(text) for pattern in self.unless) else self.other
 
 
 def kind_of(shape: bytes, patterns: tuple[tuple[bytes, Pattern], ...]) -> Kind | None:
@@ -83,15 +85,15 @@ def kind_of(shape: bytes, patterns: tuple[tuple[bytes, Pattern], ...]) -> Kind |
         return every
     text = origin.split(line)[1]
     found: list[tuple[Pattern, re.Match[str]]] = []
-    unless: list[re.Pattern[str]] = []
+    unless: list[Pattern] = []
     for _, pattern in patterns:
         wide = for_any_digits(pattern.regex)
-        if pattern.after and (wide is None or wide.search(text)):
+        if pattern.after and (wide is None or pattern.search(text, wide)):
             return every
         if wide is pattern.regex:
             found += [(pattern, one) for one in pattern.matches(text)]
-        elif wide is None or wide.search(text):
-            unless.append(pattern.regex)
+        elif wide is None or pattern.search(text, wide):
+            unless.append(pattern)
     kind = _kind(every, line, found) if found else None
     if unless and kind is not every:
         return Kind(patterns, unless=tuple(unless), other=kind, begins=len(line[: len(line) - len(text)].encode()))
@@ -121,6 +123,7 @@ def _kind(every: Kind, line: str, found: list[tuple[Pattern, re.Match[str]]]) ->
     return Kind(
         every.patterns,
         False,
+        False,
         sys.intern(repr(([id(pattern) for pattern, _ in found], who.kinds, sorted(names)))),
         itemgetter(*fixed) if fixed else lambda _: None,
         places.get("epoch"),
@@ -129,6 +132,13 @@ def _kind(every: Kind, line: str, found: list[tuple[Pattern, re.Match[str]]]) ->
         stamped=not origin.STAMPED.isdisjoint(who.kinds),
         every=False,
     )
+
+
+def general_kind(shape: bytes) -> Kind | None:
+    """Say what lines of a shape are that no pattern matches; None if none of them says anything."""
+    # The digit is one with which top1 and f1 are known, so that no line is missed.
+    text = origin.split(shape.replace(b"0", b"1").decode("utf-8", "replace"))[1]
+    return Kind(general=True) if general.may_say_something(text) else None
 
 
 class _Place(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
@@ -14,7 +14,9 @@ from runner.records.foreign.summary import summary, unread
 from trainkit import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from runner.records.foreign.explanation import Explanation
 
 MOST_FILES = 50_000
 _DEEPEST = 30
@@ -41,13 +43,15 @@ def dialects_with(paths: Sequence[Path]) -> tuple[Dialect, ...]:
     return (*(one for one in built_in() if one.name not in {mine.name for mine in own}), *own)
 
 
-def of_stream(file: BinaryIO, dialects: tuple[Dialect, ...]) -> dict[str, Any]:
-    """Read an open file to its end."""
-    return summary("-", read_stream(file.read, dialects))
+def of_stream(
+    read: Callable[[int], bytes], dialects: tuple[Dialect, ...], name: str = "-", explanation: Explanation | None = None
+) -> dict[str, Any]:
+    """Read what a function returns, to its end."""
+    return summary(name, read_stream(read, dialects, None, explanation))
 
 
-def of_chunks(name: str, chunks: Iterator[bytes], dialects: tuple[Dialect, ...]) -> dict[str, Any]:
-    """Read what comes as bytes of any length."""
+def reader_of(chunks: Iterator[bytes]) -> Callable[[int], bytes]:
+    """Return a function that reads what comes as bytes of any length."""
 
     def read(size: int) -> bytes:
         parts, held = [], 0
@@ -56,14 +60,16 @@ def of_chunks(name: str, chunks: Iterator[bytes], dialects: tuple[Dialect, ...])
             held += len(chunk)
         return b"".join(parts)
 
-    return summary(name, read_stream(read, dialects))
+    return read
 
 
-def of_path(path: Path, dialects: tuple[Dialect, ...]) -> Iterator[dict[str, Any]]:
+def of_path(
+    path: Path, dialects: tuple[Dialect, ...], explanation: Explanation | None = None
+) -> Iterator[dict[str, Any]]:
     """Read a file, or each file below a folder; what cannot be read there has a note that says why."""
     if not files.is_folder(path):
         try:
-            yield summary(str(path), read_log(path, dialects))
+            yield summary(str(path), read_log(path, dialects, explanation))
         except (OSError, ValueError) as error:
             msg = f"{one_line(path)}: cannot be read: {_why(error)}"
             raise RequestError(msg) from None
@@ -78,7 +84,7 @@ def of_path(path: Path, dialects: tuple[Dialect, ...]) -> Iterator[dict[str, Any
             continue
         try:
             yield summary(name, read_log(file, dialects))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RequestError) as error:
             yield unread(name, f"not read: {_why(error)}")
 
 

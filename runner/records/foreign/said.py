@@ -65,9 +65,10 @@ class Last:
     by_writer: dict[Writer, Value] = field(default_factory=dict)
 
     def add(self, writer: Writer, value: Value) -> None:
-        """Keep the last value of a writer."""
-        if writer in self.by_writer or len(self.by_writer) < MOST_WRITERS:
-            self.by_writer[writer] = value
+        """Keep the last value of a writer; of too many, those of the lowest ranks and names."""
+        self.by_writer[writer] = value
+        if len(self.by_writer) > 2 * MOST_WRITERS:
+            self.by_writer = dict(sorted(self.by_writer.items())[:MOST_WRITERS])
 
     def chosen(self) -> Value | None:
         """Return the last value of the lowest rank that says one."""

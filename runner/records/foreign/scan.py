@@ -10,11 +10,13 @@ they begin and end is looked for in the first and the last `ENDS` blocks, which 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.records.foreign import general
 from runner.records.foreign.digits import MASK
 from runner.records.foreign.kinds import LONGEST as LONGEST_SHAPE
-from runner.records.foreign.kinds import Kind, kind_of, to_read
+from runner.records.foreign.kinds import Kind, general_kind, kind_of, to_read
 from runner.records.foreign.lines import LONGEST, text_of
 from runner.records.foreign.pattern import LINE
 
@@ -40,6 +42,8 @@ _DENSE = 20
 _MOST_SHAPES = 20_000
 _MOST_NEW = 500
 """Shapes of one block that are looked into: where each line has a shape of its own it takes less time to read them."""
+_ABOVE = 800
+"""Bytes above a line in which the word for its data may stand."""
 Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
 
 
@@ -55,12 +59,31 @@ class Candidate(NamedTuple):
     cut: bool
     lines: int
     """How many lines it stands for."""
+    above: str = ""
+    """The lines above it, for one that no pattern may match."""
+    block: Block | None = None
+    end: int = 0
+    """Where it ends in its block."""
 
 
 class Scanner:
     """Finds candidates in blocks, which are given in their order."""
 
-    def __init__(self, patterns: Iterable[Pattern]) -> None:
+    def __init__(
+        self,
+        patterns: Iterable[Pattern],
+        begin: Callable[[Block], object] = lambda _: None,
+        *,
+        is_general: bool = False,
+        reads_all: bool = False,
+    ) -> None:
+        """Take patterns, and what is called with each block before its candidates are found.
+
+        Say whether other lines that may say something are candidates too, and whether no candidate is left out.
+        """
+        self._begin = begin
+        self._is_general = is_general
+        self._reads_all = reads_all
         self._everywhere: Fragments = {fragment: [] for fragment in _COMMON}
         self._ends: Fragments = {one: [] for one in (b"submission_benchmark", b"number_of_", *_COMMON_AT_ENDS)}
         ordered = sorted(patterns, key=lambda one: (not one.everywhere, len(one.literals[0])))
@@ -73,11 +96,18 @@ class Scanner:
             of = self._everywhere if pattern.everywhere or fragment in self._everywhere else self._ends
             of.setdefault(fragment, []).append((texts[0], pattern))
         self._all = self._everywhere | self._ends
+        self._more: Fragments = {one: [] for one in general.FRAGMENTS if is_general and one not in self._everywhere}
         self._waiting: deque[Block] = deque()
         self._seen = 0
         self._last = b""
         self._known: dict[bool, dict[bytes, Kind | None]] = {False: {}, True: {}}
         """What lines of a shape are, for both sets of fragments."""
+
+    def leave_general(self) -> None:
+        """Look only for lines that patterns match from now on."""
+        if self._is_general:
+            self._is_general, self._more = False, {}
+            self._known = {False: {}, True: {}}
 
     @property
     def fragments(self) -> tuple[list[bytes], list[bytes]]:
@@ -100,6 +130,7 @@ class Scanner:
             yield from self._search(self._waiting.popleft(), self._all)
 
     def _search(self, block: Block, fragments: Fragments) -> Iterator[Candidate]:
+        self._begin(block)
         data = block.data
         # A carriage return ends a line here, of the same length; lines are counted in what was read.
         text = data.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in data else data
@@ -108,29 +139,37 @@ class Scanner:
             number += data.count(b"\n", counted, start)
             counted = start
             before = self._before(data, start) if any(one.after for one in patterns) else ""
-            yield Candidate(number, text_of(line[:LONGEST]), before, patterns, len(line) > LONGEST, lines)
+            is_cut, end = len(line) > LONGEST, start + len(line)
+            above = self._above(text, start) if self._is_general else ""
+            yield Candidate(number, text_of(line[:LONGEST]), before, patterns, is_cut, lines, above, block, end)
         self._last = data[-LINE:]
 
     def lines(self, text: bytes, fragments: Fragments) -> Iterator[tuple[int, bytes, list[Pattern], int]]:
         """Yield the lines that have to be read: where each begins, what may match it, how many it stands for."""
-        lines, shapes, starts = _split(text, fragments)
         known = self._known[fragments is self._all]
+        fragments = fragments | self._more
+        lines, shapes, starts = _split(text, fragments)
         if fresh := set(shapes).difference(known):
             known |= dict.fromkeys(fresh)
-            known |= _kinds(fresh, fragments)
+            known |= _kinds(fresh, fragments, is_general=self._is_general)
         kinds = list(map(known.get, shapes))
         if any(kind and kind.unless for kind in set(kinds)):
             kinds = [kind.of(line) if kind and kind.unless else kind for kind, line in zip(kinds, lines, strict=True)]
-        for index, count in sorted(to_read(kinds, lines).items()):
+        found = {index: 1 for index, kind in enumerate(kinds) if kind} if self._reads_all else to_read(kinds, lines)
+        for index, count in sorted(found.items()):
             kind = known[shapes[index]]
             patterns = [pattern for literal, pattern in kind.patterns if literal in lines[index]] if kind else []
-            if patterns or (kind and kind.mlperf):
+            if patterns or (kind and (kind.mlperf or self._is_general)):
                 yield starts(index), lines[index], patterns, count
         for shape in fresh:
             if len(shape) > LONGEST_SHAPE or ((kind := known[shape]) and kind.for_itself):
                 del known[shape]
         if len(known) > _MOST_SHAPES:
             known.clear()
+
+    def _above(self, text: bytes, start: int) -> str:
+        above = text[max(0, start - _ABOVE) : start]
+        return text_of((above if start >= _ABOVE else self._last[-_ABOVE:] + above).rpartition(b"\n")[0])
 
     def _before(self, data: bytes, start: int) -> str:
         before = data[max(0, start - LINE) : start] or self._last
@@ -156,7 +195,7 @@ def _split(text: bytes, fragments: Fragments) -> tuple[list[bytes], list[bytes],
     return lines, text.translate(MASK).split(b"\n"), starts_at
 
 
-def _kinds(shapes: Iterable[bytes], fragments: Fragments) -> Iterator[tuple[bytes, Kind | None]]:
+def _kinds(shapes: Iterable[bytes], fragments: Fragments, *, is_general: bool) -> Iterator[tuple[bytes, Kind | None]]:
     """Yield the shapes that hold a fragment, with what lines of that shape are."""
     text = b"\n".join(shapes)
     new = 0
@@ -167,9 +206,19 @@ def _kinds(shapes: Iterable[bytes], fragments: Fragments) -> Iterator[tuple[byte
             continue
         found = (pair for fragment, pairs in fragments.items() if fragment.translate(MASK) in shape for pair in pairs)
         patterns = tuple(pair for pair in found if pair[0].translate(MASK) in shape)
+        is_odd = len(shape) > LONGEST_SHAPE or new > _MOST_NEW
+        kind = None
         if patterns:
             new += 1
-            yield shape, Kind(patterns) if len(shape) > LONGEST_SHAPE or new > _MOST_NEW else kind_of(shape, patterns)
+            kind = Kind(patterns) if is_odd else kind_of(shape, patterns)
+            if is_general and kind and not (kind.every or kind.trains):
+                kind = Kind(patterns)  # it may say more than its patterns read
+        if is_general and kind is None:
+            new += 1
+            kind = Kind(general=True) if is_odd else general_kind(shape)
+        if is_general and kind and kind.unless and kind.other is None:
+            kind = replace(kind, other=general_kind(shape))
+        yield shape, kind
 
 
 def _hits(text: bytes, fragments: Iterable[bytes]) -> dict[int, int]:

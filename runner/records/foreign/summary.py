@@ -9,6 +9,7 @@ from runner.core.text import one_line
 from runner.records.foreign import mlperf
 from runner.records.foreign.dates import span_seconds
 from runner.records.foreign.fields import METRICS
+from runner.records.foreign.said import MOST_WRITERS
 from runner.records.foreign.status import status_of
 
 if TYPE_CHECKING:
@@ -181,6 +182,9 @@ def _notes(facts: Facts) -> list[str]:
     elif wall and other and _wall(facts) is wall and abs(wall.value - other.value) > _ROUNDING * abs(wall.value):
         notes.append(f"wall_time_s is that of line {wall.line}; line {other.line} says {other.value} s")
     notes += [f"line {one.line}: left out: {why}: {one.text}" for why, one in facts.left_out.items()]
+    if facts.has_more_writers:
+        most = f"more than {MOST_WRITERS:,} ranks and containers print here"
+        notes.append(f"{most}: only figures of the lowest ranks and first names are kept")
     if ignored := facts.ends.said.get("ignored"):
         notes.append(f"line {ignored.line}: an exception that Python ignored")
     if elided := facts.ends.said.get("elided"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 import time
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from runner.core.errors import RequestError
-from runner.records.foreign.dialect import FOLDER, Dialect, built_in, load
+from runner.records.foreign import budget
+from runner.records.foreign.dialect import FOLDER, GENERAL, Dialect, built_in, load
 from runner.records.foreign.fields import value_of
 from runner.records.foreign.pattern import LINE, PLAIN_FROM, PatternError, compile_checked
+from runner.records.foreign.reading import read_stream
 
 ROOT = Path(__file__).resolve().parents[3]
 GOOD = r"""name: mine
@@ -33,7 +36,7 @@ def write(folder: Path, text: str) -> Path:
 def test_the_kit_brings_dialects_and_each_has_a_name_of_its_own() -> None:
     names = [dialect.name for dialect in built_in()]
     assert len(names) > 10
-    assert names == sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    assert names == [*sorted(path.stem for path in FOLDER.glob("*.yaml")), GENERAL]
 
 
 @pytest.mark.parametrize("dialect", built_in(), ids=lambda one: one.name)
@@ -98,9 +101,18 @@ def test_a_bad_dialect_is_refused_in_one_line_with_its_place(
     path = write(tmp_path, GOOD.replace(old, new))
     with pytest.raises(RequestError) as error:
         load(path)
-    assert str(error.value).startswith(f"{path}:{line}: ")
-    assert words in str(error.value)
-    assert "\n" not in str(error.value)
+    problems = str(error.value).splitlines()
+    assert any(problem.startswith(f"{path}:{line}: ") and words in problem for problem in problems)
+
+
+def test_all_that_is_wrong_with_a_dialect_is_said_at_once_in_the_order_of_its_lines(tmp_path: Path) -> None:
+    text = GOOD.replace("about:", "abuot:").replace("<epoch>", "<epcoh>").replace("wall: ms", "wall: fortnights")
+    text += "    says: maybe\n  - pattern: '(?:o+)+ round'\n  - 5\n"
+    path = write(tmp_path, text)
+    with pytest.raises(RequestError) as error:
+        load(path)
+    places = [line.removeprefix(f"{path}:").split(": ")[0] for line in str(error.value).splitlines()]
+    assert places == ["1", "2", "4", "6", "7", "8", "9"]
 
 
 @pytest.mark.parametrize(
@@ -179,3 +191,15 @@ def test_no_pattern_of_the_kit_is_slow_on_a_line_made_to_be(dialect: Dialect) ->
             begun = time.process_time()
             pattern.regex.search(line)
             assert time.process_time() - begun < 1, pattern.regex.pattern
+
+
+def test_the_time_of_all_patterns_over_a_log_is_bounded_and_the_slowest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "SECONDS", 0.0)
+    text = "name: mine\nabout: x\nlines:\n"
+    text += "  - pattern: 'a.{0,95}.{0,95}loss (?P<train_loss>{number})'\n    example: 'a loss 0.5'\n"
+    path = write(tmp_path, text)
+    log = b"loss " + b"a" * 4_000 + b"\n"
+    with pytest.raises(RequestError, match=r":4: this pattern took .* s of a log, and all of its dialect more than"):
+        read_stream(io.BytesIO(log * 9).read, [load(path)])

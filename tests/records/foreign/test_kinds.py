@@ -129,10 +129,11 @@ class LineByLine(Scanner):
     def lines(self, text: bytes, fragments: Fragments) -> Iterator[tuple[int, bytes, list[Pattern], int]]:
         start = 0
         for line in text.split(b"\n"):
-            found = [fragment for fragment in fragments if fragment in line]
-            pairs = [] if b":::ML" in line else [pair for fragment in found for pair in fragments[fragment]]
+            found = [fragment for fragment in fragments | self._more if fragment in line]
+            pairs = [] if b":::ML" in line else [pair for one in found for pair in fragments.get(one, [])]
             patterns = [one for literal, one in pairs if literal in line]
-            if patterns or (found and b":::ML" in line and scan.is_event_of_use(line)):
+            is_event = b":::ML" in line and scan.is_event_of_use(line)
+            if patterns or (found and (is_event if b":::ML" in line else self._is_general)):
                 yield start, line, patterns, 1
             start += len(line) + 1
 

@@ -106,9 +106,21 @@ def test_a_dialect_of_ones_own_is_used_and_a_bad_one_is_refused(tmp_path: Path) 
     assert f"{mine}:4: this pattern cannot be used: a repeat stands within a repeat" in error
 
 
+def test_a_person_is_shown_which_lines_were_read_by_what_and_which_were_not(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    text = "batch size 64\nTrain Epoch: 1 [640/60000 (1%)]\tLoss: 2.21\nTrain Epoch: 2 [640/60000 (1%)]\tLoss: 0.3\n"
+    log.write_text(text, "utf-8")
+    said = collect(log, "--explain").stdout
+    assert "pytorch-mnist (pytorch-mnist.yaml:4): 2 lines\n" in said
+    assert "line 3: epoch 2, done 640, total 60000, train_loss 0.3: Train Epoch: 2" in said
+    assert "no dialect reads, of the lines with digits, first:" in said
+    assert "line 1: batch size 64" in said
+    assert "--explain is for one log and for a person" in collect(log, "--explain", "--json", code=2).stderr
+
+
 def test_options_for_logs_are_refused_for_a_run(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
-    assert "--json and --dialect are for" in collect(tmp_path, "--json", code=2).stderr
+    assert "--json, --dialect and --explain are for" in collect(tmp_path, "--json", code=2).stderr
 
 
 def test_a_line_of_two_gigabytes_is_read_in_bounded_memory(tmp_path: Path) -> None:
