@@ -9,7 +9,8 @@ import shutil
 import socket
 import subprocess
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -19,9 +20,6 @@ from runner.records import manifest
 from runner.records.repository import describe_repository
 from trainkit import machine
 from trainkit.sources import hash_sources
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _TOOL_SECONDS = 10
 _LARGEST_PID = 2**31 - 1

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from runner.core.text import one_line
 from runner.report.repeats import FEWEST
 from runner.report.statistics import vary
-from runner.report.target_axes import TARGET_AXES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -190,7 +189,7 @@ def in_turn(cell: CellRuns, base: CellRuns, definition: dict[str, Any]) -> str:
     words += [f"--layout {layout}" for layout in dict.fromkeys(side.layout for side in reversed(sides))]
     axes = dict.fromkeys((axis, str(value)) for side in reversed(sides) for axis, value in side.axes.items())
     for axis, value in axes:
-        words.append(f"{'--with' if axis in TARGET_AXES else '--only'} {shlex.quote(f'{axis}={value}')}")
+        words.append(f"{'--with' if axis in run.option_axes else '--only'} {shlex.quote(f'{axis}={value}')}")
     for arg, value in run.args.items():
         if arg in declared and declared[arg] != value:
             words.append(f"--set {shlex.quote(f'{arg}={value}')}")

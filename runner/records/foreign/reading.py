@@ -152,9 +152,7 @@ class _Reader:
                 record.scopes |= dict.fromkeys(values, pattern.scope) if pattern.scope else {}
         for record in records.values():
             self._add(record)
-        if self.general.is_on and all(
-            record.fields.keys() <= PLACES for record in records.values()
-        ):
+        if self.general.is_on and all(record.fields.keys() <= PLACES for record in records.values()):
             self.general.read(candidate, who, text)
 
     def _add(self, record: Record) -> None:
