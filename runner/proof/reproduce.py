@@ -242,15 +242,14 @@ def options_again(path: Path, launch: Launch, target: str) -> list[str]:
     try:
         words = words_of(launch)
     except ValueError as error:
-        raise RequestError(f"{one_line(path)}: {error}") from None
+        msg = f"{one_line(path)}: {error}"
+        raise RequestError(msg) from None
     image = str((launch.image or {}).get("id") or "")
     if _IMAGE.fullmatch(image) and "image" in names and "image" not in launch.options:
         words.append(f"image={image}")
     named = [name for name, value in launch.options.items() if name in names and value not in ("", names[name])]
     if named and not started.is_own(path):
         told = " ".join(f"--with {shlex.quote(word)}" for word in words)
-        msg = f"nothing here shows that you have started it, so its {listed(named)} is not used: " + (
-            f"name them, or others: --on {target} {told}"
-        )
-        raise RequestError(f"{one_line(path)}: {one_line(msg, 600)}")
+        msg = f"{one_line(path)}: nothing here shows that you have started it, so its {listed(named)} is not used"
+        raise RequestError(one_line(f"{msg}: name it, or another one: --on {target} {told}", 900))
     return words
