@@ -104,3 +104,48 @@ def test_a_document_without_a_table_that_is_read_says_so(project: Project) -> No
             "  no table that is read: Markdown, HTML, CSV, or text in a block of code",
         ],
     )
+
+
+@pytest.mark.parametrize(
+    ("head", "rows"),
+    [
+        (
+            "Severity | Baseline | Tuned | Improvement",
+            (
+                "low | 45 min avg | 8 min avg | 82.2%",
+                "mid | 6 hours avg | 1.8 hours avg | 70.0%",
+                "high | 2.5 hours avg | 22 min avg | 85.3%",
+            ),
+        ),
+        ("Queue | Old | New | Improvement", ("a | 9 jobs | 7 jobs | 22%", "b | 8 crates | 40 boxes | 15%")),
+        ("Threads | Time (ms) | Throughput", ("1 | 11.1 | 899 Kelem/s", "2 | 5.9 | 1.69 Melem/s")),
+        ("Threads | Time (ms) | Throughput", ("1 | 10 | 500 Kfoo/s", "2 | 5 | 1.0 Mfoo/s", "4 | 2.5 | 2.0 Mfoo/s")),
+        (
+            "Query | Mean time | Throughput | Speedup",
+            ("a | 13.8 us | 72,000/s | 28x", "b | 391 us | 2,500/s | baseline"),
+        ),
+        ("System | p50 (ms) | req/s", ("a | 210 | 4.7", "b | 85 | 11.7", "c | 62 | 16.1")),
+    ],
+)
+def test_numbers_of_two_units_and_of_percentiles_accuse_none(head: str, rows: tuple[str, ...]) -> None:
+    assert [one for one in graded(table(head, *rows)) if one[1] != "consistent"] == []
+
+
+def test_a_change_in_percent_is_not_called_wrong_as_a_difference_of_times() -> None:
+    rows = ("a | 6,027ms | 6,033ms | +0.1%", "b | 4,078ms | 4,070ms | -0.9%")
+    assert (0.1, "inconsistent") not in wrong(table("Build | Before | After | Delta", *rows))
+
+
+def test_every_number_of_a_derived_column_is_counted_although_none_can_be_read() -> None:
+    audit = audit_page(read_text(table("Mode | CPU | GPU | Speedup", "a | 45-60s | 5-10s | 5-6x"), "table", "markdown"))
+    assert [one.reason for one in audit.unchecked] == ["is not a plain number"]
+
+
+def test_a_speed_up_beside_a_row_that_prints_baseline_is_checked() -> None:
+    rows = ("a | 13.8 us | 14x faster", "b | 391 us | Baseline")
+    assert wrong(table("Mode | Time | Speedup", *rows)) == [(14, "inconsistent")]
+
+
+def test_a_price_with_its_sign_is_a_number() -> None:
+    rows = ("MILP | $26,482.50 | 0%", "robust | $28,310.80 | +6.90%", "two-stage | $27,940.10 | +5.50%")
+    assert [one[1] for one in graded(table("Form | Objective | Cost increase", *rows))][1:] == ["consistent"] * 2
