@@ -13,7 +13,7 @@ from runner.audit.formulas import ones_of
 from runner.audit.means import grade_mean, mean_rows
 from runner.audit.quantities import is_missing, plain
 from runner.audit.readings import Verdict, choose
-from runner.audit.roles import Role
+from runner.audit.roles import Role, role_of
 from runner.audit.shapes import context_of
 from runner.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span
 from runner.audit.spans import grade as graded
@@ -70,6 +70,8 @@ class _Check:
         for column in self._columns:
             if column.known():
                 self._column(column)
+            else:
+                self._report(replace(column, role=role_of(column.heading)), None, 0, _NO_SOURCE)
         self._drop_what_follows_from_wrong_numbers()
         self._accuracies()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.audit.bases import theoretical
-from runner.audit.formulas import Formula, known, ones_of, ratios_over, spans_of, word
+from runner.audit.formulas import Formula, ones_of, ratios_beside, ratios_over, spans_of, word
 from runner.audit.readings import IN_ROWS, LOOSE, Reading
 from runner.audit.roles import Role, assumed
 from runner.audit.shapes import Ratios, scaled
@@ -118,8 +118,7 @@ def of_the_ideal(column: Column, context: Context) -> Iterator[Reading]:
             if assumed(source.heading):
                 continue
             above, below = (ideal, source) if ideal.role is Role.TIME else (source, ideal)
-            pairs = zip(spans_of(above), spans_of(below), strict=True)
-            values = scaled([known(ratio(up, down)) for up, down in pairs], unit)
+            values = scaled(ratios_beside(above, below), unit)
             yield Reading(tuple(values), Formula(above, (), "{r}", below), IN_ROWS)
 
 

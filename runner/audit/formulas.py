@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.audit.columns import Column
+    from runner.audit.quantities import Quantity
     from runner.audit.shapes import Ratios
 
 _EXACT = Span(1.0, 1.0, 1.0)
@@ -24,7 +25,7 @@ def ratios_over(base: Column, bases: Sequence[int | None]) -> Ratios:
     spans = spans_of(base)
     ratios: Ratios = []
     for row, other in enumerate(bases):
-        if other is None or spans[other] is None or spans[row] is None or not _alike(base, row, other):
+        if other is None or not alike(base.values[row], base.values[other]):
             ratios.append(None)
         elif other == row:
             ratios.append(_EXACT)
@@ -34,15 +35,22 @@ def ratios_over(base: Column, bases: Sequence[int | None]) -> Ratios:
     return ratios
 
 
+def ratios_beside(above: Column, below: Column) -> Ratios:
+    """Return the ratios of two columns, row by row."""
+    pairs = zip(above.values, below.values, spans_of(above), spans_of(below), strict=True)
+    return [known(ratio(up, down)) if alike(mine, its) else None for mine, its, up, down in pairs]
+
+
 def spans_of(column: Column) -> Ratios:
     """Return the intervals of the numbers of a column."""
     return [span(value) if value else None for value in column.values]
 
 
-def _alike(base: Column, row: int, other: int) -> bool:
-    """Return whether two times are of the same thing: one per step and one per epoch have no ratio."""
-    mine, its = base.values[row], base.values[other]
-    return mine is not None and its is not None and mine.per == its.per
+def alike(mine: Quantity | None, its: Quantity | None) -> bool:
+    """Return whether two numbers are of the same thing: a time per step and one per epoch have no ratio."""
+    if mine is None or its is None:
+        return False
+    return mine.per == its.per or (mine.kind != "time" and not (mine.per and its.per))
 
 
 def known(found: Span | None) -> Span | None:

@@ -69,6 +69,10 @@ _MISSING = {
 }
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹ᵃ-ᶻ]+|\\[\\^[^\\]]{1,20}\\]")
 _FOOTNOTE = re.compile(r"\s*(?:\[\d{1,2}\]|\(\d\)|[*†‡§¶#↑↓↗↘⬆⬇★☆✅✓✔]|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])+$")
+_PREFIX = re.compile(
+    r"([kKMGTP万])(?=[ib]?B|b(?:it)?|FLOP|LUP|H/|\s|/|tok|img|sam|req|ops|it|elem|path|part|point|cell|row|key|pix|ray|step"
+    r"|quer|hash|event|edge|node|msg|packet|rec|word|char|line|atom|vox|up)"
+)
 _LARGEST_EXPONENT = 30
 _MOST_DIGITS = 30
 _BASE = re.compile(r"\(?\b(baseline|base|ref(erence)?\.?|基准|基线)\)?", re.IGNORECASE)
@@ -79,9 +83,9 @@ class Quantity:
     """One printed number.
 
     `kind` is `time` (seconds), `rate` (per second), `percent`, `factor` (1.65x), `other` (another unit) or nothing.
-    A time may be `per` something, for example a step. `low` and `high` are the ends of its rounding and `step` is one
-    of its last digit, all in the unit of `value`. `number` is what is printed, and `scale` the unit: value = number *
-    scale. `spread` is a relative deviation.
+    A time may be `per` something, for example a step; of a rate or another unit, it is what is counted. `low` and
+    `high` are the ends of its rounding and `step` is one of its last digit, all in the unit of `value`. `number` is
+    what is printed, and `scale` the unit: value = number * scale. `spread` is a relative deviation.
     """
 
     number: float
@@ -121,7 +125,7 @@ def plain(text: str) -> str:
 
 def is_missing(text: str) -> bool:
     """Return whether a cell says that there is no number."""
-    return plain(text).strip("*_` ()<>[]").lower() in _MISSING
+    return _BASE.sub("", plain(text)).strip("*_` ()<>[]").lower() in _MISSING
 
 
 def says_baseline(text: str) -> bool:
@@ -180,8 +184,16 @@ def _simple(text: str, *, comma: bool) -> Quantity | None:
     step = 10.0 ** (exponent - len(digits.partition(".")[2])) * scale
     figures = len(digits.replace(".", "").lstrip("0"))
     about = bool(found["about"]) or bool(found["after"])
-    per = re.sub(r"\bper\b", "/", found["unit"]).partition("/")[2].strip().lower() if kind == "time" else ""
-    return Quantity(number, scale, step, kind, about, 0.0, figures, per)
+    return Quantity(number, scale, step, kind, about, 0.0, figures, _thing(kind, found["unit"].strip()))
+
+
+def _thing(kind: str, unit: str) -> str:
+    """Return what a time is per, or what another unit or a rate counts; numbers of two things have no ratio."""
+    if kind == "time":
+        return re.sub(r"\bper\b", "/", unit).partition("/")[2].strip().lower()
+    if kind == "rate":
+        unit = re.sub(r"\s*(?:/|\bper\b|每).*", "", unit)
+    return unit[_multiplier(unit) != 1.0 :].strip().lower() if kind in ("rate", "other") else ""
 
 
 def _clock(text: str) -> Quantity | None:
@@ -209,7 +221,7 @@ def _pieces(text: str) -> Quantity | None:
 
 def unit_of(words: str) -> tuple[str, float]:  # noqa: PLR0911 - one for each kind of unit
     """Return the kind and the scale of a unit; a unit that is not known is `other`."""
-    unit = words.strip().strip(".,;:").strip()
+    unit = re.sub(r"\s+(?:avg|average|mean|median|total)\.?$", "", words.strip(".,;: "), flags=re.IGNORECASE)
     small = unit.lower()
     if not unit:
         return "", 1.0
@@ -239,7 +251,7 @@ def unit_of(words: str) -> tuple[str, float]:  # noqa: PLR0911 - one for each ki
 
 def _multiplier(unit: str) -> float:
     """Read the k of `k tokens/s` and the M of `MB/s`."""
-    found = re.match(r"([kKMGTP万])(?=[ib]?B|b(?:it)?|FLOP|\s|/|tok|img|sam|req|ops|it)", unit)
+    found = _PREFIX.match(unit)
     return _THOUSANDS[found[1]] if found else 1.0
 
 

@@ -26,7 +26,8 @@ _FEWEST = 3
 
 def readings(column: Column, context: Context) -> Iterator[Reading]:
     """Yield the ways to compute a throughput: from printed samples or batches, or from samples that fit most rows."""
-    if column.role is not Role.RATE or column.inner:
+    things = {value.per for value in column.values if value and value.per}
+    if column.role is not Role.RATE or column.inner or len(things) > 1:
         return
     works = list(_works(column, context))
     for time in comparable(column, context.of(Role.TIME)):

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from runner.audit.bases import added, comparable, measured, numbers, of_another_role
 from runner.audit.certain import is_certain, is_pair, is_scaling, named_pair, names_only, of_same_work
 from runner.audit.efficiencies import from_speedups, implied_processes, of_rounded, of_the_ideal
-from runner.audit.formulas import Formula, known, ones_of, ratios_over, spans_of
+from runner.audit.formulas import Formula, ones_of, ratios_beside, ratios_over
 from runner.audit.groups import Comparison, comparisons
 from runner.audit.outside import one_baseline, shared_baseline
 from runner.audit.quantities import plain
 from runner.audit.readings import FAR, IN_ROWS, LOOSE, Reading
 from runner.audit.roles import Role
 from runner.audit.shapes import Shape, changes, inverse, negative, shapes
-from runner.audit.spans import difference, ratio
+from runner.audit.spans import difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -104,8 +104,7 @@ def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
             if first is second or {first.role, second.role} == {Role.TIME, Role.RATE} or first.inner:
                 continue
             above, below = (second, first) if Role.RATE in (first.role, second.role) else (first, second)
-            pairs = zip(spans_of(above), spans_of(below), strict=True)
-            ratios = [known(ratio(up, down)) for up, down in pairs]
+            ratios = ratios_beside(above, below)
             found = [Shape(ratios, 0, "{r}"), Shape(inverse(ratios), 10, "{i}")]
             if column.percent or column.role is Role.CHANGE:
                 found = list(changes(column, ratios))
@@ -129,7 +128,7 @@ def _differences(column: Column, ways: Sequence[Comparison], context: Context) -
             if first is not second and first.role is second.role:
                 spans = [difference(mine, its) for mine, its in zip(first.values, second.values, strict=True)]
                 formula = Formula(first, (), "{d}", second)
-                named = points and is_pair(second, first)
+                named = points and is_pair(second, first) and column.percent == first.percent
                 yield Reading(tuple(spans), formula, plain_rank, certain=named, note="a difference")
     for source in sources:
         for way in ways:

@@ -124,7 +124,7 @@ def choose(
         if judged.fits or reading.certain:
             known.append(judged)
         done = judged.telling and not judged.misses and len(judged.fits | reading.same) >= wanted
-        if done and not reading.free and not reading.confirms:
+        if done and TRUNCATED not in judged.grades and not reading.free and not reading.confirms:
             break
     measured = [judged for judged in known if not judged.reading.confirms]
     best = max(measured or known, key=lambda judged: judged.order, default=None)
@@ -140,7 +140,8 @@ def choose(
 
 def _verdict(best: Judged, known: Sequence[Judged], printed: Sequence[Quantity | None]) -> Verdict:
     readings: list[Reading | None] = [best.reading if found else None for found in best.grades]
-    grades = list(best.grades)
+    loose = best.reading.rank >= LOOSE
+    grades = [None if found == TRUNCATED and loose else found for found in best.grades]
     cut = {row for row, found in enumerate(grades) if found == TRUNCATED}
     for row in best.misses | cut:
         other = next((judged for judged in known if row in judged.fits and _possible(judged, best, row, printed)), None)

@@ -14,6 +14,7 @@ from tests.audit.test_tables import graded, table, wrong
 if TYPE_CHECKING:
     from tests.support.projects import Project
 
+MILLIONS = ("2 | 5.916 ms | 1.6905 M", "4 | 3.271 ms | 3.0573 M", "6 | 2.5 ms | 4.0 M", "8 | 1.9 ms | 5.2632 M")
 TIMES = ("1 | 100 | 1.00", "2 | 55 | 1.90", "4 | 30 | 3.48")
 
 
@@ -104,3 +105,44 @@ def test_a_document_without_a_table_that_is_read_says_so(project: Project) -> No
             "  no table that is read: Markdown, HTML, CSV, or text in a block of code",
         ],
     )
+
+
+@pytest.mark.parametrize(
+    ("head", "rows"),
+    [
+        (
+            "Severity | Baseline | Tuned | Improvement",
+            (
+                "low | 45 min avg | 8 min avg | 82.2%",
+                "mid | 6 hours avg | 1.8 hours avg | 70.0%",
+                "high | 2.5 hours avg | 22 min avg | 85.3%",
+                "rest | 24 hours avg | 4 hours avg | 83.3%",
+            ),
+        ),
+        ("Queue | Old | New | Improvement", ("a | 9 jobs | 7 jobs | 22%", "b | 8 crates | 40 boxes | 15%")),
+        ("Threads | Time | Throughput", ("1 | 11.124 ms | 898.98 Kelem/s", *(row + "elem/s" for row in MILLIONS))),
+        ("Threads | Time | Throughput", ("1 | 11.124 ms | 898.98 Kfoo/s", *(row + "foo/s" for row in MILLIONS))),
+        (
+            "Query | Mean time | Throughput | Speedup",
+            ("a | 13.8 us | 72,000/s | 28x", "b | 391 us | 2,500/s | baseline"),
+        ),
+        ("System | p50 (ms) | req/s", ("a | 210 | 4.7", "b | 85 | 11.7", "c | 62 | 16.1")),
+    ],
+)
+def test_numbers_of_two_units_and_of_percentiles_accuse_none(head: str, rows: tuple[str, ...]) -> None:
+    assert [one for one in graded(table(head, *rows)) if one[1] != "consistent"] == []
+
+
+def test_a_change_in_percent_is_not_called_wrong_as_a_difference_of_times() -> None:
+    rows = ("a | 6,027ms | 6,033ms | +0.1%", "b | 4,078ms | 4,070ms | -0.9%")
+    assert (0.1, "inconsistent") not in wrong(table("Build | Before | After | Delta", *rows))
+
+
+def test_every_number_of_a_derived_column_is_counted_although_none_can_be_read() -> None:
+    audit = audit_page(read_text(table("Mode | CPU | GPU | Speedup", "a | 45-60s | 5-10s | 5-6x"), "table", "markdown"))
+    assert [one.reason for one in audit.unchecked] == ["is not a plain number"]
+
+
+def test_a_speed_up_beside_a_row_that_prints_baseline_is_checked() -> None:
+    rows = ("a | 13.8 us | 14x faster", "b | 391 us | Baseline")
+    assert wrong(table("Mode | Time | Speedup", *rows)) == [(14, "inconsistent")]
