@@ -87,7 +87,7 @@ def test_a_run_of_a_dead_runner_is_finished_with_all_that_was_printed(project: P
     done = recovered(project)
     assert (done.code, done.stdout) == (
         0,
-        f"results/tiny/{folder.path.name}: finished: {KILLED}; 8 events of 1 ranks are kept\n",
+        f"results/tiny/{folder.path.name}: finished: {KILLED}; 9 events of 1 ranks are kept\n",
     )
     assert sorted(states(folder)) == [
         "SHA256SUMS",
@@ -132,7 +132,7 @@ def test_the_pid_of_a_dead_runner_may_be_that_of_another_process(project: Projec
     own = psutil.Process()
     folder = begun(project, runner={**DEAD, "pid": own.pid, "pid_started": own.create_time() - 3600})
     assert recovered(project).code == 0
-    assert folder.read().events["seen"] == 8
+    assert folder.read().events["seen"] == 9
     fault(lost=0 if (folder.raw / "node0-rank0.stdout").read_bytes() == make_lines(0, 10.0) else 8)
 
 
