@@ -43,4 +43,7 @@ def _refused(path: Path, error: OSError) -> RequestError:
     why = error.strerror or os.strerror(error.errno or 0)
     if error.errno == errno.ENOENT:
         why = "there is no such folder to write it to"
+    if error.errno == errno.ENOTDIR:
+        place = next((place for place in path.parents if place.is_file()), path.parent)
+        why = f"'{one_line(place.name)}' is no folder"
     return RequestError(f"{one_line(path)}: cannot be written: {why}")

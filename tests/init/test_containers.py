@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_made_ends_it_in_one_line_with_nothing_written(f
     before = contents(folder.root)
     done = folder.runner("init", "--no-try", "--containers")
     assert (done.code, done.stderr.count("error: ")) == (2, 1)
-    assert done.stderr.endswith("k8s is no folder; nothing was written\n")
+    assert done.stderr.endswith("kustomization.yaml: cannot be written: 'k8s' is no folder\n")
     assert contents(folder.root) == before
 
 
