@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import shlex
 import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runner import targets
 from runner.core import git
 from runner.core.errors import RequestError, RunError
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.definitions.again import require_values, run_of
 from runner.definitions.plan import Plan
+from runner.execution import started
+from runner.execution.recover import words_of
 from runner.execution.run import carry_out, prepare
 from runner.proof.again import as_it_came_out, chosen_by_the_clock, compare
 from runner.proof.inputs import Inputs, compare_data
@@ -25,6 +29,7 @@ from runner.proof.verify import verify
 from runner.proof.whole import check_whole
 from runner.report.copies import once
 from runner.report.run_summary import summary_of
+from runner.targets.options import names_of
 from trainkit.files import is_folder
 
 if TYPE_CHECKING:
@@ -35,12 +40,13 @@ if TYPE_CHECKING:
     from runner.execution.signals import Interrupts
     from runner.proof.kit import Kit
     from runner.proof.sources import Tree
-    from runner.records.schema import Record
+    from runner.records.schema import Launch, Record
     from runner.report.run_summary import RunSummary
 
 DATA = "data"
 _OF_COMMIT = ("commit", "dirty", "diff_sha256", "prefix", "submodules", "git")
 """What a record says of its commit; the programs and the lock file are hashed where they run."""
+_IMAGE = re.compile("sha256:[0-9a-f]{64}")
 BY_HAND = ("node", "replay")
 """Targets that cannot be started again from a record."""
 
@@ -51,7 +57,7 @@ class Wish:
 
     Args:
         target: where it is run; None is where it was.
-        words: options of the target, as `name=value`; without any, those of the record.
+        words: options of the target, as `name=value`; without any, those of the record that may be used.
         results: the folder of the new records.
         data: the folder of prepared data that the programs find as their project's; None if there is none.
         anyway: whether something is run though its hashes do not hold.
@@ -103,7 +109,7 @@ def reproduce(
         msg = f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
         raise RequestError(msg)
     require_values(record.launch)
-    words = wish.words or _words(record, name)
+    words = wish.words or options_again(path, record.launch, name)
     diff = _diff(path, record, anyway=wish.anyway)
     inputs = Inputs(code) if isinstance(code, Path) else Inputs(None, code)
     checks = inputs.check_without_data(record, path)
@@ -224,11 +230,26 @@ def _diff(path: Path, record: Record, *, anyway: bool) -> bytes | None:
     return diff
 
 
-def _words(record: Record, target: str) -> list[str]:
-    """Write the options of the record's own target again; of another one they mean nothing."""
-    launch = record.launch
-    options: dict[str, Any] = dict(launch.options) if launch.target == target else {}
-    image = launch.image or {}
-    if launch.target == target and image.get("id") and "image" not in options:
-        options["image"] = image["id"]
-    return [f"{name}={value}" for name, value in options.items() if isinstance(value, str | int | float)]
+def options_again(path: Path, launch: Launch, target: str) -> list[str]:
+    """Write the options of the record's own target again; of another one they mean nothing.
+
+    Raises RequestError for names, for example of hosts, that nothing shows to be this user's own choice. An image of
+    this machine's engine is known by its id, which no one can give to another one.
+    """
+    if launch.target != target:
+        return []
+    names = names_of(targets.find(target).Options)
+    try:
+        words = words_of(launch)
+    except ValueError as error:
+        msg = f"{one_line(path)}: {error}"
+        raise RequestError(msg) from None
+    image = str((launch.image or {}).get("id") or "")
+    if _IMAGE.fullmatch(image) and "image" in names and "image" not in launch.options:
+        words.append(f"image={image}")
+    named = [name for name, value in launch.options.items() if name in names and value not in ("", names[name])]
+    if named and not started.is_own(path):
+        told = " ".join(f"--with {shlex.quote(word)}" for word in words)
+        msg = f"{one_line(path)}: nothing here shows that you have started it, so its {listed(named)} is not used"
+        raise RequestError(one_line(f"{msg}: name it, or another one: --on {target} {told}", 900))
+    return words

@@ -40,7 +40,7 @@ class Attempt(msgspec.Struct, omit_defaults=True):
 BETWEEN_NODES = "between nodes"
 OF_EACH_NODE = "of each node"
 """Kinds of options that decide how long a run takes. A value of the second kind may name one for each node: `1,0.5`."""
-_EARLIER_OPTION_AXES = {"link": BETWEEN_NODES, "cpus": OF_EACH_NODE}
+_EARLIER_OPTION_AXES = {"link": BETWEEN_NODES, "network": BETWEEN_NODES, "cpus": OF_EACH_NODE}
 """What records did not say of these options before they had `option_axes`."""
 
 

@@ -51,7 +51,7 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
         or disturbed(runs)
         or differing(runs)
         or machine_decides(cell, base, (run.cell, base.first.cell))
-        or _work_differs(runs)
+        or _work_differs(cell, base)
         or learned_differs(cell, base)
     )
 
@@ -147,15 +147,22 @@ def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) ->
     return [found for name, values in fields.items() if (found := two_values(name, values))]
 
 
-def _work_differs(runs: list[RunSummary]) -> str | None:
+def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
     """Compare all of the work under strong scaling, and that of one process under weak scaling.
 
     Weak runs of a fixed data set train on the same samples in all; their batch per process is what has to be equal.
+    How many samples a run trained on is known of both cells or of neither, and is the same in all runs of a cell.
     """
-    if runs[0].scaling != "strong":
-        per_process = [f"{run.global_batch_size / run.processes:g}" for run in runs]
-        return two_values("batch per process", per_process) or _tests_differ(runs)
-    return total_work_differs(runs)
+    runs = [*cell.complete, *base.complete]
+    if runs[0].scaling == "strong":
+        return total_work_differs(runs)
+    sides = [[f"{run.trained_samples:,}" for run in side.complete] for side in (cell, base)]
+    return (
+        two_values("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs])
+        or two_values("trained samples", sides[0] + [value for value in sides[1] if "0" in (value, sides[0][0])])
+        or two_values("trained samples", sides[1])
+        or _tests_differ(runs)
+    )
 
 
 def total_work_differs(runs: list[RunSummary]) -> str | None:

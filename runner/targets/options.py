@@ -57,6 +57,12 @@ def axes_of(options: Any) -> dict[str, str]:
     return {option.name: option.metadata["axis"] for option in fields(options) if "axis" in option.metadata}
 
 
+def names_of(options: type[Any]) -> dict[str, Any]:
+    """Return the options that are any text and no axis, with their defaults: they may name hosts, files and images."""
+    types = get_type_hints(options)
+    return {one.name: one.default for one in fields(options) if types[one.name] is str and "axis" not in one.metadata}
+
+
 def type_name(kind: Any) -> str:
     """Name the type of an option, for example `text` or `pytorchjob|indexed`."""
     if get_origin(kind) is Literal:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runner.core.errors import RequestError
 from runner.proof.again import compare, explain
+from runner.proof.reproduce import options_again
 from runner.records.folder import RunFolder
 from runner.report.run_summary import summary_of
 from tests.support.predictions import lines
@@ -224,3 +226,29 @@ def test_a_commit_that_is_gone_is_named(repeated: Project, project: Project, tmp
     ended = project.runner("reproduce", repeated.runs()[0], "--results", tmp_path / "again")
     assert ended.code == 1
     assert "is not in this repository: git fetch it" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "image", "says"),
+    [
+        ("ssh", {"hosts": "prod-db1,prod-db2", "config": "/home/eve/ssh"}, None, "hosts, config"),
+        ("kubernetes", {"job": "indexed", "context": "prod", "shm_size": "1Gi"}, None, "context"),
+        ("compose", {"image": "eve/miner", "link": "1gbit"}, None, "image"),
+        ("slurm", {"partition": "gpu", "container": "eve.sif"}, None, "partition, container"),
+        ("compose", {"memory": "0", "shm_size": "1gb", "link": "1gbit"}, {"id": "sha256:" + "a" * 64}, ""),
+        ("compose", {}, {"id": "eve/miner"}, ""),
+        ("local", {}, None, ""),
+    ],
+)
+def test_what_a_record_names_is_used_only_where_a_person_names_it_too(
+    make: Make, tmp_path: Path, target: str, options: dict[str, Any], image: Any, says: str
+) -> None:
+    launch = make.launch(target=target, options=options, image=image)
+    if not says:
+        words = options_again(tmp_path, launch, target)
+        assert "eve" not in str(words)
+        assert ("image=sha256:" in str(words)) == bool(options)
+        return
+    with pytest.raises(RequestError, match=f"its {says} is not used: .*--on {target} --with"):
+        options_again(tmp_path, launch, target)
+    assert options_again(tmp_path, launch, "local") == []

@@ -156,7 +156,7 @@ def test_a_record_without_cause_and_hint_or_with_one_of_a_stranger_is_still_read
 
 
 def epoch(number: int, loss: float | None, exact: str) -> bytes:
-    fields = {"epoch_num": number, "loss": loss, "loss_hex": exact, "rank": 0, "seq": 6 + number}
+    fields = {"epoch_num": number, "loss": loss, "loss_hex": exact, "rank": 0, "seq": 7 + number}
     return b"\n:::MLLOG " + json.dumps({"time_ms": 1_060, "key": "epoch_stop", "metadata": fields}).encode() + b"\n"
 
 
@@ -177,7 +177,7 @@ def test_a_run_whose_loss_became_nan_is_completed_with_a_note(
         epoch(number, None if text in ("nan", "inf") else 1.0, text) for number, text in enumerate(exact, start=1)
     )
     beginning, mark, stop = whole.rpartition(b"\n:::MLLOG ")
-    stop = stop.replace(b'"seq": 7', b'"seq": 10')
+    stop = stop.replace(b'"seq": 8', b'"seq": 11')
     record = make.run(tmp_path, stdout={0: beginning + b"".join(losses) + mark + stop}).read()
     assert (record.status, record.doubts) == ("completed", [said] if said else [])
 

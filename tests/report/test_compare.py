@@ -277,6 +277,16 @@ def test_weak_scaling_compares_samples_per_second() -> None:
     assert other.claimed == "batch per process differs: 50 and 100"
 
 
+@pytest.mark.parametrize(("odd", "words"), [(0, "2,000 and 0"), (4_000, "2,000 and 4,000")])
+def test_weak_scaling_needs_the_same_count_of_samples_in_all_runs_of_a_cell(odd: int, words: str) -> None:
+    weak: dict[str, Any] = {"scaling": "weak"}
+    counts: dict[str, Any] = {"global_batch_size": 200, **weak}
+    runs = pair([10.0, 10.1], trained_samples=2_000, **counts) + pair([9.9], trained_samples=odd, **counts)
+    assert row(base(**weak) + runs).claimed == f"trained samples differs: {words}"
+    unknown = row(base(**weak) + pair(trained_samples=0, **counts))
+    assert unknown.claimed == "trained samples differs: 0 and 1,000"
+
+
 def test_weak_scaling_of_work_that_is_not_counted_has_the_efficiency_t1_over_tp() -> None:
     weak: dict[str, Any] = {"scaling": "weak", "trained_samples": 0, "global_batch_size": 0}
     found = row(base([10.0, 10.1, 9.9], **weak) + pair([12.5, 12.6, 12.4], **weak))

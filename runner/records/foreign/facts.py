@@ -100,8 +100,12 @@ class Facts:
     evaluations: dict[tuple[bool, str, Writer], Evaluations] = field(default_factory=dict)
     stated_best: Value | None = None
     progress: Progress | None = None
-    widest: int = 0
+    widest: int | None = None
     """The most of an epoch that was seen done, in a completed or an unfinished one."""
+    named_after: bool = False
+    """Whether training comes before the first line that names an epoch, which may then stand behind its epoch."""
+    passed: float | int | None = None
+    """The first epoch after which a bar of other data follows."""
     stride: int = 0
     has_steps: bool = False
     """Whether an epoch has several lines of the training, none of which says how far the epoch is."""
@@ -138,7 +142,7 @@ class Facts:
         self._scalars(record)
         if "epoch" in fields:
             self._add_epoch(record)
-        if "pass_accuracy" in fields:
+        if fields.keys() & {"pass_accuracy", "train_loss"}:
             self._take_pass(fields, record)
         self._training(record, writer)
         self._evaluation(record, writer)
@@ -285,6 +289,7 @@ class Facts:
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]
         before = self.progress
+        self.named_after |= before is None and self._epoch is None
         now = Progress(record.line, fields.get("epoch", self._epoch), *(fields.get(name) for name in _PLACES))
         self.progress = now
         if before is None or before.done is None or now.done is None:
@@ -292,22 +297,30 @@ class Facts:
         if now.done > before.done:
             self.stride = now.done - before.done
         if before.epoch != now.epoch:
-            self.widest = max(self.widest, before.done)
+            self.widest = max(self.widest or 0, before.done)
 
     def _take_pass(self, fields: dict[str, Any], record: Record) -> None:
-        """Take the accuracy of a pass over data for an evaluation, unless the pass is one of the training."""
-        accuracy = fields.pop("pass_accuracy")
-        if self._is_another_pass(fields):
-            fields.pop("train_loss", None)
-            if fields.get("done") == fields.get("total"):
-                fields.setdefault("accuracy", accuracy)
-                record.units.setdefault("accuracy", record.units["pass_accuracy"])
-                record.scopes["accuracy"] = record.scopes.get("pass_accuracy", "")
+        """Take a bar over other data, which follows on that of an epoch, for an evaluation, not for training.
+
+        Without an accuracy it is known by its own length, as the next bar of a training may name no epoch.
+        """
+        accuracy = fields.pop("pass_accuracy", None)
+        is_longer_or_shorter = self.progress and self._epoch is not None and fields.get("total") != self.progress.total
+        if not (self._is_another_pass(fields) and (accuracy is not None or is_longer_or_shorter)):
+            return
+        fields.pop("train_loss", None)
+        self.passed = self._epoch if self.passed is None else self.passed
+        if accuracy is not None and fields.get("done") == fields.get("total"):
+            fields.setdefault("accuracy", accuracy)
+            record.units.setdefault("accuracy", record.units["pass_accuracy"])
+            record.scopes["accuracy"] = record.scopes.get("pass_accuracy", "")
 
     def _is_another_pass(self, fields: dict[str, Any]) -> bool:
         """Whether a progress bar is of an evaluation: the epoch was done, and this one counts other data or again."""
         before = self.progress
         if before is None or before.done is None or "epoch" in fields or before.epoch != self._epoch:
+            return False
+        if fields.get("done") is None:
             return False
         return before.done == before.total and (fields.get("done"), fields.get("total")) != (before.done, before.total)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.text import one_line
@@ -72,11 +73,19 @@ def _reached(facts: Facts) -> bool | None:
     if declared is None or facts.highest is None:
         return None
     seen = facts.epochs[False] or facts.epochs[True]
+    if facts.highest < declared.value <= facts.highest + _stride(sorted(seen)):
+        return None
     if 0 not in seen:
         return bool(facts.highest >= declared.value)
     if facts.highest == declared.value - 1 and declared.line in seen.values():
         return None
     return bool(facts.highest >= declared.value - 1)
+
+
+def _stride(epochs: list[float]) -> float:
+    """Return how many epochs lie between two that are printed, if that is always more than one; 0 if not."""
+    gaps = {after - before for before, after in itertools.pairwise(epochs)}
+    return min(gaps) if len(gaps) == 1 and len(epochs[1:-1]) and min(gaps) > 1 else 0
 
 
 def _steps(progress: Progress | None) -> tuple[int, int] | None:
@@ -117,14 +126,21 @@ def _ended(facts: Facts, trained: int, begun: int) -> bool | None:
     """Return whether the training reached its declared end; None if nothing shows it."""
     progress, reached = facts.progress, _reached(facts)
     went_on = max(facts.evaluated, trained)
-    if reached is False or 0 < went_on < begun:
-        return False
-    if not went_on:
-        return None
-    if progress is None or _steps(progress):
-        return reached
+    if 0 < went_on < begun:
+        return None if facts.named_after and reached is not False else False
+    if reached is False:
+        return None if facts.passed == facts.highest != facts.lowest else False
+    if not went_on or progress is None or _steps(progress):
+        return reached if went_on else None
+    return _ended_epoch(facts, progress, reached=reached)
+
+
+def _ended_epoch(facts: Facts, progress: Progress, *, reached: bool | None) -> bool | None:
+    """Return whether the last epoch was seen to end, too: by its last place, or by what a program says after it."""
+    is_last = max(facts.evaluated, facts.stated()) < progress.line
     if progress.done is None or not progress.total:
-        return None if facts.has_steps else reached
-    if progress.done < (facts.widest or max(progress.total - facts.stride, 1)):
-        return False if facts.evaluated < trained else None
-    return reached
+        return None if facts.has_steps or (is_last and facts.evaluated) else reached
+    widest = max(progress.total - facts.stride, 1) if facts.widest is None else facts.widest
+    if progress.done < widest:
+        return False if facts.evaluated < progress.line else None
+    return None if is_last and (facts.evaluated or progress.done < progress.total) else reached

@@ -15,6 +15,7 @@ from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.text import shown
 from runner.core.yaml_writer import to_json
+from runner.records.schema import BETWEEN_NODES
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.ssh import cargo, hosts, images, preflight
 from runner.targets.ssh.handle import Setup, SshHandle, end_remains, run_on_host
@@ -61,7 +62,10 @@ class Options:
     )
     network: str = field(
         default="",
-        metadata={"help": "network in which the hosts reach each other, for example 10.1.0.0/16; by default ssh's"},
+        metadata={
+            "help": "network in which the hosts reach each other, for example 10.1.0.0/16; by default ssh's",
+            "axis": BETWEEN_NODES,
+        },
     )
     port: int = field(default=0, metadata={"help": "port of the rendezvous on the first host; 0 is a free one"})
     container: str = field(

@@ -168,3 +168,29 @@ def test_blanks_that_fill_a_column_hide_no_number(line: str) -> None:
 def test_a_log_that_begins_late_or_of_which_nothing_was_read_has_a_note() -> None:
     assert any("epochs begin with 7" in note for note in read("epoch: 7, loss: 0.5\n")["notes"])
     assert any("no line of a training" in note for note in read("world size: 4\nround 1 cost 3\n")["notes"])
+
+
+KERAS = "".join(f"Epoch {n}/3\n363/363 [=====] - 0s 1ms/step - loss: 0.{5 - n} - val_loss: 0.4\n" for n in (1, 2, 3))
+EVALUATED = "162/162 [=====] - 0s 1ms/step - loss: 0.9\n"
+BATCHES = "".join(f"Epoch: 00{n}/003 | Batch {b:03}/007 | Loss: 0.{n}\n" for n in (1, 2, 3) for b in (0, 5))
+
+
+def test_a_bar_over_other_data_after_the_last_epoch_is_no_loss_of_the_training_and_no_cut() -> None:
+    shown = read(KERAS + EVALUATED)
+    assert (shown["status"], shown["last_train_loss"]["value"]) == ("completed", 0.2)
+    assert read(KERAS.replace("/3\n", "/9\n") + EVALUATED)["status"] is None  # it may have stopped early
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        BATCHES,
+        BATCHES.replace("Batch 005", "Batch 000"),
+        "".join(f"Epoch {n}/3 loss: 0.{n}\nval_loss: 0.5\n" for n in (1, 2, 3)) + "Epoch 3/3 loss: 0.1\n",
+        "".join(f"loss: 0.{5 - n}\nEpoch {n}: accuracy 0.{n}\n" for n in (1, 2, 3)),
+        "".join(f"Train Epoch: {n} / 1000\nloss: 0.4\n" for n in range(0, 1000, 200)),
+    ],
+    ids=["the last batch is not printed", "one batch of each epoch", "no last evaluation", "epochs behind", "a stride"],
+)
+def test_where_the_end_of_the_last_epoch_is_not_seen_neither_an_end_nor_a_cut_is_said(log: str) -> None:
+    assert read(log)["status"] is None
