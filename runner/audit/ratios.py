@@ -128,7 +128,7 @@ def _differences(column: Column, ways: Sequence[Comparison], context: Context) -
             if first is not second and first.role is second.role:
                 spans = [difference(mine, its) for mine, its in zip(first.values, second.values, strict=True)]
                 formula = Formula(first, (), "{d}", second)
-                named = points and is_pair(second, first) and column.percent == first.percent
+                named = points and is_pair(second, first) and first.percent >= column.percent
                 yield Reading(tuple(spans), formula, plain_rank, certain=named, note="a difference")
     for source in sources:
         for way in ways:
