@@ -152,7 +152,13 @@ def test_a_cell_after_the_other_is_refused_with_the_command_that_makes_them_in_t
 
 
 def test_the_command_names_the_target_the_axes_and_the_arguments_that_were_set() -> None:
-    runs = made("AAABBB", target="slurm", axes={"backend": "gloo", "link": "1 gbit"}, args={"epochs": 2, "lr": 0.1})
+    runs = made(
+        "AAABBB",
+        target="slurm",
+        axes={"backend": "gloo", "link": "1 gbit"},
+        option_axes={"link": "between nodes"},
+        args={"epochs": 2, "lr": 0.1},
+    )
     (_, found) = block(runs, {"args": {"epochs": 1, "lr": 0.1}}).rows
     assert str(found.claimed).endswith(
         "shown by: runner run tiny --on slurm --layout 1x1 --layout 1x2 --only backend=gloo"
