@@ -22,15 +22,21 @@ def read_moment(text: str) -> datetime:
 def moment_of(record: Record) -> float | None:
     """Return when a run began, in seconds since 1970 UTC; None if its record does not say.
 
-    A job may wait in a queue after its launch, so where the figures agree it is its end less what its processes took.
+    A job may wait in a queue after its launch, and the time of a launch is in whole seconds; so where the figures agree
+    it is its end less what its processes took.
     """
-    launched = _moment(record.launch.started)
-    ended = _moment(record.outcome.ended) if record.outcome else None
+    launched, ended = _moment(record.launch.started), end_of(record)
     total = number(record.metrics.get("total_seconds"), 0.0)
-    if launched is None or ended is None or total is None or record.outcome is None:
+    if launched is None or ended is None or record.outcome is None:
         return launched
-    agree = abs(launched + record.outcome.wall_seconds - ended) <= _CLOCK_SECONDS
-    return max(launched, ended - total) if agree else launched
+    wall = record.outcome.wall_seconds
+    took = wall if total is None else min(total, wall)
+    return max(launched, ended - took) if abs(launched + wall - ended) <= _CLOCK_SECONDS else launched
+
+
+def end_of(record: Record) -> float | None:
+    """Return when the processes of a run had ended, in seconds since 1970 UTC; None if its record does not say."""
+    return _moment(record.outcome.ended) if record.outcome else None
 
 
 def _moment(text: str) -> float | None:

@@ -111,8 +111,12 @@ def _began(run: RunSummary) -> float:
 
 
 def _end(run: RunSummary) -> float:
-    """Return when a run ended; of one whose machines are not known only the start counts."""
-    return _began(run) + (run.seconds or 0.0 if _machines(run) else 0.0)
+    """Return when a run ended; of one whose machines are not known only the start counts.
+
+    A program that counts otherwise than by the clock did not run longer than its processes.
+    """
+    end = _began(run) + (run.seconds or 0.0 if _machines(run) else 0.0)
+    return end if run.ended is None else max(_began(run), min(end, run.ended))
 
 
 def _machines(run: RunSummary) -> list[str]:

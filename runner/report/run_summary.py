@@ -13,7 +13,7 @@ from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.doubts import Doubts, check_metrics
 from runner.records.machine_facts import kind_of, machines_of, memory_of
-from runner.records.moment import moment_of
+from runner.records.moment import end_of, moment_of
 from runner.records.quality import figures_of
 from runner.report.disturbance import disturbances, is_load_known
 from runner.report.environment import speed_variables
@@ -43,7 +43,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     `id` is what all copies of its record share and no other run has; it is empty if that is not known.
     `option_axes` are the kinds of the axes that its target's options are.
     `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
-    `began` is when its processes started, in seconds since 1970 UTC.
+    `began` is when its processes started and `ended` when they had ended, in seconds since 1970 UTC.
     """
 
     path: str = ""
@@ -93,6 +93,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     slowed: list[str] = []
     repeat_with: str = ""
     began: float | None = None
+    ended: float | None = None
 
     @property
     def cell(self) -> str:
@@ -161,6 +162,7 @@ def summary_of(record: Record) -> RunSummary:
         else None,
         repeat_with=_repeat_with(record),
         began=moment_of(record),
+        ended=end_of(record),
         sources={_name(name): _name(place) for name, place in record.sources.items()},
         torch=one_line(first.get("torch", ""), _LONGEST_NAME),
         same={

@@ -283,8 +283,9 @@ class Facts:
             return
         if "train_loss" in fields:
             value, before_it = self._value(record, "train_loss"), self.losses.by_writer.get(writer)
-            if before_it and "done" not in fields and before_it.line != value.line:
-                self.has_steps |= before_it.epoch == value.epoch
+            if "done" not in fields:  # of lines that name steps only the first and the last of many are read
+                again = before_it is not None and before_it.line != value.line and before_it.epoch == value.epoch
+                self.has_steps |= again or "step" in fields
             self.losses.add(writer, value)
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]
