@@ -15,7 +15,7 @@ from typing import Any
 
 from trainkit.arguments import Parser, data_folder
 from trainkit.errors import REFUSED, Refusal, one_line, reason
-from trainkit.files import open_file, read_file, write_file
+from trainkit.files import open_file, read_file, require_output, write_file
 
 LIST = "prepared.json"
 LARGEST_LIST = 1_000_000
@@ -111,6 +111,7 @@ def install(folder: Path, source: str, files: Mapping[str, Path | bytes]) -> Non
 
 def put(path: Path, content: Path | bytes) -> str:
     """Write a file whole or not at all, from bytes or from another file, and return its SHA-256."""
+    require_output(path)
     if isinstance(content, bytes):
         write_file(path, content)
         return hashlib.sha256(content).hexdigest()

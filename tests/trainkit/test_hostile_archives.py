@@ -228,7 +228,7 @@ def test_special_files_in_a_data_folder_are_not_opened(tmp_path: Path) -> None:
         mnist.prepare(tmp_path, target.parent / "mnist")
 
 
-def test_a_file_is_put_in_place_of_a_link_and_not_through_it(tmp_path: Path) -> None:
+def test_a_file_of_a_data_folder_is_written_neither_through_a_link_nor_over_it(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_bytes(b"keep")
     (tmp_path / "copy").write_bytes(b"new")
@@ -236,6 +236,7 @@ def test_a_file_is_put_in_place_of_a_link_and_not_through_it(tmp_path: Path) -> 
     for content in (b"new", tmp_path / "copy"):
         (tmp_path / "data" / "a").unlink(missing_ok=True)
         (tmp_path / "data" / "a").symlink_to(precious)
-        install(tmp_path / "data", "s", {"a": content})
-        assert (tmp_path / "data" / "a").read_bytes() == b"new"
+        with pytest.raises(Refusal, match="it is a link, and links are not followed; name another folder"):
+            install(tmp_path / "data", "s", {"a": content})
+        assert (tmp_path / "data" / "a").is_symlink()
     assert precious.read_bytes() == b"keep"
