@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PLACES = (
-    r"launch\.(id|target|argv|runner|host|options|image)\b.*",
+    r"launch\.(id|target|argv|runner|host|options|option_axes|image)\b.*",
     r"outcome\.exits\.\d+\.place\b.*",
     r"ranks\.\d+\.facts\.(host|pid|python|env|link|cores|args\.data_dir)\b.*",
     r"load\b.*",
