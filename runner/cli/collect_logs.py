@@ -90,6 +90,9 @@ def _with_ends(log: dict[str, Any], outputs: list[Output]) -> dict[str, Any]:
     if failed := [f"{name} with {code}" for name, code in ends.items() if code]:
         log["notes"].append(f"exited: {', '.join(failed)}")
         log["status"] = "failed"
+    elif log["status"] is None and not running:
+        log["notes"].append("the log does not say how it ended; every container exited with 0")
+        log["status"] = "completed"
     return log
 
 

@@ -35,8 +35,10 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def experiment(harness: Harness, name: str, request: pytest.FixtureRequest) -> Iterator[list[dict[str, Any]]]:
-    """Run an experiment at its smallest, while its data are there; yield the records."""
+def experiment(
+    harness: Harness, name: str, request: pytest.FixtureRequest
+) -> Iterator[tuple[list[dict[str, Any]], list[str]]]:
+    """Run an experiment at its smallest, while its data are there; yield the records, and the words for the data."""
     small = SMALLEST[name]
     with harness.data("bert", request.getfixturevalue("tiny")) if name in BERT else no_data() as words:
         done, records = harness.run_all(name, *small.words(small.contained), *words)
@@ -46,7 +48,7 @@ def experiment(harness: Harness, name: str, request: pytest.FixtureRequest) -> I
             assert record["metrics"][record["launch"]["measure"]] > 0
             assert record["events"]["seen"] == record["events"]["expected"]
             assert all(one["code"] == 0 for one in record["outcome"]["exits"])
-        yield records
+        yield records, words
 
 
 @contextmanager
@@ -67,9 +69,9 @@ def test_an_experiment_runs(harness: Harness, name: str, request: pytest.Fixture
 def test_an_experiment_runs_and_comes_out_again_from_its_record_bit_for_bit(
     harness: Harness, name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    with experiment(harness, name, request) as (record,):
+    with experiment(harness, name, request) as ((record,), data):
         run = harness.project.results / name / record["launch"]["id"]
-        words = ["reproduce", run, "--results", tmp_path / "again", "--json"]
+        words = ["reproduce", run, *harness.words, *data, "--results", tmp_path / "again", "--json"]
         done = harness.project.runner(*words, within=400)
     assert done.code == 0, done.snapshot
     (verdict,) = json.loads(done.stdout)["runs"]

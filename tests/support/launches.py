@@ -103,7 +103,7 @@ def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str
     """Wait for a run to end; its exit code and stderr."""
     stdout, stderr = process.communicate(timeout=patient(seconds))
     assert stdout == ""
-    assert "Traceback" not in stderr
+    assert "Traceback" not in stderr, stderr
     return process.returncode, stderr
 
 
