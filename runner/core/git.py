@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
+from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from trainkit import files
 
@@ -239,8 +240,7 @@ def _scratch(fill: Callable[[Path], None]) -> Iterator[Path]:
     """Make a folder for a block, and fill it; GitError where there is no room for it."""
     with ExitStack() as stack:
         try:
-            scratch = tempfile.TemporaryDirectory(prefix="runner-git-", ignore_cleanup_errors=True)
-            own = Path(stack.enter_context(scratch))
+            own = stack.enter_context(temporary_folder("git"))
             fill(own)
         except OSError as error:
             msg = one_line(f"git cannot be asked: {error.filename or tempfile.gettempdir()}: {error.strerror or error}")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.core import git
 from runner.core.errors import Interrupted, RequestError
+from runner.core.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from runner.execution.signals import Interrupts
 
@@ -76,5 +76,5 @@ class Worktrees:
 @contextmanager
 def worktrees(root: Path, interrupts: Interrupts) -> Iterator[Worktrees]:
     """Make folders of commits in a block; in the end, however it comes, they are removed."""
-    with tempfile.TemporaryDirectory(prefix="runner-compare-", ignore_cleanup_errors=True) as folder:
-        yield Worktrees(root, Path(folder), interrupts)
+    with temporary_folder("compare") as folder:
+        yield Worktrees(root, folder, interrupts)

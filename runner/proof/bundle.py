@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from runner.core import git
 from runner.core.errors import RequestError, RunError
 from runner.core.output import require_outputs
+from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from runner.proof import crate
 from runner.proof.archive import pack
@@ -139,8 +139,8 @@ class Bundle:
             if self.root is None:
                 self.left_out.append(f"the code of {runs}: the command was not given in its project")
                 continue
-            with tempfile.TemporaryDirectory(prefix="runner-bundle-") as scratch:
-                tree, why = check_out(self.root, commit, Path(scratch), None)
+            with temporary_folder("bundle") as scratch:
+                tree, why = check_out(self.root, commit, scratch, None)
                 if tree is None:
                     self.left_out.append(f"the code of {runs}: commit {commit[:12]} {why}")
                     continue
@@ -201,8 +201,8 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
     require_outputs([output])
     beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
     try:
-        with tempfile.TemporaryDirectory(prefix="runner-bundle-", ignore_cleanup_errors=True) as scratch:
-            bundle = Bundle(results, root, Path(scratch) / "kit")
+        with temporary_folder("bundle") as scratch:
+            bundle = Bundle(results, root, scratch / "kit")
             bundle.folder.mkdir()
             bundle.fill()
             with files.create_file(beside) as stream:

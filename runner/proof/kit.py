@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.core import git
 from runner.core.errors import RequestError, RunError
+from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.proof.archive import TOP, difference, unpack
 from runner.proof.bundle import PROJECT, RESULTS
@@ -18,6 +17,7 @@ from trainkit import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 class Kit:
@@ -82,9 +82,9 @@ class Kit:
 @contextmanager
 def opened(path: Path) -> Iterator[Kit]:
     """Unpack an archive in a block; RunError if it was cut off or would write outside, RequestError if it is none."""
-    with tempfile.TemporaryDirectory(prefix="runner-kit-", ignore_cleanup_errors=True) as scratch:
-        unpack(path, Path(scratch))
-        folder = Path(scratch) / TOP
+    with temporary_folder("kit") as scratch:
+        unpack(path, scratch)
+        folder = scratch / TOP
         if not files.is_folder(folder):
             msg = f"{one_line(path)}: no level: an empty archive"
             raise RunError(msg)

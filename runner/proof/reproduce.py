@@ -6,7 +6,6 @@ import hashlib
 import re
 import shlex
 import shutil
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from runner import targets
 from runner.core import git
 from runner.core.errors import RequestError, RunError
+from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from runner.definitions.again import require_values, run_of
 from runner.definitions.plan import Plan
@@ -189,8 +189,8 @@ def _tree(
     if not git.is_commit(commit):
         msg = f"{one_line(path)}: level 0: the record names no commit to run again"
         raise RunError(msg)
-    with tempfile.TemporaryDirectory(prefix="runner-reproduce-", ignore_cleanup_errors=True) as scratch:
-        root, why = sources.check_out(launch.code, Path(scratch), diff)
+    with temporary_folder("reproduce") as scratch:
+        root, why = sources.check_out(launch.code, scratch, diff)
         if root is None:
             msg = f"{one_line(path)}: level 0: commit {commit[:12]} {why}"
             raise RunError(msg)

@@ -6,13 +6,13 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from runner.core import git
 from runner.core.errors import KitError
+from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.definitions import program as programs
 from trainkit import files
@@ -152,8 +152,8 @@ def lacking(root: Path, commit: str) -> tuple[list[str], list[str]]:
 
 def hash_at(tree: Tree, code: dict[str, Any], program: str, diff: bytes | None) -> tuple[str | None, str]:
     """Hash the programs as a commit has them, with the kept changes; without a hash the second part says why."""
-    with tempfile.TemporaryDirectory(prefix="runner-verify-", ignore_cleanup_errors=True) as folder:
-        project, why = tree.check_out(code, Path(folder), diff)
+    with temporary_folder("verify") as folder:
+        project, why = tree.check_out(code, folder, diff)
         if project is None:
             return None, why
         try:
