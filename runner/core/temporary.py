@@ -26,5 +26,5 @@ def temporary_folder(purpose: str) -> Iterator[Path]:
     finally:
         try:
             shutil.rmtree(folder, ignore_errors=True)
-        finally:
+        finally:  # a signal may have come during the first removal
             shutil.rmtree(folder, ignore_errors=True)
