@@ -57,9 +57,10 @@ def test_a_secret_arg_stands_nowhere_in_the_record_and_reaches_the_process(
     one_run(project, BEGINNING + TAKES + ending, "1x2", args={"hf_token": value, "seed": 3})
     done = project.runner("run", "tiny")
     (run,) = project.runs()
-    printed = (run / "raw" / "node0-rank0.stdout").read_text("utf-8")
-    assert f"got {sha256(value)}" in printed
-    assert value in printed  # what the process itself prints is kept as it is: the test can fail
+    # torchrun ends a rank as soon as another has failed, maybe before it has printed: one of them has printed it all.
+    printed = [(run / "raw" / f"node0-rank{rank}.stdout").read_text("utf-8") for rank in (0, 1)]
+    assert any(f"got {sha256(value)}" in text for text in printed)
+    assert any(value in text for text in printed)  # what the process itself prints is kept as it is: the test can fail
     assert [name for name in holding(run, value) if not name.startswith("raw/")] == []
     launch = project.record()["launch"]
     assert launch["args"] == {"hf_token": "<masked>", "seed": 3}
