@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from transformers import TrainerCallback
+from transformers.trainer_callback import TrainerCallback
 
 if TYPE_CHECKING:
     from trainkit.clocks import Epoch
