@@ -7,8 +7,8 @@ import random
 import time
 
 from bench.timing import typer_cost
+from runner.logs.reading import read_stream
 from runner.records.events import read_events
-from runner.records.foreign.reading import read_stream
 from trainkit.event_log import line
 
 LINES = 200_000

@@ -12,8 +12,8 @@ from runner.core.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runner.records.foreign.dialect import Dialect
-    from runner.records.foreign.explanation import Explanation
+    from runner.logs.dialect import Dialect
+    from runner.logs.explanation import Explanation
     from runner.targets.outputs import Output
 
 COMPOSE, PODS = "compose:", "pods:"
@@ -21,7 +21,7 @@ COMPOSE, PODS = "compose:", "pods:"
 
 def is_log(source: str) -> bool:
     """Whether it is other people's stdout: a file or a folder of files, stdin, or containers by name."""
-    from runner.records.foreign import logs
+    from runner.logs import logs
 
     return source == "-" or are_containers(source) or logs.is_log(Path(source))
 
@@ -35,8 +35,8 @@ def are_containers(source: str) -> bool:
 
 def collect_logs(source: str, dialects: list[Path], words: list[str], *, json: bool, explain: bool) -> None:
     """Print what each log says, as a JSON object or for a person, who may be shown which lines say it."""
-    from runner.records.foreign import logs
-    from runner.records.foreign.explanation import Explanation
+    from runner.logs import logs
+    from runner.logs.explanation import Explanation
 
     if explain and (json or Path(source).is_dir()):
         msg = f"{source}: --explain is for one log and for a person: leave --json out, and name one file"
@@ -56,7 +56,7 @@ def _logs(
 ) -> Iterable[dict[str, Any]]:
     import sys
 
-    from runner.records.foreign import logs
+    from runner.logs import logs
 
     if source == "-":
         return [logs.of_stream(sys.stdin.buffer.read, known, "-", explanation)]
@@ -104,7 +104,7 @@ def _json(log: dict[str, Any]) -> str:
 
 def _show(log: dict[str, Any]) -> None:
     """Print what a log says for a person, with the lines that it stands in."""
-    from runner.records.foreign.summary import FIELDS
+    from runner.logs.summary import FIELDS
 
     show(f"{log['log']}: {log['status'] or 'the log does not say how it ended'}")
     for field in FIELDS[1:]:

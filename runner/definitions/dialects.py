@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import shown
-from runner.records.foreign import dialect
+from runner.logs import dialect
 from trainkit.files import read_file
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from runner.logs.dialect import LAUNCHERS, NONE, names
 from runner.records.folder import RunFolder
-from runner.records.foreign.dialect import LAUNCHERS, NONE, names
 from runner.records.parse import collect
 from runner.records.printed import COARSE_SECONDS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.core import yaml_reader
-from runner.records.foreign.pattern import LINE, PatternError, compile_checked
+from runner.logs.pattern import LINE, PatternError, compile_checked
 
 if TYPE_CHECKING:
     import re

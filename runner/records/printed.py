@@ -14,10 +14,10 @@ from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import number
+from runner.logs.dialect import chosen
+from runner.logs.reading import read_log
+from runner.logs.summary import FIELDS, summary
 from runner.records.doubts import check_figure
-from runner.records.foreign.dialect import chosen
-from runner.records.foreign.reading import read_log
-from runner.records.foreign.summary import FIELDS, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,9 +9,9 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.records.foreign.explanation import Explanation
-from runner.records.foreign.reading import read_stream
-from runner.records.foreign.summary import summary
+from runner.logs.explanation import Explanation
+from runner.logs.reading import read_stream
+from runner.logs.summary import summary
 from tests.fuzz.sizes import LOGS, MOST_SECONDS
 
 WORDS = ["epoch", "Epoch", "step", "iter", "loss", "train_loss", "val_acc", "valid", "Test", "accuracy", "total time"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = Path(__file__).parent / "failures"
 INDEX: list[dict[str, Any]] = yaml_reader.read(LOGS / "index.yaml").values["logs"]
-FOREIGN = Path(__file__).parent / "foreign" / "logs"
+FOREIGN = ROOT / "tests" / "logs" / "logs"
 SAMPLES = os.environ.get("KIT_STDOUT_SAMPLES", "")
 PAGE = ROOT / "docs" / "failures.md"
 REPORT = """

@@ -1,0 +1,185 @@
+"""Bytes of any size -> blocks of whole lines, of bounded length.
+
+A carriage return ends a line on the screen as a newline does: so each state of a progress bar is a line of its own, and
+the last one counts. Line numbers count newlines, as editors do.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.logs import decoding, origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BLOCK = 1 << 18
+LONGEST = 65_536
+"""Bytes of one line; of a longer one only the beginning is looked at."""
+_ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+_LONGEST_PREFIX = 1_000
+_COMPRESSED = (
+    (b"\x1f\x8b", "gzip", "gzip -dc"),
+    (b"BZh", "bzip2", "bzip2 -dc"),
+    (b"\xfd7zXZ", "xz", "xz -dc"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"),
+    (b"\x04\x22\x4d\x18", "lz4", "lz4 -dc"),
+)
+_ARCHIVES = (b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07")
+_ODD = bytes(range(8)) + bytes(range(14, 27)) + b"\x7f"
+"""Bytes that no text has. Progress bars have backspaces; logs have NUL after a crash of their disk, or in UTF-16."""
+_BACK = re.compile(rb"\x08+\r?")
+"""Backspaces, with which progress bars go back to the beginning of the line."""
+
+_BEHIND_BRACKET = re.compile(rb"\](?=[A-Za-z{*^`])")
+_BAR_ENDS = re.compile(rb"(?:<[\d:?]{1,9}|it/s|s/it)(?:, [^\[\]\r\n]{0,300})?\]$")
+"""The end of a progress bar of tqdm, on which something else may follow: `7.00s/it]slurmstepd: error: ...`."""
+_LONGEST_END = 320
+
+
+class Block(NamedTuple):
+    """Some whole lines, and the number of the first one."""
+
+    data: bytes
+    line: int
+
+
+class Lines:
+    """Reads blocks; what was cut and what looks binary is counted."""
+
+    def __init__(self, read: Callable[[int], bytes], most: int | None = None) -> None:
+        """Take a function that reads up to n bytes, and how many bytes to read at most."""
+        self._read = read
+        self._left = most
+        self.bytes = 0
+        self.cut = 0
+        """How many lines were longer than `LONGEST`."""
+        self.ends_with_newline = True
+        self.line = 1
+        """The number of the line that begins next."""
+        self.unreadable = ""
+        """Why the input is no text, if so."""
+        self.nuls = 0
+        """How many NUL bytes were left out."""
+        self.encoding = ""
+        """An encoding that nothing in the file names and that its bytes show."""
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._prefix = b""
+        """What stood before the line that the last block ended in, if it was a launcher's."""
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the blocks of the whole input; binary data ends it at once."""
+        begun = b""
+        skipping = False
+        while chunk := self._chunk():
+            if skipping:
+                at = chunk.find(b"\n") + 1
+                if not at:
+                    continue
+                chunk, skipping = chunk[at:], False
+                self.line += 1
+            data = begun + chunk
+            end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+            if end:
+                yield self._block(data[:end])
+            begun = data[end:]
+            if len(begun) > LONGEST:
+                self.cut += 1
+                yield self._block(begun[:LONGEST])
+                begun, skipping = b"", True
+        if begun:
+            yield self._block(begun)
+
+    def _chunk(self) -> bytes:
+        size = BLOCK if self._left is None else min(BLOCK, self._left)
+        chunk = self._read(size) if size and not self.unreadable else b""
+        if self._left is not None:
+            self._left -= len(chunk)
+        first = not self.bytes
+        self.bytes += len(chunk)
+        if first and (encoding := decoding.utf16_of(chunk)):
+            self.encoding = encoding
+            self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        if first and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        if first and chunk.startswith(codecs.BOM_UTF8):
+            chunk = chunk[len(codecs.BOM_UTF8) :] or b" "
+        if self._decoder:
+            chunk = self._decoder.decode(chunk, final=not chunk).encode("utf-8", "replace")
+        if first and chunk and (why := why_unreadable(chunk)):
+            self.unreadable = why
+            return b""
+        if b"\0" in chunk:
+            text = chunk.translate(None, b"\0")
+            self.nuls += len(chunk) - len(text)
+            chunk = text or b" "
+        if chunk:
+            self.ends_with_newline = chunk.endswith((b"\n", b"\r"))
+        return chunk
+
+    def _block(self, data: bytes) -> Block:
+        if decoding.is_gb18030(data):
+            self.encoding = "gb18030"
+            data = decoding.from_gb18030(data)
+        if decoding.is_docker(data):
+            data = decoding.from_docker(data)
+        if b"\x1b" in data:
+            data = _ANSI.sub(b"", data)
+        if b"\b" in data:
+            data = _BACK.sub(b"\r", data)
+        if b"<0" in data or b"it/s" in data or b"s/it" in data:
+            data = _BEHIND_BRACKET.sub(_with_return, data)
+        if self._prefix or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
+            data = self._states(data)
+        block = Block(data, self.line)
+        self.line += data.count(b"\n")
+        return block
+
+    def _states(self, data: bytes) -> bytes:
+        """Repeat the prefix of a launcher, which stands once before a progress bar, before each state of the bar."""
+        lines = data.split(b"\n")
+        for number, line in enumerate(lines):
+            begun = self._prefix if number == 0 else b""
+            states = line.rstrip(b"\r")
+            if not begun and b"\r" not in states and number < len(lines) - 1:
+                continue
+            prefix = begun or prefix_of(states)
+            if prefix:
+                head = prefix if begun and not states.startswith(prefix) else b""
+                lines[number] = head + states.replace(b"\r", b"\r" + prefix) + line[len(states) :]
+            self._prefix = prefix
+        if not lines[-1]:
+            self._prefix = b""
+        return b"\n".join(lines)
+
+
+def _with_return(bracket: re.Match[bytes]) -> bytes:
+    """Return a bracket, with a carriage return behind it if it ends a progress bar."""
+    return b"]\r" if _BAR_ENDS.search(bracket.string[: bracket.end()], max(0, bracket.start() - _LONGEST_END)) else b"]"
+
+
+def prefix_of(line: bytes) -> bytes:
+    """Return the prefixes of launchers at the beginning of a line."""
+    text = text_of(line[:_LONGEST_PREFIX].partition(b"\r")[0])
+    return text[: len(text) - len(origin.split(text)[1])].encode()
+
+
+def why_unreadable(data: bytes) -> str:
+    """Say why the beginning of a file is no text, and what to do; an empty text if it is one."""
+    head = data[:8_192]
+    for magic, name, command in _COMPRESSED:
+        if head.startswith(magic):
+            return f"it is compressed by {name}: not read; `{command} FILE | runner collect -` reads it"
+    if head.startswith(_ARCHIVES) or head[257:262] == b"ustar":
+        return "it is an archive: not read; unpack it, and collect the folder"
+    text = head.translate(None, b"\0")
+    odd = len(text) - len(text.translate(None, _ODD))
+    return "it is binary data, no text: not read" if odd * 20 >= len(text) else ""
+
+
+def text_of(line: bytes) -> str:
+    """Decode a line; bytes that are not UTF-8 are replaced."""
+    return line.decode("utf-8", "replace")

@@ -1,0 +1,113 @@
+"""The logs of a path: a file, stdin, or all files below a folder; each becomes one JSON object."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from runner.logs.dialect import Dialect, built_in, load
+from runner.logs.reading import read_log, read_stream
+from runner.logs.summary import summary, unread
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from runner.logs.explanation import Explanation
+
+MOST_FILES = 50_000
+_DEEPEST = 30
+_TOO_DEEP = f"it lies more than {_DEEPEST} folders deep; collect it by itself"
+_OF_A_RUN = ("run.json", "raw", "request")
+
+
+def is_log(path: Path) -> bool:
+    """Whether a path is read as other people's stdout: a file, or a folder with files that is no run's folder."""
+    if path.is_symlink():  # read as a log, it is refused for what it is
+        return not any(os.path.lexists(path / name) for name in _OF_A_RUN)
+    if not files.is_folder(path):
+        return path.exists() and not path.is_dir()
+    if any(os.path.lexists(path / name) for name in _OF_A_RUN):
+        return False
+    if any(next(path.glob(f"{above}/run.json"), None) for above in ("*", "*/*")):  # a folder of runs' folders
+        return False
+    return next(_below(path), None) is not None
+
+
+def dialects_with(paths: Sequence[Path]) -> tuple[Dialect, ...]:
+    """Return the dialects of the kit and those of some files; the name of a file's dialect is its own."""
+    own = tuple(load(path) for path in paths)
+    return (*(one for one in built_in() if one.name not in {mine.name for mine in own}), *own)
+
+
+def of_stream(
+    read: Callable[[int], bytes], dialects: tuple[Dialect, ...], name: str = "-", explanation: Explanation | None = None
+) -> dict[str, Any]:
+    """Read what a function returns, to its end."""
+    return summary(name, read_stream(read, dialects, None, explanation))
+
+
+def reader_of(chunks: Iterator[bytes]) -> Callable[[int], bytes]:
+    """Return a function that reads what comes as bytes of any length."""
+
+    def read(size: int) -> bytes:
+        parts, held = [], 0
+        while held < size and (chunk := next(chunks, b"")):
+            parts.append(chunk)
+            held += len(chunk)
+        return b"".join(parts)
+
+    return read
+
+
+def of_path(
+    path: Path, dialects: tuple[Dialect, ...], explanation: Explanation | None = None
+) -> Iterator[dict[str, Any]]:
+    """Read a file, or each file below a folder; what cannot be read there has a note that says why."""
+    if not files.is_folder(path):
+        try:
+            yield summary(str(path), read_log(path, dialects, explanation))
+        except (OSError, ValueError) as error:
+            msg = f"{one_line(path)}: cannot be read: {_why(error)}"
+            raise RequestError(msg) from None
+        return
+    for number, (file, why) in enumerate(_below(path)):
+        name = os.path.relpath(file, path)
+        if number == MOST_FILES:
+            yield unread(name, f"the folder has more than {MOST_FILES:,} files: the others are not read")
+            return
+        if why:
+            yield unread(name, f"not read: {why}")
+            continue
+        try:
+            yield summary(name, read_log(file, dialects))
+        except (OSError, ValueError, RequestError) as error:
+            yield unread(name, f"not read: {_why(error)}")
+
+
+def _why(error: Exception) -> str:
+    return one_line(getattr(error, "strerror", None) or error)
+
+
+def _below(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the files below a folder in the order of their names, and why what is there cannot be read."""
+    failed: list[OSError] = []
+    for place, folders, names in os.walk(folder, onerror=failed.append):
+        yield from _failures(folder, failed)
+        here = Path(place)
+        links = [name for name in folders if (here / name).is_symlink()]
+        if len(here.relative_to(folder).parts) >= _DEEPEST:
+            yield from ((here / name, _TOO_DEEP) for name in sorted(set(folders) - set(links)))
+            folders.clear()
+        folders.sort()
+        yield from ((here / name, "") for name in sorted([*names, *links]))
+    yield from _failures(folder, failed)
+
+
+def _failures(folder: Path, failed: list[OSError]) -> Iterator[tuple[Path, str]]:
+    while failed:
+        error = failed.pop(0)
+        yield Path(error.filename or folder), _why(error)

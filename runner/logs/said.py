@@ -1,0 +1,110 @@
+"""What a log said about one thing, perhaps more than once and by more than one process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from runner.logs.fields import LOWER_IS_BETTER
+
+MOST_KEPT = 20
+"""Different values that are kept for one fact."""
+MOST_WRITERS = 4_096
+Writer = tuple[int, int, str]
+
+
+class Value(NamedTuple):
+    """A value and where it stands."""
+
+    value: Any
+    line: int
+    text: str = ""
+    unit: str | None = None
+    scope: str | None = None
+    weak: bool = False
+    epoch: float | int | None = None
+    samples: int | None = None
+    """Of how many samples an accuracy is."""
+    is_guessed: bool = False
+    """Whether the unit is known only by the size of the value."""
+    of_end: Value | None = None
+    """The words of the end that a duration stands in."""
+
+    @property
+    def comparable(self) -> float:
+        """Return a number to compare with others: of 98.5 percent 0.985."""
+        number: float = self.value / 100 if self.unit == "percent" else self.value
+        return number
+
+
+@dataclass
+class Fact:
+    """A value that is the same for the whole run, for example the number of processes."""
+
+    values: list[Value] = field(default_factory=list)
+
+    def add(self, value: Value) -> None:
+        """Keep a value that differs from those before; a strong one after a weak one is kept beside it."""
+        if len(self.values) < MOST_KEPT and (value.value, value.weak) not in [(v.value, v.weak) for v in self.values]:
+            self.values.append(value)
+
+    def agreed(self) -> Value | None:
+        """Return the value, if all that is said about it agrees; the weak ones count where nothing else is said."""
+        told = [value for value in self.values if not value.weak] or self.values
+        return told[0] if len({value.value for value in told}) == 1 else None
+
+    def contradictory(self) -> list[Value]:
+        """Return the values, if they differ."""
+        return self.values if len({value.value for value in self.values}) > 1 else []
+
+
+@dataclass
+class Last:
+    """A value that changes as the run goes on: the last one of each writer."""
+
+    by_writer: dict[Writer, Value] = field(default_factory=dict)
+
+    def add(self, writer: Writer, value: Value) -> None:
+        """Keep the last value of a writer; of too many, those of the lowest ranks and names."""
+        self.by_writer[writer] = value
+        if len(self.by_writer) > 2 * MOST_WRITERS:
+            self.by_writer = dict(sorted(self.by_writer.items())[:MOST_WRITERS])
+
+    def chosen(self) -> Value | None:
+        """Return the last value of the lowest rank that says one."""
+        return self.by_writer[min(self.by_writer)] if self.by_writer else None
+
+
+@dataclass
+class Evaluations:
+    """The evaluations of one metric by one writer."""
+
+    last: Value
+    highest: Value
+    lowest: Value
+    count: int = 1
+    stated_best: bool = False
+    """Whether the best is only taken where it is stated."""
+    units: set[str | None] = field(init=False)
+    """Those that are known only by the size of the values."""
+
+    def __post_init__(self) -> None:
+        """Begin with the first evaluation."""
+        self.units = {self.last.unit} if self.last.is_guessed else set()
+
+    def add(self, value: Value) -> None:
+        """Take a later evaluation."""
+        self.count += 1
+        self.last = value
+        self.units |= {value.unit} if value.is_guessed else set()
+        self.highest = value if value.comparable > self.highest.comparable else self.highest
+        self.lowest = value if value.comparable < self.lowest.comparable else self.lowest
+
+    @property
+    def are_doubtful(self) -> bool:
+        """Whether it is not known what their units are: 0.9 beside 45.1 is perhaps a percentage too."""
+        return len(self.units) > 1
+
+    def best(self, metric: str) -> Value:
+        """Return the best one, which depends on what is measured."""
+        return self.lowest if metric in LOWER_IS_BETTER else self.highest

@@ -1,0 +1,145 @@
+"""How a log's run ended: what is of one epoch, one container or an ignored exception says nothing of the whole run."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from runner.logs.reading import read_stream
+from runner.logs.summary import summary
+
+DICT = "{{'eval_loss': 1.05, 'eval_accuracy': 0.57, 'epoch': {epoch}}}\n"
+KERAS = "10/10 - 4s - loss: 0.2 - accuracy: 0.93 - val_loss: 0.1 - val_accuracy: 0.96 - 4s/epoch\n"
+MNIST = "Train Epoch: 1 [59520/60000 (99%)]\tLoss: 0.2\n\nTest set: Average loss: 0.04, Accuracy: 9848/10000 (98%)\n"
+TIMM_EPOCH = "Train: {} [1250/1251 (100%)]  Loss: 6.55 (6.75)\nTest:  Acc@1 5.2 Acc@5 9\n"
+TIMM = "Scheduled epochs: 2. LR stepped per epoch.\n" + TIMM_EPOCH.format(0)
+IGNORED = "Exception ignored in: <function _Iter.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+IGNORED += '  File "dataloader.py", line 1477, in __del__\nAssertionError: can only test a child process\n'
+
+
+def read(text: str) -> dict[str, Any]:
+    return summary("log", read_stream(io.BytesIO(text.encode()).read))
+
+
+@pytest.mark.parametrize(
+    ("text", "declared"),
+    [
+        ("  Num Epochs = 3\n" + DICT.format(epoch="1.0"), 3),
+        ("  Num Epochs = 3\n{'loss': 2.3, 'epoch': 0.0}\n" + DICT.format(epoch="1.0") + DICT.format(epoch="2.0"), 3),
+        ("Epoch 1/2\n" + KERAS + "Epoch 2/2\n", 2),
+        ("Epoch 1\nloss: 0.5  [6400/6400]\n Accuracy: 64.1%, Avg loss: 1.09 \nEpoch 2\n", None),
+        (TIMM, 2),
+        ("Namespace(batch_size=64, warmup_epochs=1, epochs=14, lr=1.0)\n" + MNIST, 14),
+        ("Arguments: Namespace(num_epochs=2)\n" + MNIST, 2),
+    ],
+)
+def test_a_log_that_ends_before_its_last_epoch_is_truncated(text: str, declared: int | None) -> None:
+    found = read(text)
+    assert (found["status"], found["epochs_declared"]) == ("truncated", declared)
+
+
+def test_an_argument_that_another_line_corrects_does_not_count() -> None:
+    found = read("Namespace(epochs=1)\n" + TIMM + TIMM_EPOCH.format(1))
+    assert (found["status"], found["epochs_declared"]) == ("completed", 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Saved model to ckpt_{epoch}.pt",
+        "Epoch {epoch} training completed.",
+        "Done!",
+        "Training time: 12.{epoch} s",
+        "Finished training.",
+    ],
+)
+def test_words_that_are_said_after_each_epoch_do_not_end_a_run_before_its_last_one(words: str) -> None:
+    epochs = [f"Epoch [{e}/10], Step [9/9], Loss: 0.{e}\n" + words.format(epoch=e) + "\n" for e in range(1, 11)]
+    assert read("".join(epochs[:2]))["status"] == "truncated"
+    assert read("".join(epochs))["status"] == "completed"
+
+
+@pytest.mark.parametrize("words", ["Saved model to ckpt_1.pt", "Epoch 1 training completed.", "Done!"])
+def test_the_words_of_an_epoch_do_not_end_a_run_when_they_are_said_for_the_first_time(words: str) -> None:
+    assert read(f"Epoch 1/10, Loss: 0.6\n{words}\n")["status"] == "truncated"
+
+
+def test_words_that_name_an_epoch_do_not_end_a_run_of_which_nobody_knows_how_many_it_has() -> None:
+    assert read("epoch: 1, loss: 0.6\nEpoch 1 training completed.\n")["status"] is None
+
+
+def test_a_run_that_stops_early_and_says_so_once_is_completed() -> None:
+    text = (
+        "Epoch 1/10, Loss: 0.6\nSaved model to a.pt\nEpoch 2/10, Loss: 0.7\nSaved model to a.pt\nTraining finished.\n"
+    )
+    assert read(text)["status"] == "completed"
+    assert read(text + "Saved model to final.pt\n")["status"] == "completed"
+
+
+def test_the_end_of_one_rank_is_no_end_of_an_epoch() -> None:
+    text = "[rank0]: Epoch [1/2], Step [9/9], Loss: 0.2\n[rank1]: Training complete in: 0:01:00\n"
+    text += "[rank0]: Epoch [2/2], Step [9/9], Loss: 0.1\n[rank0]: Training complete in: 0:02:00\n"
+    found = read(text)
+    assert (found["status"], found["wall_time_s"]["value"]) == ("completed", 120)
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [
+        ("node1-1 exited with code 137\nnode0-1 exited with code 0\n", "failed"),
+        ("node0-1 exited with code 0\nnode1-1 exited with code 137\n", "failed"),
+        ("node1-1 exited with code 1\nnode0-1 exited with code 0\nnode1-1 exited with code 0\n", "completed"),
+        ("node1-1 exited with code 1\nnode2-1 exited with code 1\nnode2-1 exited with code 0\n", "failed"),
+    ],
+)
+def test_a_container_that_ends_well_does_not_undo_the_failure_of_another_one(ends: str, status: str) -> None:
+    assert read(MNIST + ends)["status"] == status
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2024-05-01T10:00:10.1234567Z ##[error]Process completed with exit code 1.",
+        "Command exited with non-zero status 1",
+        "Command terminated by signal 9",
+        "\tExit status: 137",
+        "zsh: killed     python train.py",
+        "      Exit Code:    1",
+        "Terminated",
+    ],
+)
+def test_what_a_shell_or_a_service_says_of_a_failure_is_known(line: str) -> None:
+    assert read(MNIST + line + "\n")["status"] == "failed"
+
+
+@pytest.mark.parametrize("line", ["\tExit status: 0", "      Exit Code:    0", "Process completed with exit code 0."])
+def test_what_they_say_of_a_success_is_no_failure(line: str) -> None:
+    assert read(MNIST + line + "\n")["status"] != "failed"
+
+
+@pytest.mark.parametrize("line", ["Error: 1.47%", "MeanSquaredError: 0.0213", "Error: -0.5", "Error: .5"])
+def test_an_error_with_a_number_is_a_result_and_no_failure(line: str) -> None:
+    assert read(MNIST + line + "\n")["status"] is None
+    assert read(MNIST + "KeyError: 'x'\n")["status"] == "failed"
+
+
+def test_an_exception_that_python_ignores_is_a_note() -> None:
+    found = read(MNIST + IGNORED)
+    assert (found["status"], found["notes"]) == (None, ["line 5: an exception that Python ignored"])
+    real = "Traceback (most recent call last):\nRuntimeError: x\n"
+    assert read(MNIST + IGNORED + real)["status"] == "failed"
+    assert read(MNIST + IGNORED + "RuntimeError: x\n")["status"] == "failed"
+    assert read(MNIST + real + IGNORED)["status"] == "failed"
+    assert read(MNIST + IGNORED * 3)["status"] is None
+
+
+def test_workers_that_a_launcher_starts_again_are_no_failed_run() -> None:
+    failed = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 71)\n"
+    failed += "Worker group FAILED. 3/3 attempts left; will restart worker group\n"
+    ended = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    text = "Epoch 1/3, Loss: 0.5\n" + failed + "Epoch 2/3, Loss: 0.4\nEpoch 3/3, Loss: 0.3\n"
+    assert read(text)["status"] == "completed"
+    assert read(text + failed)["status"] == "failed"
+    assert read(text + ended)["status"] == "failed"

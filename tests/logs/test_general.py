@@ -1,0 +1,137 @@
+"""Lines in no known dialect: what is said again and again is read, and rather no figure than a wrong one."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from runner.logs.reading import read_stream
+from runner.logs.summary import summary
+
+
+def read(*lines: str) -> dict[str, Any]:
+    return summary("a.log", read_stream(io.BytesIO("".join(f"{line}\n" for line in lines).encode()).read))
+
+
+def figures(*lines: str) -> tuple[Any, ...]:
+    """The epochs, the last loss, and the last evaluation."""
+    log = read(*lines)
+    values = [log[name] and log[name]["value"] for name in ("last_train_loss", "final_eval")]
+    return (log["epochs_seen"], *values)
+
+
+def epochs(line: str, count: int = 3) -> list[str]:
+    return [line.format(e=number, l=f"0.{9 - number}1", v=f"0.{number}5") for number in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[Epoch {e}/3] lr 0.1 | train_loss {l} | val_acc={v}",
+        "epoch={e}, step=100, train_loss={l}, val_accuracy={v}",
+        "acc/val: {v}; loss/train: {l}; epoch: {e}",
+        "{{'epoch': {e}, 'training_loss': {l}, 'val_accuracy': {v}}}",
+        '{{"epoch": {e}, "train": {{"loss": {l}}}, "val": {{"loss": 0.3, "acc": {v}}}}}',
+        "Train Loss: {l}, Train Acc: 0.99 - Test Loss: 0.3, Test Acc: {v} - epoch {e}",
+        "INFO:root:[Epoch 00{e}] training: loss={l} accuracy=0.99 validation: acc-top1={v} acc-top5=0.99 loss=0.4",
+        "| epoch {e} | iou_loss 7.1 | cls_loss 3.2 | total_loss {l} | val acc {v} |",
+        "{e}epoch: [train] loss={l}, acc=0.99, [valid] loss=0.5, acc={v}",
+    ],
+)
+def test_names_beside_numbers_are_read_in_any_order_and_form(line: str) -> None:
+    assert figures(*epochs(line)) == ([1, 2, 3], 0.61, 0.35)
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("epoch\ttrain_loss\tvalid_loss\taccuracy", "{e}\t{l}\t0.5\t{v}"),
+        ("epoch,train_loss,val_loss,val_acc", "{e},{l},0.5,{v}"),
+        ("epoch     train_loss  valid_loss  accuracy  time", "{e}         {l}        0.5         {v}      00:12"),
+        ("| Epoch | Train Loss | Val Acc |", "| {e} | {l} | {v} |"),
+    ],
+)
+def test_a_table_is_read_by_its_heads(head: str, row: str) -> None:
+    assert figures(head, "|---|---|---|", *epochs(row)) == ([1, 2, 3], 0.61, 0.35)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["epochs: 90", "lr: 0.1", "epoch: 100", "loss_weight: 0.5", "loss: 1.0", "val_split: 0.1"],
+        ["Args(epoch=3, loss=0.5, val_acc=0.9)", "Args(epoch=4, loss=0.4, val_acc=0.8)"],
+        ["    loss = loss + 0.5 * aux(epoch=3)", 'print(f"epoch {epoch} loss: {loss:.4f}")'],
+        ["checkpoint_epoch_3_loss_0.5.pth", "model-epoch=3-val_acc=0.91.ckpt", "https://a.b/epoch=3?loss=0.5"],
+        epochs("iter {e}: iou_loss {l}, cls_loss {l}, target val acc 0.9"),
+        epochs("epoch {e}: loss 0,{e}5"),
+        epochs("epoch {e}: loss 0.{e}5, loss 0.{e}6"),
+        epochs("epoch: {e}"),
+        ["Epoch 3 of the talk", "the accuracy was 97.1 %"],
+    ],
+)
+def test_options_code_names_of_files_and_what_may_mean_several_things_are_no_figures(lines: list[str]) -> None:
+    assert figures(*lines)[1:] == (None, None)
+    assert figures(*lines)[0] in (None, [1, 2, 3])
+    if "loss" not in " ".join(lines):
+        assert figures(*lines)[0] is None
+
+
+def test_a_loss_below_a_heading_is_what_the_heading_says() -> None:
+    lines = epochs("epoch {e} loss {l}")
+    assert figures(*lines, "Evaluation results:", "  Loss: 0.25", "  Accuracy: 91.5%")[1:] == (0.61, 91.5)
+    assert figures(*lines, "Validating", "please wait", "  Loss: 0.25")[1:] == (0.61, None)
+
+
+def test_an_accuracy_in_a_line_of_the_training_is_no_evaluation() -> None:
+    assert figures(*epochs("epoch {e} loss {l} acc {v}")) == ([1, 2, 3], 0.61, None)
+
+
+def test_of_a_part_of_a_validation_nothing_is_taken() -> None:
+    lines = epochs("epoch {e} loss {l}")
+    assert figures(*lines, "| epoch 3 | valid | 10 / 90 | loss=0.4", "epoch 3 [10/90] val_loss 0.4")[2] is None
+
+
+def test_what_belongs_to_several_trainings_is_left_out_with_a_note() -> None:
+    log = read(*epochs("epoch {e} loss {l}", 5), *epochs("epoch {e} loss {l}", 2))
+    assert log["epochs_seen"] is None
+    assert log["last_train_loss"] is None
+    assert "a training begins again in line 6: epochs and the loss are left out" in log["notes"]
+
+
+def test_a_metric_that_is_evaluated_no_more_is_not_the_last_evaluation() -> None:
+    assert read("val_acc: 0.61", *epochs("step {e} loss {l} val_loss: {v}", 9))["final_eval"]["metric"] == "val_loss"
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("Total training time is 56h 8m", 202_080),
+        ("Total time elapsed: 1509.3095s", 1509.3095),
+        ("Total training time: 0:01:21", 81),
+        ("Total time: 2.5 minutes", 150),
+    ],
+)
+def test_the_total_time_is_read_in_any_unit(line: str, seconds: float) -> None:
+    assert read(*epochs("epoch {e} loss {l}"), line)["wall_time_s"]["value"] == seconds
+
+
+def test_nothing_is_read_beside_the_training_that_a_dialect_reads() -> None:
+    mnist = "Train Epoch: {e} [640/60000 (1%)]\tLoss: {l}"
+    log = read(*epochs("epoch {e} loss 7.{e} val_acc 0.9"), *epochs(mnist), *epochs("epoch {e} loss 7.{e} val_acc 0.9"))
+    assert log["dialects"] == {"pytorch-mnist": 3}
+    assert log["last_train_loss"]["value"] == 0.61
+    assert log["final_eval"] is None
+
+
+def test_the_lowest_rank_counts_of_very_many_that_print() -> None:
+    log = read(*(f"[rank{rank}]: Train Epoch: 1 [640/60000 (1%)]\tLoss: {rank}.5" for rank in range(9_000, -1, -1)))
+    assert log["last_train_loss"]["value"] == 0.5
+    assert "more than 4,096 ranks and containers print here" in " ".join(log["notes"])
+
+
+def test_each_figure_has_its_line() -> None:
+    log = read("start", *epochs("epoch {e} loss {l} val_acc {v}"))
+    del log["lines"]["status"]
+    assert log["lines"] == {"epochs_seen": [2, 3, 4], "last_train_loss": 4, "final_eval": 4}

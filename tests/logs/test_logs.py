@@ -1,0 +1,145 @@
+"""`runner collect` of logs: files, folders and stdin, whatever is in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOG = "Train Epoch: 1 [59520/60000 (99%)]\tLoss: 0.0639\n\naccuracy=0.9664\nFinished Training\n"
+
+
+def collect(*words: str | Path, given: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", "collect", *map(str, words)],
+        cwd=ROOT,
+        input=given,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    out, err = done.stdout.decode(), done.stderr.decode()
+    assert done.returncode == code, err
+    assert "Traceback" not in out + err
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+
+def test_a_file_is_shown_for_a_person_and_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "my log.txt"
+    path.write_text(LOG, "utf-8")
+    shown = collect(path).stdout
+    assert shown.splitlines()[0] == f"{path}: completed"
+    assert "    final_eval: accuracy 0.9664 fraction, line 3" in shown
+    (line,) = collect(path, "--json").stdout.splitlines()
+    assert json.loads(line)["final_eval"]["value"] == 0.9664
+
+
+def test_stdin_is_read_too() -> None:
+    (line,) = collect("-", "--json", given=LOG.encode()).stdout.splitlines()
+    assert json.loads(line)["epochs_seen"] == [1]
+
+
+def test_a_folder_gives_one_object_for_each_file_and_a_note_for_what_cannot_be_read(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    (logs / "deep").mkdir(parents=True)
+    (logs / "deep" / "a.log").write_text(LOG, "utf-8")
+    (logs / "b\x1b[31m\n.log").write_text(LOG, "utf-8")
+    (logs / "binary.log").write_bytes(os.urandom(20_000))
+    (logs / "packed.tar.gz").write_bytes(b"\x1f\x8b\x08" + bytes(20_000))
+    (logs / "empty.log").touch()
+    (logs / "outside").symlink_to("/etc")
+    (logs / "link.log").symlink_to("/etc/passwd")
+    os.mkfifo(logs / "fifo")
+    lines = collect(logs, "--json").stdout.splitlines()
+    found = {one["log"]: one for one in map(json.loads, lines)}
+    notes = {name: "; ".join(one["notes"]) for name, one in found.items()}
+    assert len(found) == 8
+    assert [name for name, one in found.items() if one["status"]] == ["b\\x1b[31m .log", "deep/a.log"]
+    assert "binary" in notes["binary.log"]
+    assert "compressed" in notes["packed.tar.gz"]
+    assert "empty" in notes["empty.log"]
+    assert "link" in notes["link.log"]
+    assert "link" in notes["outside"] or "no regular file" in notes["outside"]
+    assert "no regular file" in notes["fifo"]
+    assert "\x1b" not in collect(logs).stdout
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "device", "gone"])
+def test_what_is_no_log_is_refused_in_one_line(tmp_path: Path, kind: str) -> None:
+    path = Path("/dev/zero") if kind == "device" else tmp_path / kind
+    if kind == "link":
+        path.symlink_to("/etc/passwd")
+    if kind == "fifo":
+        os.mkfifo(path)
+    done = collect(path, code=2)
+    assert len(done.stderr.splitlines()) == 1
+    assert str(path) in done.stderr
+
+
+def test_a_folder_of_runs_is_no_folder_of_logs(tmp_path: Path) -> None:
+    (tmp_path / "quickstart" / "a-run").mkdir(parents=True)
+    (tmp_path / "quickstart" / "a-run" / "run.json").write_text("{}")
+    for folder in (tmp_path, tmp_path / "quickstart"):
+        said = collect(folder, code=2).stderr
+        assert said.startswith(f"error: {folder}: no run's folder")
+        assert said.count("\n") == 1
+
+
+def test_a_dialect_of_ones_own_is_used_and_a_bad_one_is_refused(tmp_path: Path) -> None:
+    mine, log = tmp_path / "mine.yaml", tmp_path / "log"
+    mine.write_text(
+        "name: mine\nabout: my program\nlines:\n"
+        "  - {pattern: '^round (?P<epoch>{int}) cost (?P<train_loss>{number})', example: round 3 cost 0.25}\n",
+        "utf-8",
+    )
+    log.write_text("round 1 cost 0.5\nround 2 cost 0.25\n", "utf-8")
+    found = json.loads(collect(log, "--json", "--dialect", mine).stdout)
+    assert (found["epochs_seen"], found["last_train_loss"]["value"]) == ([1, 2], 0.25)
+    mine.write_text(mine.read_text("utf-8").replace("(?P<epoch>{int})", "(?P<epoch>(?:{int})+)"), "utf-8")
+    error = collect(log, "--dialect", mine, code=2).stderr
+    assert f"{mine}:4: this pattern cannot be used: a repeat stands within a repeat" in error
+
+
+def test_a_person_is_shown_which_lines_were_read_by_what_and_which_were_not(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    text = "batch size 64\nTrain Epoch: 1 [640/60000 (1%)]\tLoss: 2.21\nTrain Epoch: 2 [640/60000 (1%)]\tLoss: 0.3\n"
+    log.write_text(text, "utf-8")
+    said = collect(log, "--explain").stdout
+    assert "pytorch-mnist (pytorch-mnist.yaml:4): 2 lines\n" in said
+    assert "line 3: epoch 2, done 640, total 60000, train_loss 0.3: Train Epoch: 2" in said
+    assert "no dialect reads, of the lines with digits, first:" in said
+    assert "line 1: batch size 64" in said
+    assert "--explain is for one log and for a person" in collect(log, "--explain", "--json", code=2).stderr
+
+
+def test_options_for_logs_are_refused_for_a_run(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    assert "--json, --dialect and --explain are for" in collect(tmp_path, "--json", code=2).stderr
+
+
+def test_a_line_of_two_gigabytes_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    path = tmp_path / "long.log"
+    with path.open("wb") as file:
+        file.write(LOG.encode() + b"Train Epoch: 2 loss ")
+        file.write(b"x" * 1_000_000)
+        file.truncate(2 << 30)  # the rest is a hole of zeros
+    limit = 700 << 20
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", "collect", str(path), "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["final_eval"]["value"] == 0.9664
+    assert any("too long" in note for note in found["notes"])

@@ -1,0 +1,80 @@
+"""Time and memory stay bounded, whatever is read: a long log, a progress bar without an end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.logs.reading import read_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHILD = """
+import json, resource, sys, time
+from runner.logs.reading import read_stream
+
+kind, size = sys.argv[1], int(sys.argv[2])
+LINE = b"[rank%d]: Train Epoch: %d [%d/60000 (%d%%)]\\tLoss: 0.%d\\n"
+lines = (LINE % (n % 8, n // 938, n % 938 * 64, n % 938 * 100 // 938, n) for n in range(100_000))
+data = b"".join(lines)
+if kind == "progress":
+    data = data.replace(b"\\n", b"\\r")
+sent = 0
+
+def read(most):
+    global sent
+    begin = sent % (len(data) - most)
+    sent += most
+    return data[begin : begin + most] if sent <= size else b""
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+began = time.process_time()
+reading = read_stream(read)
+seconds = time.process_time() - began
+print(json.dumps({"peak": peak(), "bytes": reading.bytes, "seconds": seconds, "notes": reading.notes}))
+"""
+
+
+def read(kind: str, megabytes: int) -> dict[str, object]:
+    command = [sys.executable, "-c", CHILD, kind, str(megabytes * 1_000_000)]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout))
+
+
+@pytest.mark.parametrize(("kind", "megabytes"), [("lines", 300), ("progress", 60)])
+def test_memory_does_not_grow_with_the_log(kind: str, megabytes: int) -> None:
+    short, long = read(kind, 10), read(kind, megabytes)
+    assert long["bytes"] > (megabytes - 1) * 1_000_000  # type: ignore[operator]
+    assert long["peak"] - short["peak"] < 24  # type: ignore[operator]
+    assert long["seconds"] < 60  # type: ignore[operator]
+
+
+def test_of_a_file_that_grows_what_was_there_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    first = b"Train Epoch: 1 [0/9 (0%)]\tLoss: 0.5\n" * 100_000
+    path.write_bytes(first)
+    stop = threading.Event()
+
+    def write() -> None:
+        with path.open("ab") as file:
+            while not stop.is_set():
+                file.write(b"Train Epoch: 2 [0/9 (0%)]\tLoss: 0.25\n" * 100)
+                file.flush()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        reading = read_log(path)
+        before = path.stat().st_size
+    finally:
+        stop.set()
+        writer.join()
+    assert len(first) <= reading.bytes < before
+    assert any("grew while it was read" in note for note in reading.notes)

@@ -1,0 +1,216 @@
+"""Logs in other encodings, damaged logs, and folders that no log belongs in: each a note, and the rest goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.logs import logs
+from runner.logs.dialect import built_in
+from runner.logs.reading import read_log
+
+LOG = (
+    b"Train Epoch: 1 [59520/60000 (99%)]\tLoss: 0.0639\r\n\r\n"
+    b"Test set: Average loss: 0.05, Accuracy: 9848/10000 (98%)\r\n"
+)
+
+
+def collected(path: Path) -> dict[str, dict[str, Any]]:
+    return {one["log"]: one for one in logs.of_path(path, built_in())}
+
+
+def one(path: Path, data: bytes) -> dict[str, Any]:
+    path.write_bytes(data)
+    (found,) = logs.of_path(path, built_in())
+    return found
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_a_log_in_an_encoding_of_windows_is_read(tmp_path: Path, encoding: str) -> None:
+    found = one(tmp_path / "log", LOG.decode().encode(encoding))
+    assert (found["epochs_seen"], found["final_eval"]["value"]) == ([1], 98.48)
+    assert found["final_eval"]["line"] == 3
+
+
+def test_a_log_of_utf_16_is_read_over_the_ends_of_blocks(tmp_path: Path) -> None:
+    noise = "一行没有任何意义的文字 \U0001f600\n" * 40_000
+    found = one(tmp_path / "log", b"\xff\xfe" + (noise + LOG.decode()).encode("utf-16-le"))
+    assert (found["final_eval"]["value"], found["line_count"]) == (98.48, 40_003)
+
+
+CHINESE = "总共运行耗时: 559.67秒，acc: 88.1912%。\r\n"
+
+
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-16-le", "utf-16-be"])
+def test_chinese_in_an_encoding_that_nothing_names_is_read_with_a_note(tmp_path: Path, encoding: str) -> None:
+    found = one(tmp_path / "log", (LOG.decode() + CHINESE).encode(encoding))
+    assert (found["wall_time_s"]["value"], found["wall_time_s"]["line"]) == (559.67, 4)
+    assert f"it is not UTF-8, and was read as {encoding}, which nothing in it names" in found["notes"]
+    assert not any("NUL" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [("Эпоха 1, точность: 0.97, время обучения: 12", "cp1251"), ("Durée: 12 s, précision: 0.97", "latin-1")]
+    + [("Größe: 12 für das Training, Genauigkeit höher", "cp1252"), ("エポック 1: 精度 0.97", "shift-jis")],
+)
+def test_bytes_of_another_encoding_are_not_taken_for_chinese(tmp_path: Path, text: str, encoding: str) -> None:
+    found = one(tmp_path / "log", LOG + (text + "\n").encode(encoding))
+    assert not any("was read as" in note for note in found["notes"])
+    assert found["final_eval"]["value"] == 98.48
+
+
+def test_a_chinese_line_in_utf_8_with_a_torn_one_stays_utf_8(tmp_path: Path) -> None:
+    found = one(tmp_path / "log", CHINESE.encode() * 3 + CHINESE.encode()[:5] + b"\n")
+    assert (found["wall_time_s"]["value"], found["notes"]) == (559.67, [])
+
+
+def test_the_json_files_of_docker_are_what_the_container_printed(tmp_path: Path) -> None:
+    lines = [
+        "Epoch 1/2, Loss: 0.5\n",
+        "Epoch 2/2, Loss: 0.4\n",
+        "10%|\u2588\u2588\r100%|\u2588\n",
+        "\tTest Accuracy: 98.5%\n",
+    ]
+    stamps = [f"2024-05-01T10:00:0{second}.123456789Z" for second in range(len(lines))]
+    rows = [
+        json.dumps({"log": line, "stream": "stdout", "time": time}, separators=(",", ":"))
+        for line, time in zip(lines, stamps, strict=True)
+    ]
+    broken = ['{"log":"torn', '{"log":7,"stream":"stdout","time":"x"}', '{"log":"Epoch 9/9, Loss: 9.5"}']
+    found = one(tmp_path / "log", "\n".join([*rows, *broken, ""]).encode())
+    assert (found["epochs_seen"], found["last_train_loss"]["value"]) == ([1, 2], 0.4)
+    assert (found["final_eval"]["value"], found["final_eval"]["line"], found["line_count"]) == (98.5, 4, 7)
+    assert found["timestamps_span_s"]["value"] == 3
+
+
+def test_nul_bytes_and_bytes_of_no_encoding_hide_no_line(tmp_path: Path) -> None:
+    found = one(tmp_path / "log", b"\0" * 5_000 + b"\xff\xfe\x80\n" + LOG.replace(b"Test", b"\0\0Test") + b"\0" * 3_000)
+    assert found["final_eval"]["value"] == 98.48
+    assert "8,002 NUL bytes were left out" in found["notes"]
+
+
+@pytest.mark.parametrize("place", ["٣٢٠", "３２１", "3٢1", "1,٣٢٠"])
+def test_numbers_in_the_digits_of_other_scripts_are_read(tmp_path: Path, place: str) -> None:
+    found = one(tmp_path / "log", f"Train Epoch: 1 [{place}/60000 (1%)]\tLoss: 0.3\n".encode() * 3)
+    assert (found["epochs_seen"], found["last_train_loss"]["value"]) == ([1], 0.3)
+
+
+def archive_of(data: bytes) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        info = tarfile.TarInfo("mnist.log")
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def zip_of(data: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("mnist.log", data)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "note"),
+    [
+        (gzip.compress(LOG), "compressed by gzip: not read; `gzip -dc FILE | runner collect -` reads it"),
+        (gzip.compress(bytes(20_000_000)), "compressed by gzip"),
+        (archive_of(LOG), "an archive: not read; unpack it"),
+        (archive_of(bytes(2_000_000)), "an archive"),
+        (zip_of(LOG), "an archive: not read; unpack it"),
+        (os.urandom(50_000), "binary data"),
+        (bytes(50_000), "binary data"),
+    ],
+    ids=["gzip", "gzip bomb", "tar", "tar of zeros", "zip", "noise", "zeros"],
+)
+def test_what_is_packed_has_one_note_that_says_the_way_out(tmp_path: Path, data: bytes, note: str) -> None:
+    found = one(tmp_path / "file", data)
+    assert found["status"] is None
+    (said,) = found["notes"]
+    assert note in said
+
+
+def test_files_below_too_many_folders_have_a_note(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["d"] * 40)
+    deep.mkdir(parents=True)
+    (deep / "far.log").write_bytes(LOG)
+    (tmp_path / "near.log").write_bytes(LOG)
+    found = collected(tmp_path)
+    assert found.pop("near.log")["final_eval"]
+    ((name, far),) = found.items()
+    assert name == "/".join(["d"] * 31)
+    assert far["notes"] == ["not read: it lies more than 30 folders deep; collect it by itself"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_what_may_not_be_read_has_a_note(tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir(mode=0)
+    (tmp_path / "secret.log").write_bytes(LOG)
+    (tmp_path / "secret.log").chmod(0)
+    notes = {name: found["notes"] for name, found in collected(tmp_path).items()}
+    (tmp_path / "shut").chmod(0o700)
+    assert notes == {name: ["not read: Permission denied"] for name in ("secret.log", "shut")}
+
+
+def test_links_are_named_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").symlink_to("/etc")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "passwd").symlink_to("/etc/passwd")
+    found = collected(tmp_path)
+    assert set(found) == {"outside", "loop", "passwd"}
+    assert all("links are not followed" in one["notes"][0] for one in found.values())
+
+
+def test_a_folder_of_many_files_is_read_one_after_the_other(tmp_path: Path) -> None:
+    for number in range(2_000):
+        (tmp_path / f"{number:05}.log").write_bytes(LOG)
+    found = logs.of_path(tmp_path, built_in())
+    names = [one["log"] for one in found if one["final_eval"]]
+    assert names == [f"{number:05}.log" for number in range(2_000)]
+
+
+def test_a_file_that_grows_is_read_as_far_as_it_went(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(LOG)
+    whole = read_log(path).bytes
+
+    class Growing:
+        """An open file to which somebody appends at each read."""
+
+        def __init__(self) -> None:
+            self.file = path.open("rb")
+
+        def fileno(self) -> int:
+            return self.file.fileno()
+
+        def read(self, size: int) -> bytes:
+            with path.open("ab") as more:
+                more.write(LOG)
+            return self.file.read(size)
+
+        def close(self) -> None:
+            self.file.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("runner.logs.reading.files.open_file", lambda _: contextlib.closing(Growing()))
+        reading = read_log(path)
+    assert reading.bytes == whole
+    assert reading.notes == [f"the file grew while it was read; its first {whole:,} bytes were"]
+
+
+def test_escapes_of_a_terminal_in_values_do_not_come_out_again(tmp_path: Path) -> None:
+    found = one(tmp_path / "log", b"Total training time: 5 s \x1b]0;x\x07 \x9b31m \xc2\x9b\xe2\x80\xae\nKilled\n")
+    assert found["wall_time_s"]["value"] == 5
+    assert found["wall_time_s"]["text"].isprintable()
+    assert all(note.isprintable() for note in found["notes"])

@@ -1,0 +1,196 @@
+"""How a log ended: `completed`, `failed` and `truncated` are said only where the log shows it."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from runner.logs.reading import read_stream
+from runner.logs.summary import summary
+
+TRAINED = "epoch: 1, loss: 0.52\nepoch: 2, loss: 0.41\n"
+TRACE = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    main()\n'
+BAR = " 67%|######6   | 336/504 [01:02<00:31,  5.38it/s]"
+CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+
+
+def read(text: str) -> dict[str, Any]:
+    return summary("log", read_stream(io.BytesIO(text.encode()).read))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        TRACE + "KeyError: 'loss'\n",
+        TRACE + "KeyboardInterrupt\n",
+        BAR + TRACE + "ValueError: bad batch\n" + BAR,
+        BAR + "slurmstepd: error: *** JOB 4711 ON node17 CANCELLED AT 2024-05-01T10:00:00 ***\n",
+        "slurmstepd-node17: error: *** STEP 1.0 ON n1 CANCELLED AT 2024-05-01T10:00:00 DUE TO TIME LIMIT ***\n"
+        + "Killing subprocess 4711\nMain process received SIGTERM, exiting\n" * 60,
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n",
+        "srun: error: node17: task 0: Exited with exit code 1\n",
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=4711.batch.\n",
+        "usage: train.py [-h] [--fp16]\n        [--lr LR]\ntrain.py: error: argument --lr: invalid float value: 'x'\n",
+        "usage: train [-h]\ntrain: error: the following arguments are required: --data\n",
+        "python: can't open file '/work/trian.py': [Errno 2] No such file or directory\n",
+        "run.sh: line 3: torchrun: command not found\n",
+        BAR + "Killed\n",
+        "[1]+  Killed                  python train.py\n",
+        "[1]+  Exit 1                  nohup python train.py\n",
+        "Segmentation fault (core dumped)\n",
+        "Illegal instruction (core dumped)\n",
+        "Bus error: 10\n",
+        "Aborted!\n",
+        "Terminated\n",
+        "Fatal Python error: Segmentation fault\n\nThread 0x00007f (most recent call first):\n",
+        "Out of memory: Killed process 4711 (python) total-vm:91827364kB\n",
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n",
+        "W0601 10:00:00.1 9 torch/distributed/elastic/api.py:897] Sending process 10 closing signal SIGTERM\n",
+        CHILD + "=====\ntrain.py FAILED\n-----\nRoot Cause (first observed failure):\n[0]:\n  rank : 1\n=====\n",
+        "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=6) ran for 600000 ms\n",
+        "[rank1]: To avoid data inconsistency, we are taking the entire process down.\n",
+        "Primary job  terminated normally, but 1 process returned\na non-zero exit code.\n",
+        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   EXIT CODE: 9\n",
+        "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n",
+        "=>> PBS: job killed: walltime 3614 exceeded limit 3600\n",
+        "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nExited with exit code 140.\n",
+        "make: *** [Makefile:12: train] Error 1\n",
+        "Process finished with exit code 1\n",
+        "*** Process received signal ***\nSignal: Segmentation fault (11)\n",
+        'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space\n',
+    ],
+)
+def test_a_failure_at_the_end_is_one(end: str) -> None:
+    assert read(TRAINED + end)["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "epoch: 3, loss: 0.4\n",
+        "Total training time: 123.45 seconds\n",
+        "\nreal\t1m2.345s\nuser\t1m0.1s\n",
+        "".join(f"batch {number} of the summaries written\n" for number in range(40)),
+    ],
+)
+@pytest.mark.parametrize("failure", [TRACE + "TypeError: a logger\n", "Command exited with non-zero status 1\n"])
+def test_a_failure_that_the_run_goes_on_after_is_a_note(failure: str, after: str) -> None:
+    found = read(TRAINED + failure + after)
+    assert found["status"] != "failed"
+    assert any("says: " in note for note in found["notes"])
+
+
+def test_a_failure_in_the_line_of_a_result_is_one() -> None:
+    assert read(TRAINED + "Validation Accuracy: 97.10% (core dumped)\n")["status"] == "failed"
+
+
+def test_a_failure_after_the_end_of_the_training_is_a_note() -> None:
+    found = read(TRAINED + "Finished Training\n" + TRACE + "ConnectionError: upload\n")
+    assert found["status"] == "completed"
+    assert "after the end of the training" in found["notes"][0]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        BAR,
+        BAR + "\n\n",
+        "336/504 [==================>...........] - ETA: 1:03 - acc: 0.9\n",
+        "336/504 ━━━━━━━━━━━━━━━━━━━━ 3s 12ms/step\n",
+        "Working ━━━━━━━━╺━━━ 336/504 0:01:02 • 0:00:31\n",
+        "iteration 40  eta: 1 day, 3:04:05  lr: 0.1\n",
+    ],
+)
+def test_a_log_that_ends_with_work_to_do_is_cut(last: str) -> None:
+    assert read("start\n" + last)["status"] == "truncated"
+
+
+@pytest.mark.parametrize("last", [BAR.replace("336", "504"), "iter 40 eta: 0:00:00 lr: 0.1\n", BAR + "\nbest: 0.9\n"])
+def test_a_bar_or_an_eta_that_shows_no_work_at_the_end_says_nothing(last: str) -> None:
+    assert read("start\n" + last)["status"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("Epoch [1/2], Loss: 0.5\nEpoch [2/2], Loss: 0.4\n", "completed"),
+        ("Epoch [1/2], Loss: 0.5\nEpoch [2/2], Loss: 0.4\nEpoch [2/2], Loss: 0.3\n", None),
+        ("Epoch [0/2], Loss: 0.5\nEpoch [1/2], Loss: 0.4\n", None),
+        ("Epoch [1/2], Step [9/10], Loss: 0.5\nEpoch [2/2], Step [4/10], Loss: 0.4\nTest Accuracy: 98%\n", None),
+        (TRAINED + "Test Accuracy: 98.53%\n", None),
+        (TRAINED + "Optimization Finished!\n", "completed"),
+        (TRAINED + "Training of experiment is done and the best AP is 90.00\n", "completed"),
+        (TRAINED + "INFO Trainer - Training is Done\n", "completed"),
+        (TRAINED + "Process finished with exit code 0\n", "completed"),
+    ],
+)
+def test_a_run_is_completed_only_by_words_or_by_a_declared_number(text: str, status: str | None) -> None:
+    assert read(text)["status"] == status
+
+
+def test_no_cut_of_a_log_whose_end_has_no_words_is_called_completed() -> None:
+    epochs = "".join(f"epoch: {e}, loss: 0.{9 - e}\nTest Accuracy: 9{e}.5%\n" for e in range(1, 6))
+    text = "Namespace(epochs=5)\n" + epochs
+    assert {read(text[:at])["status"] for at in range(len(text) - 40)} <= {None, "truncated"}
+    assert read(text)["status"] == "completed"
+
+
+def block(key: str, first: int | None = None, **more: int) -> str:
+    data = {"key": key, "time_ms": 5, "metadata": {**({} if first is None else {"first_epoch_num": first}), **more}}
+    return f":::MLLOG {json.dumps(data)}\n"
+
+
+def test_blocks_end_by_their_own_number() -> None:
+    text = block("block_start", 4, epoch_count=4) + block("block_start", 8, epoch_count=4)
+    text += block("block_stop", 4)
+    assert read(text)["epochs_seen"] == [4, 5, 6, 7, 8]
+    assert read(text + block("block_stop", epoch_num=11))["epochs_seen"] == list(range(4, 12))
+
+
+def test_numbers_of_samples_are_no_epochs() -> None:
+    text = block("block_start", 0, epoch_count=24_576) + block("block_stop", 0)
+    found = read(text + block("epoch_start", epoch_num=50_331_648))
+    assert found["epochs_seen"] is None
+    assert any("samples" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    "line", ["Epoch:  {e:2}, Loss:   0.5", "Epoch [{e:>3}/ 20], Loss:  0.5", "Train Epoch: {e:4}  Loss:     0.5"]
+)
+def test_blanks_that_fill_a_column_hide_no_number(line: str) -> None:
+    found = read("".join(line.format(e=e) + "\n" for e in range(1, 12)))
+    assert (found["epochs_seen"], found["last_train_loss"]["value"]) == (list(range(1, 12)), 0.5)
+
+
+def test_a_log_that_begins_late_or_of_which_nothing_was_read_has_a_note() -> None:
+    assert any("epochs begin with 7" in note for note in read("epoch: 7, loss: 0.5\n")["notes"])
+    assert any("no line of a training" in note for note in read("world size: 4\nround 1 cost 3\n")["notes"])
+
+
+KERAS = "".join(f"Epoch {n}/3\n363/363 [=====] - 0s 1ms/step - loss: 0.{5 - n} - val_loss: 0.4\n" for n in (1, 2, 3))
+EVALUATED = "162/162 [=====] - 0s 1ms/step - loss: 0.9\n"
+BATCHES = "".join(f"Epoch: 00{n}/003 | Batch {b:03}/007 | Loss: 0.{n}\n" for n in (1, 2, 3) for b in (0, 5))
+
+
+def test_a_bar_over_other_data_after_the_last_epoch_is_no_loss_of_the_training_and_no_cut() -> None:
+    shown = read(KERAS + EVALUATED)
+    assert (shown["status"], shown["last_train_loss"]["value"]) == ("completed", 0.2)
+    assert read(KERAS.replace("/3\n", "/9\n") + EVALUATED)["status"] is None  # it may have stopped early
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        BATCHES,
+        BATCHES.replace("Batch 005", "Batch 000"),
+        "".join(f"Epoch {n}/3 loss: 0.{n}\nval_loss: 0.5\n" for n in (1, 2, 3)) + "Epoch 3/3 loss: 0.1\n",
+        "".join(f"loss: 0.{5 - n}\nEpoch {n}: accuracy 0.{n}\n" for n in (1, 2, 3)),
+        "".join(f"Train Epoch: {n} / 1000\nloss: 0.4\n" for n in range(0, 1000, 200)),
+    ],
+    ids=["the last batch is not printed", "one batch of each epoch", "no last evaluation", "epochs behind", "a stride"],
+)
+def test_where_the_end_of_the_last_epoch_is_not_seen_neither_an_end_nor_a_cut_is_said(log: str) -> None:
+    assert read(log)["status"] is None

@@ -1,0 +1,79 @@
+"""Small logs with the truth beside each: some printed by real runs, the others written in the formats of programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.logs.dialect import built_in
+from runner.logs.reading import read_log, read_stream
+from runner.logs.summary import FIELDS, summary
+
+LAUNCHERS = {"compose", "kubectl", "mpirun", "torchrun"}
+LOGS = sorted((Path(__file__).parent / "logs").glob("*.log"))
+
+
+def truth_of(path: Path) -> dict[str, Any]:
+    truth: dict[str, Any] = json.loads(path.with_suffix(".json").read_text("utf-8"))["truth"]
+    return truth
+
+
+def compared(found: dict[str, Any], truth: dict[str, Any]) -> dict[str, Any]:
+    """What a log says, of each value as much as the truth has."""
+    return {
+        field: {key: found[field][key] for key in wanted} if isinstance(wanted, dict) and found[field] else found[field]
+        for field, wanted in truth.items()
+    }
+
+
+def said(data: bytes) -> dict[str, Any]:
+    parts = [data[at : at + 1_000] for at in range(0, len(data), 1_000)]
+    return summary("-", read_stream(lambda _: parts.pop(0) if parts else b""))
+
+
+def without_prefixes(found: dict[str, Any]) -> dict[str, Any]:
+    """What does not depend on who printed a line; the text of a duration is the line."""
+    walls = found["wall_time_s"] and found["wall_time_s"]["value"]
+    return {**{field: found[field] for field in FIELDS}, "wall_time_s": walls, "lines": found["lines"]}
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_a_log_says_exactly_its_truth(path: Path) -> None:
+    truth = truth_of(path)
+    assert set(truth) == set(FIELDS)
+    assert compared(summary(path.stem, read_log(path)), truth) == truth
+
+
+def test_each_dialect_has_logs() -> None:
+    read = set().union(*(summary(path.stem, read_log(path))["dialects"] for path in LOGS))
+    assert read >= {dialect.name for dialect in built_in()} | {"mlperf"}
+
+
+def test_logs_are_kept_with_every_kind_of_end() -> None:
+    assert {truth_of(path)["status"] for path in LOGS} == {"completed", "failed", "truncated", None}
+
+
+def is_bare(path: Path) -> bool:
+    return LAUNCHERS.isdisjoint(said(path.read_bytes())["origins"]["prefixes"])
+
+
+@pytest.mark.parametrize("path", [path for path in LOGS if is_bare(path)], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "prefix",
+    [b"trainer-1  | ", b"[pod/mnist-master-0/pytorch] ", b"\x1b[36mtrainer-1  |\x1b[0m ", b"[1,0]<stdout>:"],
+    ids=["compose", "kubectl", "colours", "mpirun"],
+)
+def test_a_log_says_the_same_behind_the_prefix_of_a_launcher(path: Path, prefix: bytes) -> None:
+    data = path.read_bytes()
+    lines = [prefix + line for line in data.split(b"\n")[:-1]]
+    behind = b"\n".join([*lines, *([prefix + data.rpartition(b"\n")[2]] if not data.endswith(b"\n") else [b""])])
+    assert without_prefixes(said(behind)) == without_prefixes(said(data))
+
+
+@pytest.mark.parametrize("path", [path for path in LOGS if b"\r" not in path.read_bytes()], ids=lambda path: path.stem)
+def test_a_log_says_the_same_with_the_line_ends_of_windows(path: Path) -> None:
+    data = path.read_bytes()
+    assert without_prefixes(said(data.replace(b"\n", b"\r\n"))) == without_prefixes(said(data))

@@ -1,0 +1,248 @@
+"""Logs become facts: what they say with its line, and None for what they do not say."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.logs import mlperf
+from runner.logs.dialect import built_in
+from runner.logs.reading import read_stream
+from runner.logs.summary import FIELDS, summary
+
+EXAMPLES = [pattern.example for dialect in built_in() for pattern in dialect.patterns]
+MNIST = (
+    "Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.300039\n"
+    "Train Epoch: 1 [59520/60000 (99%)]\tLoss: 0.136184\n"
+    "\nTest set: Average loss: 0.0469, Accuracy: 9848/10000 (98%)\n\n"
+)
+
+
+def read(text: str | bytes) -> dict[str, Any]:
+    data = text if isinstance(text, bytes) else text.encode()
+    found = summary("log", read_stream(io.BytesIO(data).read))
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    return found
+
+
+def event(time_ms: int, key: str, value: object = None, **metadata: object) -> str:
+    line = {"namespace": "", "time_ms": time_ms, "event_type": "POINT_IN_TIME", "key": key, "value": value}
+    return f":::MLLOG {json.dumps({**line, 'metadata': metadata})}\n"
+
+
+def value(found: dict[str, Any], field: str) -> Any:
+    return found[field] and found[field]["value"]
+
+
+def test_what_a_log_does_not_say_is_none() -> None:
+    found = read("Downloading the data\nProcessing...\nDone with it\n")
+    assert {field: found[field] for field in FIELDS} == dict.fromkeys(FIELDS)
+    assert "known dialect" in found["notes"][0]
+    assert read("")["notes"] == ["it is empty"]
+
+
+def test_each_value_has_the_line_that_it_came_from() -> None:
+    found = read("some words\n" + MNIST)
+    assert found["last_train_loss"] == {"value": 0.136184, "scope": "last logged batch", "line": 3}
+    assert found["final_eval"]["line"] == 5
+    assert (found["final_eval"]["value"], found["final_eval"]["unit"]) == (98.48, "percent")
+    assert found["lines"]["epochs_seen"] == [2]
+    assert found["dialects"] == {"pytorch-mnist": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (MNIST, None),
+        (MNIST + "Training completed in 12.5 seconds\n", "completed"),
+        (MNIST + "Train Epoch: 2 [0/60000 (0%)]\tLoss: 0.1\n", "truncated"),
+        (MNIST + "Traceback (most recent call last):\nKeyError: 1\n", "failed"),
+        ("Traceback (most recent call last):\nImportError: no wandb\n" + MNIST, None),
+        (MNIST + "Training is finished\nTraceback (most recent call last):\nOSError: x\n", "completed"),
+        (MNIST + "Training is finished\nsrun: error: n1: task 3: Exited with exit code 1\n", "failed"),
+        ("Epoch 1/3\n10/10 [==] - 1s - loss: 0.2 - acc: 0.9 - val_loss: 0.1 - val_acc: 0.9\n", "truncated"),
+        ("step:9/10 train_loss:3.3 train_time:3ms step_avg:1ms\n", "truncated"),
+        ("step:10/10 train_loss:3.3 train_time:3ms step_avg:1ms\n", "completed"),
+        ("epoch: 3, loss: 0.5\n", None),
+        (event(1_000, "run_start") + event(2_500, "run_stop", status="aborted"), "failed"),
+        (event(1_000, "run_start") + event(2_500, "run_stop", status="success"), "completed"),
+        (event(1_000, "run_start") + event(2_500, "eval_accuracy", 0.5), "truncated"),
+    ],
+)
+def test_a_log_shows_how_its_run_ended(text: str, status: str | None) -> None:
+    assert read(text)["status"] == status
+
+
+def test_an_mlperf_run_is_read_from_its_events() -> None:
+    lines = [
+        event(500, "submission_benchmark", "dlrm_dcnv2"),
+        event(1_000, "run_start"),
+        event(1_500, "epoch_start", epoch_num=1),
+        event(2_000, "eval_accuracy", 0.79, epoch_num=0.5),
+        event(3_000, "eval_accuracy", 0.8031, epoch_num=1.0),
+        event(4_250, "run_stop", status="success"),
+    ]
+    found = read("".join(f"0: {line}" for line in lines))
+    assert value(found, "timestamps_span_s") == 3.25
+    assert (found["final_eval"]["metric"], value(found, "final_eval"), found["epochs_seen"]) == ("auc", 0.8031, [1])
+    assert found["timestamps_span_s"]["line"] == [2, 6]
+
+
+@pytest.mark.parametrize(("number", "known"), [(8, 8), (-4, None), (0, None), (0.5, None), ("-4", None), (True, None)])
+def test_a_number_of_processes_below_one_is_none(number: object, known: int | None) -> None:
+    for key, field in (("number_of_ranks", "world_size"), ("number_of_nodes", "nnodes")):
+        assert read(event(500, key, number) + event(1_000, "run_start"))[field] == known
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ":::MLPv0.5.0 resnet {time} (train.py:12) {key}: {{{status}}}\n",
+        ':::MLL {time} {key}: {{"value": null, "metadata": {{{status}}}}}\n',
+        ':::MLPv0.6.0 ssd {time} (a.py:1) {key}: {{"value": {{{status}}}, "metadata": {{}}}}\n',
+    ],
+)
+def test_the_event_lines_of_early_mlperf_rounds_are_read_too(line: str) -> None:
+    for word, status in (("success", "completed"), ("aborted", "failed")):
+        stop = f'"status": "{word}"'
+        found = read(
+            line.format(time="1541710419.5", key="run_start", status="")
+            + line.format(time="1541710429.75", key="run_stop", status=stop)
+        )
+        assert (found["status"], value(found, "timestamps_span_s")) == (status, 10.25)
+
+
+@pytest.mark.parametrize("again", ["{stop}", "{begin}{stop}"])
+def test_a_block_of_many_epochs_that_ends_again_and_again_takes_no_time(again: str) -> None:
+    begin = event(1, "block_start", first_epoch_num=1, epoch_count=1_000)
+    stop = ':::MLLOG {"key": "block_stop", "metadata": {"first_epoch_num": 1}}\n'
+    began = time.process_time()
+    found = read(begin + again.format(begin=begin, stop=stop) * 2_000)
+    assert time.process_time() - began < 3
+    assert found["epochs_seen"] == list(range(1, 1_001))
+
+
+def test_evaluations_within_each_other_are_read_to_a_fixed_depth() -> None:
+    assert mlperf.evaluation({"value": {"value": {"accuracy": 0.5}}}) == (0.5, None)
+    deep: object = 0.5
+    for _ in range(1_200):
+        deep = {"value": deep}
+    assert mlperf.evaluation(deep) == (None, None)
+
+
+def test_of_several_writers_the_lowest_rank_speaks() -> None:
+    text = "[1] Finished training it 16/16 of epoch 0, 1.0 ms/it, loss 0.7, accuracy 48.6 %[1] \n"
+    text = text.replace("[1]", "[0]").replace("0.7", "0.5") + text
+    found = read(text)
+    assert value(found, "last_train_loss") == 0.5
+    assert found["origins"] == {"prefixes": {"rank": 2}, "writers": 2}
+    worker, master = "mnist-worker-0-1  | ", "mnist-master-0-1  | "
+    found = read(worker + MNIST.splitlines()[0] + "\n" + master + MNIST.splitlines()[1] + "\n" + worker + MNIST)
+    assert value(found, "last_train_loss") == 0.136184
+
+
+def test_two_lines_in_one_are_both_read() -> None:
+    found = read("epoch: 1, loss: 0.5\nTrain Epoch: 1 [0/9 (0%)]\tLoss: 2.5Train Epoch: 2 [8/9 (99%)]\tLoss: 0.5\n")
+    assert found["epochs_seen"] == [1, 2]
+    assert value(found, "last_train_loss") == 0.5
+
+
+def test_values_that_contradict_each_other_are_kept_and_none_is_chosen() -> None:
+    found = read("local rank: 0, world size: 8\nlocal rank: 0, world size: 4\n")
+    assert found["world_size"] is None
+    assert found["contradictions"] == {"world_size": [{"value": 8, "line": 1}, {"value": 4, "line": 2}]}
+    assert "contradictory world_size: 8 in line 1, 4 in line 2" in found["notes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "processes", "nodes"),
+    [
+        ("--nproc-per-node 4", 4, None),
+        ("--nnodes=2 --nproc_per_node=4", 8, 2),
+        ("--nnodes=1:4 --nproc-per-node=4", None, None),
+        ("--nproc-per-node=gpu", None, None),
+    ],
+)
+def test_the_command_of_a_launcher_says_how_many_processes_there_are(
+    options: str, processes: int | None, nodes: int | None
+) -> None:
+    found = read(f"$ torchrun {options} train.py --epochs 3\n")
+    assert (found["world_size"], found["nnodes"], found["epochs_declared"]) == (processes, nodes, None)
+
+
+def test_the_last_state_of_a_progress_bar_counts() -> None:
+    bar = "".join(f"\r{done}/10 [{'=' * done}] - 1s - loss: 0.{10 - done}5" for done in range(1, 11))
+    found = read(f"Epoch 1/1\r\n{bar} - val_loss: 0.25 - val_acc: 0.9\r\n")
+    assert (value(found, "last_train_loss"), value(found, "final_eval"), found["status"]) == (0.05, 0.9, "completed")
+    assert found["last_train_loss"]["line"] == 2
+
+
+def test_a_loss_that_is_no_number_is_not_replaced_by_an_earlier_one() -> None:
+    found = read("epoch: 1, loss: 0.5\nepoch: 2, loss: nan\n")
+    assert found["last_train_loss"] == {"value": None, "scope": "printed as nan", "line": 2}
+
+
+def test_times_come_from_stamps_or_from_the_dates_of_a_job_script() -> None:
+    stamped = "".join(f"2024-10-08T13:25:{29 + n}Z INFO     {line}\n" for n, line in enumerate(MNIST.split("\n")[:2]))
+    assert value(read("2024-10-08T13:25:01Z INFO world size: 4\n" + stamped), "timestamps_span_s") == 1
+    dates = "start: Mon Apr  4 23:59:00 -03 2022\n{}end: Tue Apr  5 00:01:30 -03 2022\n"
+    assert value(read(dates.format(MNIST)), "timestamps_span_s") == 150
+    assert read("Wed Nov 20 01:46:38 2024\n" + MNIST)["timestamps_span_s"] is None
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "seconds"),
+    [
+        ("Sun Mar 10 01:50:00 PST 2024", "Sun Mar 10 03:10:00 PDT 2024", None),
+        ("Sun Nov  3 01:50:00 PDT 2024", "Sun Nov  3 01:10:00 PST 2024", None),
+        ("Mon Apr  4 12:00:00 UTC 2022", "Mon Apr  4 14:00:30 CEST 2022", None),
+        ("Mon Apr  4 12:00:00 UTC 2022", "Mon Apr  4 14:00:30 +02 2022", None),
+        ("Sun Nov  3 01:50:00 PDT 2024", "Sun Nov  3 02:10:00 PDT 2024", 1_200),
+        ("Sat Sep  7 23:50:00 -04 2024", "Sun Sep  8 01:10:00 -03 2024", 1_200),
+        ("Mon Apr  4 12:00:00 +0530 2022", "Mon Apr  4 08:30:30 +02:00 2022", 30),
+        ("Mon Apr  4 12:00:00 -9999 2022", "Mon Apr  4 12:10:30 -9999 2022", None),
+    ],
+)
+def test_dates_of_unlike_time_zones_give_a_span_only_if_they_are_offsets(
+    begin: str, end: str, seconds: int | None
+) -> None:
+    assert value(read(f"{begin}\n{MNIST}{end}\n"), "timestamps_span_s") == seconds
+
+
+def test_source_code_in_a_log_is_no_result() -> None:
+    source = 'dist.init_process_group(backend="nccl")\nprint(f"step:{step}/{n} train_loss:{loss:.4f}")\n'
+    source += "# WORLD_SIZE is set\n"
+    found = read(source + "step:1/1 train_loss:3.5 train_time:9ms step_avg:9.0ms\n")
+    assert (found["backend"], found["world_size"]) == (None, None)
+    assert value(found, "last_train_loss") == 3.5
+    traceback = '  File "train.py", line 5, in <module>\n    dist.init_process_group("nccl")\n'
+    assert read(traceback)["backend"] == "nccl"
+
+
+def test_a_log_of_many_blocks_is_read_to_its_end_and_noise_between_is_no_matter() -> None:
+    noise = b"worker 3: read 128 files of the set\n" * 150_000
+    head = b"Using distributed PyTorch with gloo backend\n"
+    found = read(head + noise + MNIST.encode() + noise + b"Training completed in 12.5 seconds\n")
+    assert (found["backend"], value(found, "wall_time_s"), value(found, "final_eval")) == ("gloo", 12.5, 98.48)
+    assert found["wall_time_s"]["line"] == found["line_count"] == 300_007
+    assert found["status"] == "completed"
+
+
+@given(st.lists(st.one_of(st.sampled_from(EXAMPLES), st.text(max_size=30)), max_size=12), st.sampled_from("\n \r"))
+@settings(max_examples=150, deadline=None)
+def test_any_mixture_of_lines_becomes_an_object_with_every_field(texts: list[str], between: str) -> None:
+    found = read(between.join(texts).encode("utf-8", "surrogatepass"))
+    assert set(FIELDS) <= found.keys()
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=150, deadline=None)
+def test_any_bytes_become_an_object(data: bytes) -> None:
+    read(data)
+    read(b":::MLLOG " + data + b'"run_stop" Train Epoch: 1 loss')

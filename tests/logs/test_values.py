@@ -1,0 +1,119 @@
+"""Numbers of logs: a value that is not sure is left out with a note, and values are compared in one unit."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from runner.logs.reading import read_stream
+from runner.logs.summary import summary
+
+
+def read(text: str | bytes) -> dict[str, Any]:
+    data = text if isinstance(text, bytes) else text.encode()
+    return summary("log", read_stream(io.BytesIO(data).read))
+
+
+@pytest.mark.parametrize(
+    "line", ["Epoch 2/2, Loss: 0,4193", "Epoch 2/2, Loss: 1,034.5", "Train Epoch: 1 [9/9 (9%)]\tLoss: 2,213470"]
+)
+def test_a_number_that_is_cut_at_a_comma_is_left_out_with_a_note(line: str) -> None:
+    found = read(line + "\n")
+    assert found["last_train_loss"] is None
+    assert found["notes"][0].startswith("line 1: left out: a number of it was read only up to its comma")
+
+
+def test_a_comma_or_a_point_after_a_whole_number_hides_nothing() -> None:
+    found = read("Epoch 1/1, Loss: 0.5, accuracy 3\n{'loss': 0.25,'epoch': 1.0}\nepoch: 2, loss: 0.125\n")
+    assert (found["last_train_loss"]["value"], found["epochs_seen"]) == (0.125, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("line", "value", "unit"),
+    [
+        ("Test accuracy: 98.54", 98.54, "percent"),
+        ("{'eval_accuracy': 85.31}", 85.31, "percent"),
+        ("accuracy=96.64", 96.64, "percent"),
+        ("val Loss: 0.29 Acc: 95.42", 95.42, "percent"),
+        ("accuracy=0.9664", 0.9664, "fraction"),
+        ("accuracy=1.0", 1.0, "fraction"),
+    ],
+)
+def test_an_accuracy_above_one_is_a_percentage(line: str, value: float, unit: str) -> None:
+    found = read(line + "\n")["final_eval"]
+    assert (found["metric"], found["value"], found["unit"]) == ("accuracy", value, unit)
+
+
+@pytest.mark.parametrize("line", ["Test set: Average loss: 0.05, Accuracy: 60000/10000 (600%)", "Test accuracy: 9854"])
+def test_an_accuracy_above_all_is_left_out_with_a_note(line: str) -> None:
+    found = read(line + "\n")
+    assert found["final_eval"] is None or found["final_eval"]["metric"] == "val_loss"
+    assert f"line 1: left out: an accuracy above 100%: {line}" in found["notes"]
+
+
+def test_the_best_evaluation_is_found_in_one_unit() -> None:
+    found = read("val Loss: 0.1 Acc: 0.9912\nTest Accuracy: 98.5%\n")
+    assert (found["best_eval"]["value"], found["best_eval"]["unit"]) == (0.9912, "fraction")
+    assert (found["final_eval"]["value"], found["final_eval"]["unit"]) == (98.5, "percent")
+
+
+def test_there_is_no_best_of_numbers_that_may_be_of_two_units() -> None:
+    found = read("val Loss: 4.6 Acc: 0.98\nval Loss: 4.1 Acc: 5.4\n")
+    assert (found["best_eval"], found["final_eval"]["value"]) == (None, 5.4)
+
+
+def test_a_duration_of_each_epoch_is_not_that_of_the_run() -> None:
+    epochs = [f"Epoch {e}/3, Loss: 0.{e}\nTraining time: 12.{e} s\n" for e in (1, 2, 3)]
+    found = read("".join(epochs))
+    assert found["wall_time_s"] is None
+    assert [one["value"] for one in found["contradictions"]["wall_time_s"]] == [12.1, 12.2, 12.3]
+    cut = read(epochs[0] + "Epoch 2/3, Loss: 0.2\n")
+    assert cut["wall_time_s"] is None
+    assert "line 2: the duration of one epoch: Training time: 12.1 s" in cut["notes"]
+    assert read("".join(epochs) + "Total training time: 36.6 s\n")["wall_time_s"]["value"] == 36.6
+
+
+@pytest.mark.parametrize(
+    ("text", "processes"),
+    [
+        ("torchrun --nproc_per_node=4 \\\n    --nnodes=2 train.py\n", None),
+        ("torchrun --standalone --nproc_per_node=4 \\\n    train.py\n", 4),
+        ("LOCAL_WORLD_SIZE=4\n", None),
+        ("GROUP_WORLD_SIZE=2\nLOCAL_WORLD_SIZE=4\nROLE_WORLD_SIZE=8\nWORLD_SIZE=8\n", 8),
+        ("OMPI_COMM_WORLD_SIZE=8\n", 8),
+        ("export WORLD_SIZE=8\n", 8),
+        ("model parallel world size: 2\nworld size: 8\n", 8),
+        ("local world size: 4\n", None),
+        ("rank: 3, world size: 8\n", 8),
+    ],
+)
+def test_the_number_of_processes_is_that_of_the_whole_run(text: str, processes: int | None) -> None:
+    found = read(text)
+    assert (found["world_size"], found["contradictions"]) == (processes, {})
+
+
+def test_a_byte_order_mark_hides_no_line() -> None:
+    found = read(b"\xef\xbb\xbfEpoch 1/2, Loss: 0.6\nEpoch 2/2, Loss: 0.4\n")
+    assert found["epochs_seen"] == [1, 2]
+    parts = [b"\xef\xbb\xbf", b"Epoch 1/2, Loss: 0.6\n"]
+    assert read_stream(lambda _: parts.pop(0) if parts else b"").facts.losses.chosen()
+
+
+@pytest.mark.parametrize("frame", ["{name}   {value}", "│   {name}   │   {value}   │", "{name:>17}            {value}"])
+def test_the_test_table_of_lightning_is_read_with_and_without_its_frame(frame: str) -> None:
+    bar = "Epoch 1: 100%|███| 9/9 [00:01<00:00, 9it/s, train_loss=0.02, val_loss=0.05, val_acc=0.984]\n"
+    rows = "".join(
+        frame.format(name=name, value=value) + "\n" for name, value in (("test_acc", 0.9625), ("test_loss", 0.1))
+    )
+    found = read(bar + "────────\n" + rows)
+    assert (found["final_eval"]["value"], found["final_eval"]["line"]) == (0.9625, 3)
+
+
+@pytest.mark.parametrize("kind", ["sparse_categorical_", "categorical_", "binary_", ""])
+def test_an_accuracy_of_keras_by_its_long_name_is_the_result(kind: str) -> None:
+    bar = "9/9 [====] - 3s - loss: 0.2 - {0}accuracy: 0.91 - val_loss: 0.14 - val_{0}accuracy: 0.95\n"
+    found = read("Epoch 1/1\n" + bar.format(kind) + f"3/3 [====] - 0s - loss: 0.1 - {kind}accuracy: 0.96\n")
+    assert (found["final_eval"]["metric"], found["final_eval"]["value"]) == ("accuracy", 0.96)
+    assert found["best_eval"]["value"] == 0.96
