@@ -7,8 +7,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
-SLOW = report/page report/test_hostile_sizes.py report/test_two_sides.py logs/test_memory.py
-FAST = $(addprefix tests/,core definitions logs records report targets test_rooms.py packaging/test_lock_files.py) $(addprefix --ignore tests/,$(SLOW))
+SLOW = report/test_hostile_sizes.py report/test_two_sides.py logs/test_memory.py
+FAST = $(addprefix tests/,core definitions logs records report targets tools/pages/test_export.py test_rooms.py packaging/test_lock_files.py) $(addprefix --ignore tests/,$(SLOW))
 export TORCH_CPU ?=
 export RESULTS ?= results
 

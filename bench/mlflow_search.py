@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.summary import write_records
-from runner.report.export.runs import Point
+from runner.tools.pages.export.runs import Point
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from runner.report.export.runs import ExportedRun
     from runner.report.run_summary import RunSummary
+    from runner.tools.pages.export.runs import ExportedRun
 
 COUNT = 10_000
 ROUNDS = 3
@@ -104,8 +104,8 @@ def _timed(search: Callable[[], list[str]]) -> tuple[float, list[str]]:
 
 def _filled(results: Path, database: Path) -> Any:
     """Put every run into an SQLite store: the first by `runner export`, the others as the rows that it would write."""
-    from runner.report.export import mlflow_store  # noqa: PLC0415
-    from runner.report.export.runs import exported_runs  # noqa: PLC0415
+    from runner.tools.pages.export import mlflow_store  # noqa: PLC0415
+    from runner.tools.pages.export.runs import exported_runs  # noqa: PLC0415
 
     uri = f"{mlflow_store.SQLITE}{database}"
     runs = list(exported_runs(results, None, []))

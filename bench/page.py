@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from runner.report.page.files import write_report
+from runner.tools.pages.files import write_report
 
 DOCS = Path(__file__).parents[1] / "docs" / "report"
 PICTURES = {"quickstart-speed-up": "Speed-up", "quickstart-loss-seconds": "Loss over seconds"}

@@ -17,21 +17,21 @@ from runner.definitions.plan import make_plan
 from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
-LEVELS = {"core": 0, "logs": 1, "records": 2, "definitions": 3, "report": 4, "audit": 4, "targets": 4}
-LEVELS |= {"prediction": 5, "doctor": 5, "execution": 5, "init": 6, "proof": 7, "cli": 8}
+LEVELS = {"core": 0, "logs": 1, "records": 2, "definitions": 3, "report": 4, "targets": 4, "execution": 5}
+LEVELS |= {"tools": 6, "cli": 7}
 """A room imports from rooms of a lower level only: `report`, `audit` and `targets` do not know each other."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
 ONLY_IN = {
     "rich": "runner.cli.terminal",
     "typer": "runner.cli",
     "docker": "runner.targets.compose",
-    "markdown_it": "runner.audit.markdown",
+    "markdown_it": "runner.tools.audit.markdown",
     "kubernetes": "runner.targets.kubernetes",
-    "matplotlib": "runner.report.page",
-    "jinja2": "runner.report.page",
-    "markupsafe": "runner.report.page",
-    "mlflow": "runner.report.export.mlflow_store",
-    "tensorboard": "runner.report.export.tensorboard_files",
+    "matplotlib": "runner.tools.pages",
+    "jinja2": "runner.tools.pages",
+    "markupsafe": "runner.tools.pages",
+    "mlflow": "runner.tools.pages.export.mlflow_store",
+    "tensorboard": "runner.tools.pages.export.tensorboard_files",
 }
 """Libraries that one module or room knows."""
 LISTING = """
@@ -78,13 +78,13 @@ ELSEWHERE = {
     "runner.execution.started": "a file for each run that was started, in the user's state folder",
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
     "runner.core.output": "the files that a person names, compose/, k8s/, slurm/, the Dockerfile and image.lock",
-    "runner.report.page.files": "the folder of plots that a person names",
-    "runner.report.export.tensorboard_files": "the folder that an export names",
+    "runner.tools.pages.files": "the folder of plots that a person names",
+    "runner.tools.pages.export.tensorboard_files": "the folder that an export names",
     "runner.targets.compose": "the data folder, which containers are shown",
     "runner.targets.slurm.handle": "a file in memory, from which sbatch reads its script",
     "runner.targets.ssh": "on hosts: the kit's folder; here: the folder of ssh's sockets",
-    "runner.init": "a definition, the settings and .gitignore; and a first run, in the folder for temporary files",
-    "runner.proof": "the archive that a person names, and checkouts in the folder for temporary files",
+    "runner.tools.init": "a definition, the settings and .gitignore; a first run, in the folder for temporary files",
+    "runner.tools.proof": "the archive that a person names, and checkouts in the folder for temporary files",
     "runner.cli.exit": "the log of a defect of ours, in the folder for temporary files",
 }
 
@@ -191,7 +191,7 @@ def named_options(tree: ast.Module) -> set[str]:
 
 
 def test_what_compares_records_names_no_option_of_a_target() -> None:
-    rooms = ("report", "prediction")
+    rooms = ("report", "tools")
     modules = {name: tree for name, tree in sources("runner").items() if room(name) in rooms}
     assert any("launch.options" in ast.unparse(tree) for tree in modules.values())
     assert not {name: found for name, tree in modules.items() if (found := named_options(tree))}

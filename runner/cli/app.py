@@ -9,32 +9,33 @@ from typing import Annotated, NoReturn
 import typer
 
 from runner import __version__
-from runner.cli import export, image
-from runner.cli.audit import audit
-from runner.cli.bundle import bundle
+from runner.cli import image
 from runner.cli.collect import collect
 from runner.cli.compare import compare
-from runner.cli.doctor import doctor
 from runner.cli.exit import ended_by_signals, leave
 from runner.cli.exit import explain as explain_error
 from runner.cli.explain import explain
-from runner.cli.init import init
 from runner.cli.lines import show, show_document
 from runner.cli.list import list_
 from runner.cli.node import node
 from runner.cli.plan import plan
-from runner.cli.predict import predict
 from runner.cli.prepare import PASS_ON, prepare
 from runner.cli.recover import recover
 from runner.cli.render import render
-from runner.cli.report import report
-from runner.cli.reproduce import reproduce
 from runner.cli.resume import resume
 from runner.cli.run import run
 from runner.cli.schema import schema
 from runner.cli.summarize import summarize
 from runner.cli.targets import targets
-from runner.cli.verify import verify
+from runner.tools.audit.audit_command import audit
+from runner.tools.doctor.doctor_command import doctor
+from runner.tools.init.init_command import init
+from runner.tools.pages import export_command
+from runner.tools.pages.report_command import report
+from runner.tools.predict.predict_command import predict
+from runner.tools.proof.bundle_command import bundle
+from runner.tools.proof.reproduce_command import reproduce
+from runner.tools.proof.verify_command import verify
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -65,7 +66,7 @@ app.command()(doctor)
 app.command()(schema)
 app.command()(render)
 app.add_typer(image.app, name="image")
-app.add_typer(export.app, name="export")
+app.add_typer(export_command.app, name="export")
 
 
 @app.callback(invoke_without_command=True)

@@ -63,20 +63,20 @@ def summarize(
 
 def _predicted(results: Path, runs: list[RunSummary], form: str, experiment: str | None) -> list[str]:
     """Make tables of what was predicted beside what was measured; only where a network was measured too."""
-    from runner.prediction import MEASURE
+    from runner.tools.predict import MEASURE
 
     if not any(run.measure == MEASURE for run in runs):
         return []
-    from runner.prediction.beside import tables
     from runner.report.formats import TABLES, write_table
+    from runner.tools.predict.beside import tables
 
     return [write_table(form, table) for table in tables(results, runs, experiment)] if form in TABLES else []
 
 
 def _of_kit(path: Path, form: str, experiment: str | None) -> tuple[list[str], list[str]]:
     """Make the tables of an archive, with a note for each file of it that was altered."""
-    from runner.proof.kit import opened
     from runner.report.summarize import show
+    from runner.tools.proof.kit import opened
 
     with opened(path) as kit:
         texts, notes = show(kit.results, form, experiment)

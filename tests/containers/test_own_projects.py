@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.containers.engine import compose
-from tests.init.conftest import REPOSITORIES
 from tests.support.containers import docker, inspected, left_of
 from tests.support.projects import ROOT, WEIRD, Ended, Project, patient
 from tests.support.repository import commit_all, git
+from tests.tools.init.conftest import REPOSITORIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

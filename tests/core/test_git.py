@@ -12,9 +12,9 @@ import pytest
 from runner.core import git as core_git
 from runner.execution.signals import Interrupts
 from runner.execution.worktrees import worktrees
-from runner.init.git import repository
-from runner.proof.sources import Sources, apply_changes, check_out
 from runner.records.repository import describe_repository
+from runner.tools.init.git import repository
+from runner.tools.proof.sources import Sources, apply_changes, check_out
 from tests.support.hostile import arm, touch_all
 from tests.support.repository import ALONE, commit_all, git
 

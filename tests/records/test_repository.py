@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runner.core import git as core_git
-from runner.proof.sources import check_out
 from runner.records.repository import LARGEST_DIFF, describe_repository
+from runner.tools.proof.sources import check_out
 from tests.support.repository import commit_all, git
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.prediction.reading import Reader
-from runner.proof.reproduce import of_cell
 from runner.records.folder import RunFolder
 from runner.records.schema import Attempt
 from runner.report.notes import notes as notes_of
@@ -16,6 +14,8 @@ from runner.report.reading import read_results
 from runner.report.summarize import show, summarize
 from runner.report.two_sides import NOT_COMPARABLE, SAME_RUNS, SLOWER, exit_code, judge
 from runner.report.verdicts import to_notes
+from runner.tools.predict.reading import Reader
+from runner.tools.proof.reproduce import of_cell
 from tests.support.summaries import base, block, pair, row
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from runner.records.folder import RunFolder, begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
-from runner.report.export.runs import exported_runs
 from runner.report.notes import notes as notes_of
 from runner.report.summarize import summarize
+from runner.tools.pages.export.runs import exported_runs
 from tests.report.hostile import FORGED, HUGE, all_formats, by_hand, edited
 
 if TYPE_CHECKING:

@@ -31,6 +31,12 @@ def weird_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Name a results folder, which is not there yet."""
+    return tmp_path / "results"
+
+
+@pytest.fixture
 def project(weird_path: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Project:
     real = any(request.node.get_closest_marker(name) for name in ("real_processes", "engine", "cluster"))
     return make_project(weird_path, tmp_path / "cache", forked=not real)

@@ -1,0 +1,109 @@
+"""`runner audit`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from runner.cli.lines import show, show_document
+from runner.core.errors import RequestError
+
+if TYPE_CHECKING:
+    from runner.tools.audit.findings import Audit, Finding, Unchecked
+
+EXIT_WRONG = 1
+_MOST_REASONS = 5
+
+
+def audit(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Markdown, CSV, HTML, a definition, or -.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print every checked number as JSON.")] = False,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="markdown|csv|html|yaml", help="Instead of what the name says.")
+    ] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Print consistent numbers too; with --json, those not checked.")
+    ] = False,
+) -> None:
+    """Recompute the tables of others.
+
+    Speed-ups, efficiencies, throughputs and accuracies that follow from other printed numbers, each within its
+    rounding. Exit code 1 if a number is inconsistent.
+    """
+    from runner.tools.audit.document import audit_file
+    from runner.tools.audit.reading import FORMATS
+
+    if format_ and format_ not in FORMATS:
+        msg = f"--format {format_}: there is {', '.join(FORMATS)}"
+        raise RequestError(msg)
+    audits = [audit_file(path, sys.stdin.buffer, format_) for path in files]
+    if as_json:
+        show_json(audits, every=every)
+    else:
+        for one in audits:
+            for finding in one.findings:
+                if every or finding.grade != "consistent" or finding.note:
+                    show(line_of(finding))
+            show_summary(one)
+    if any(finding.wrong for one in audits for finding in one.findings):
+        raise typer.Exit(EXIT_WRONG)
+
+
+def show_json(audits: list[Audit], *, every: bool) -> None:
+    """Print a list of objects, each on a line; all in ASCII, so that nothing is cut or escaped."""
+    found: list[Finding | Unchecked] = [finding for audit in audits for finding in audit.findings]
+    found += [number for audit in audits for number in audit.unchecked] if every else []
+    rows = [json.dumps(_values(number)) for number in found]
+    show_document("[\n  " + ",\n  ".join(rows) + "\n]\n" if rows else "[]\n")
+
+
+def _values(number: Finding | Unchecked) -> dict[str, Any]:
+    names = "file line column row text printed computed interval grade formula note"
+    values = {name: getattr(number, name, None) for name in names.split()}
+    reason = getattr(number, "reason", "")
+    return {**values, "grade": "not checked", "note": reason} if reason else values
+
+
+def line_of(finding: Finding) -> str:
+    """Say what is printed and what follows, in one line."""
+    percent = "%" if "%" in finding.text and finding.printed > 1 else ""
+    begin = f"{finding.file}:{finding.line}: {finding.column}: printed {_number(finding.printed)}{percent}, "
+    follows = f"follows {_near(finding)}{percent} from {finding.formula}: {finding.grade}"
+    return begin + follows + (f"; {finding.note}" if finding.note else "")
+
+
+def _number(value: float) -> str:
+    return f"{value:.12g}"
+
+
+def _near(finding: Finding) -> str:
+    """Return the computed number with two more digits than are printed, at most as many as differ."""
+    decimals = len(_number(finding.printed).partition(".")[2])
+    return f"{finding.computed:.{max(decimals, 2) if finding.grade != 'truncated' else decimals + 2}f}"
+
+
+def show_summary(one: Audit) -> None:
+    """Print how many numbers were checked and why the others were not."""
+    from runner.tools.audit.findings import GRADES, MEASURED
+
+    counts = ", ".join(f"{count} {grade}" for grade in GRADES if (count := one.count(grade)))
+    tables = f"{one.tables} table{'' if one.tables == 1 else 's'}"
+    checked = f"{len(one.findings)} numbers checked{': ' if counts else ''}{counts}"
+    show(f"{one.file}: {tables}, {checked}; {len(one.unchecked)} not")
+    if not one.tables and not one.findings:
+        show("  no table that is read: Markdown, HTML, CSV, or text in a block of code")
+    derived = [number for number in one.unchecked if number.reason != MEASURED]
+    reasons = Counter((number.column, number.reason) for number in derived)
+    first = {(number.column, number.reason): number for number in reversed(derived)}
+    for place in list(reasons)[:_MOST_REASONS]:
+        more = f" ({reasons[place]} numbers)" if reasons[place] > 1 else ""
+        show(f"  not checked: {first[place]}{more}")
+    if len(reasons) > _MOST_REASONS:
+        show(f"  and {len(reasons) - _MOST_REASONS} more")
+    if measured := len(one.unchecked) - len(derived):
+        show(f"  not checked: {measured} number{'' if measured == 1 else 's'}, {MEASURED}")

@@ -1,0 +1,176 @@
+"""The columns of a table, each with its role and its numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from runner.tools.audit.devices import devices
+from runner.tools.audit.quantities import Quantity, has_decimal_comma, is_missing, plain, read_cell, says_baseline
+from runner.tools.audit.roles import Role, heading_unit, is_explicit, role_of
+from runner.tools.audit.tables import LONGEST_CELL, Cell, Table
+
+_BY_KIND = {"time": Role.TIME, "rate": Role.RATE, "factor": Role.SPEEDUP}
+_HALF = 0.5
+_THOUSAND = 1_000
+DERIVED = (Role.SPEEDUP, Role.SLOWDOWN, Role.CHANGE, Role.EFFICIENCY)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: what it holds, and in each row the number or None.
+
+    `percent` says that the numbers are percentages, `explicit` that the heading is beyond doubt, and `inner` that they
+    stand in parentheses in the cells of the column `index`.
+    """
+
+    index: int
+    heading: str
+    role: Role
+    cells: tuple[Cell, ...]
+    values: tuple[Quantity | None, ...]
+    percent: bool = False
+    explicit: bool = False
+    inner: bool = False
+
+    def known(self) -> int:
+        """Return how many of its cells hold a number."""
+        return sum(value is not None for value in self.values)
+
+
+def locales(table: Table) -> list[bool]:
+    """Return whether decimals follow a comma: the readings of the numbers that are possible, the likely one first."""
+    texts = [cell.text for row in table.rows for cell in row if len(cell.text) <= LONGEST_CELL]
+    found = has_decimal_comma(texts)
+    if found is not None:
+        return [found]
+    groups = any(re.search(r"\d[.,]\d{3}(?!\d)", text) for text in texts)
+    return ([True, False] if table.comma else [False, True]) if groups else [False]
+
+
+def columns_of(table: Table, *, comma: bool) -> list[Column]:
+    """Read all columns; one whose cells have a second number in parentheses gives two."""
+    result: list[Column] = []
+    for index, heading in enumerate(table.headings):
+        cells = tuple(row[index] for row in table.rows)
+        pairs = [read_cell(cell.text[:LONGEST_CELL], comma=comma) for cell in cells]
+        column = _column(index, heading.text, cells, [first for first, _ in pairs])
+        result.append(column)
+        inner = [second for _, second in pairs]
+        if column.role is not Role.LABEL and sum(map(bool, inner)) > _HALF * max(1, column.known() - 1):
+            result += _inner(column, inner)
+    return [_settle_n(column, result) for column in result]
+
+
+def _column(index: int, heading: str, cells: tuple[Cell, ...], values: list[Quantity | None]) -> Column:
+    role = role_of(heading)
+    filled = [cell for cell in cells if not is_missing(cell.text)]
+    counts = [devices(cell.text) for cell in cells]
+    numbers = sum(value is not None for value in values)
+    if role in (Role.COUNT, Role.UNKNOWN, Role.LABEL) and filled:
+        named = sum(count is not None for count in counts)
+        bare = sum(value is not None and not value.kind for value in values)
+        if named > bare or (role is Role.COUNT and named >= _HALF * len(filled)):
+            read = tuple(Quantity(count, 1.0, 0.0) if count else None for count in counts)
+            return Column(index, heading, Role.COUNT if named >= _HALF * len(filled) else Role.LABEL, cells, read)
+    if not filled or numbers <= _HALF * len(filled) or role is Role.COUNT:
+        return Column(index, heading, Role.LABEL, cells, (None,) * len(cells))
+    kind, scale = heading_unit(heading)
+    values = _understood(values) if role in (*DERIVED, Role.UNKNOWN) else values
+    kinds = Counter(value.kind for value in values if value)
+    usual = kinds.most_common(1)[0][0] or (kind if kind in ("percent", "factor") else "")
+    role = _by_cells(role, usual)
+    scaled = tuple(_with_unit(value, kind, scale, role) for value in values)
+    percent = usual == "percent"
+    if role in (Role.EFFICIENCY, Role.ACCURACY) and not percent:
+        percent = max(value.number for value in values if value) > (2.5 if role is Role.EFFICIENCY else 1)
+    if role in (Role.TIME, Role.RATE):
+        scaled = _coarse(scaled)
+    return Column(index, heading, role, cells, scaled, percent, is_explicit(heading))
+
+
+def _understood(values: list[Quantity | None]) -> list[Quantity | None]:
+    """Leave out factors and percentages with words that are not known, such as `1.2x slower`, beside ones without."""
+    known = {value.kind for value in values if value} & {"factor", "percent", ""}
+    return [None if known and value and value.kind == "other" else value for value in values]
+
+
+def _by_cells(role: Role, kind: str) -> Role:
+    """Correct the role that a heading names by the unit of the cells."""
+    if role in (Role.UNKNOWN, Role.TIME, Role.RATE, Role.SAMPLES) and kind in _BY_KIND:
+        return _BY_KIND[kind]
+    if role in (Role.TIME, Role.RATE) and kind == "percent":
+        return Role.OTHER
+    if role in DERIVED and kind in ("time", "rate"):
+        return _BY_KIND[kind]
+    if role is Role.CHANGE and kind == "factor":
+        return Role.SPEEDUP
+    if kind == "other" and role not in (Role.RATE, Role.SAMPLES, Role.BATCH, Role.TOTAL):
+        return Role.OTHER
+    return role
+
+
+def _with_unit(value: Quantity | None, kind: str, scale: float, role: Role) -> Quantity | None:
+    """Give a number without a unit that of its heading."""
+    if value is None or value.kind or kind not in ("time", "rate") or role not in (Role.TIME, Role.RATE):
+        return value
+    return replace(value, scale=value.scale * scale, step=value.step * scale, kind=kind)
+
+
+def _coarse(values: tuple[Quantity | None, ...]) -> tuple[Quantity | None, ...]:
+    """Take numbers that all end in zeros, for example 12,300 and 45,600, as rounded to what is before these."""
+    numbers = [value.number for value in values if value]
+    if len(numbers) < 3 or any(number < _THOUSAND or number % 10 for number in numbers):  # noqa: PLR2004
+        return values
+    digit = 10.0
+    while min(numbers) >= digit * _THOUSAND and not any(number % (digit * 10) for number in numbers):
+        digit *= 10
+    return tuple(value.coarser(digit) if value else None for value in values)
+
+
+def _inner(column: Column, values: list[Quantity | None]) -> list[Column]:
+    kinds = Counter(value.kind for value in values if value)
+    kind = kinds.most_common(1)[0][0]
+    words = column.heading.lower()
+    role = {"factor": Role.SPEEDUP, "time": Role.TIME, "rate": Role.RATE}.get(kind, Role.UNKNOWN)
+    if kind == "percent" and column.role in (Role.SPEEDUP, Role.TIME, Role.RATE):
+        role = Role.EFFICIENCY if re.search("eff|效率", words) else Role.CHANGE
+    if kind == "" and re.search("speed[- ]?up|加速比", words) and column.role is not Role.SPEEDUP:
+        role = Role.SPEEDUP
+    if role is Role.UNKNOWN:
+        return []
+    kept = tuple(value if value and value.kind == kind else None for value in values)
+    return [Column(column.index, column.heading, role, column.cells, kept, kind == "percent", inner=True)]
+
+
+def _settle_n(column: Column, columns: list[Column]) -> Column:
+    """Decide what a column `N` counts: samples that were tested, or processes."""
+    if column.role is not Role.TOTAL or plain(column.heading).strip("# ").lower() not in ("n", "total"):
+        return column
+    large = min((value.number for value in column.values if value), default=0) >= 50  # noqa: PLR2004
+    tested = any(one.role in (Role.ACCURACY, Role.CORRECT) for one in columns)
+    if tested and large:
+        return column
+    return replace(column, role=Role.OTHER if any(one.role is Role.COUNT for one in columns) else Role.COUNT)
+
+
+def baseline_marks(columns: list[Column], row: int) -> bool:
+    """Whether a row calls itself the baseline."""
+    return any(says_baseline(column.cells[row].text) for column in columns)
+
+
+def turned(table: Table) -> Table | None:
+    """Return a table whose rows are metrics with its rows as columns; None if its first column names none."""
+    roles = [role_of(row[0].text) for row in table.rows if row and row[0].text]
+    derived = sum(role in DERIVED for role in roles)
+    bases = sum(role in (Role.TIME, Role.RATE, *DERIVED) for role in roles)
+    if not derived or bases < 2 or len(table.rows) > 60:  # noqa: PLR2004
+        return None
+    if any(role_of(heading.text) in DERIVED for heading in table.headings[1:]):
+        return None
+    headings = (table.headings[0], *(row[0] for row in table.rows))
+    rows = tuple(
+        (table.headings[column], *(row[column] for row in table.rows)) for column in range(1, len(table.headings))
+    )
+    return Table(headings, rows, table.near, table.comma)

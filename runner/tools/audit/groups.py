@@ -1,0 +1,184 @@
+"""Which row a row is compared with: rows in groups, and a baseline in each group."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from runner.tools.audit.columns import Column, baseline_marks
+from runner.tools.audit.quantities import is_missing, plain
+from runner.tools.audit.roles import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Groups = tuple[int, ...]
+"""The group of each row, numbered by first appearance."""
+Bases = tuple["int | None", ...]
+"""The row that each row is compared with."""
+_KEYS = 6
+_MOST_VALUES = 12
+_MOST_MAPS = 600
+_MANY_ROWS = 100
+_COUNT = re.compile(
+    r"(?<![\w.])\d{1,5}\s?[x×*]\s?(?=[a-z])|\s?[x×*]\s?\d{1,5}$|\d+\s*(?:gpus?|cards?|卡|张|nodes?|节点|台|机)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A way to choose baselines. `anchored`: every baseline prints that it is one; `rank`: how far-fetched it is."""
+
+    bases: Bases
+    rank: int
+    anchored: bool = False
+
+
+def groupings(columns: Sequence[Column], rows: int) -> list[Groups]:
+    """Return the ways to part the rows, the plainest first: not at all, by labels and parameters, by blocks."""
+    found = {(0,) * rows: None}
+    names: list[tuple[str, ...]] = []
+    plain_keys: list[tuple[str, ...]] = []
+    for column in columns:
+        if column.inner or column.role not in (
+            Role.LABEL,
+            Role.COUNT,
+            Role.BATCH,
+            Role.OTHER,
+            Role.UNKNOWN,
+            Role.SAMPLES,
+        ):
+            continue
+        for label in _labels(column):
+            if 1 < len(set(label)) < rows and label not in names:
+                names.append(label)
+                if column.role is not Role.COUNT:
+                    plain_keys.append(label)
+    blocks = [_restarts(column) for column in columns if column.role is Role.COUNT]
+    keyed = [tuple(zip(*some, strict=True)) for size in (1, 2) for some in combinations(names[:_KEYS], size)]
+    if len(plain_keys) > 2:  # noqa: PLR2004
+        keyed.append(tuple(zip(*plain_keys, strict=True)))
+        keyed += [tuple(zip(*some, strict=True)) for some in combinations(plain_keys[:_KEYS], 3)]
+    for key in [*keyed, *blocks]:
+        found.setdefault(_numbered(key))
+    return list(found)
+
+
+def _labels(column: Column) -> Iterator[tuple[str, ...]]:
+    """Return the texts of a column, an empty one as the one above it; and the same without counts of devices."""
+    texts: list[str] = []
+    for cell in column.cells:
+        text = plain(cell.text).strip("*_` ").lower()
+        texts.append(texts[-1] if not text and texts and column.role is Role.LABEL else text)
+    yield tuple(texts)
+    bare = tuple(" ".join(_COUNT.sub("", text).split()) for text in texts)
+    if bare != tuple(texts):
+        yield bare
+
+
+def _restarts(column: Column) -> tuple[int, ...]:
+    """Begin a new group where the number of processes goes down."""
+    group, before, result = 0, 0.0, []
+    for value in column.values:
+        number = value.number if value else before
+        group += number < before
+        result.append(group)
+        before = number
+    return tuple(result)
+
+
+def _numbered(keys: Sequence[object]) -> Groups:
+    seen: dict[object, int] = {}
+    return tuple(seen.setdefault(key, len(seen)) for key in keys)
+
+
+def comparisons(columns: Sequence[Column], derived: Column, ones: Sequence[bool]) -> list[Comparison]:
+    """Return the ways to choose a baseline for every row, the plainest first.
+
+    `ones` says which rows print that they are one: 1.00, 100%, or the word baseline.
+    """
+    rows = len(derived.cells)
+    marks = [one or (baseline_marks(list(columns), row)) for row, one in enumerate(ones)]
+    missing = [is_missing(cell.text) for cell in derived.cells]
+    count = next((column for column in columns if column.role is Role.COUNT), None)
+    found: dict[Bases, Comparison] = {}
+    parts = groupings(columns, rows)
+    for depth, groups in enumerate(parts):
+        members = [[row for row in range(rows) if groups[row] == group] for group in range(max(groups) + 1)]
+        for rank, (chosen, anchored) in enumerate(_chosen(members, marks, missing, count, derived)):
+            bases = tuple(chosen[group] for group in groups)
+            rank_here = min(depth, 5) * 3 + rank
+            if any(base is not None for base in bases) and bases not in found:
+                found[bases] = Comparison(bases, rank_here, anchored)
+        if len(found) > _MOST_MAPS:
+            break
+    before = tuple(row - 1 if row else None for row in range(rows))
+    named = _named(columns, parts, rows) if rows <= _MANY_ROWS else ()
+    for extra in (*_nearest(marks), before, *named):
+        if len(found) <= 2 * _MOST_MAPS:
+            found.setdefault(extra, Comparison(extra, 30))
+    return sorted(found.values(), key=lambda one: one.rank)
+
+
+def _chosen(
+    members: list[list[int]], marks: list[bool], missing: list[bool], count: Column | None, derived: Column
+) -> Iterator[tuple[list[int | None], bool]]:
+    """Yield the baseline of each group by one rule after the other."""
+    marked = [next((row for row in rows if marks[row]), None) for rows in members]
+    # Sure: every group has one marked row, and no other row is marked.
+    yield marked, None not in marked and sum(marks) == len(members)
+    absent = [next((row for row in rows if missing[row]), None) for rows in members]
+    gaps = not any(marks) and None not in absent and sum(missing) == len(members)
+    if count:
+        fewest = [_fewest(rows, count) for rows in members]
+        yield fewest, gaps and fewest == absent
+    yield [rows[0] for rows in members], gaps and absent == [rows[0] for rows in members]
+    yield absent, gaps
+    yield [rows[-1] for rows in members], False
+    order = derived.values
+    yield (
+        [min(rows, key=lambda row: value.number if (value := order[row]) else float("inf")) for rows in members],
+        False,
+    )
+    if len({len(rows) for rows in members}) == 1:
+        for place in range(1, min(len(members[0]), 5) - 1):
+            yield [rows[place] for rows in members], False
+
+
+def _fewest(rows: list[int], count: Column) -> int | None:
+    known = [(value.number, row) for row in rows if (value := count.values[row])]
+    if not known:
+        return None
+    least = min(number for number, _ in known)
+    first = [row for number, row in known if number == least]
+    return first[0]
+
+
+def _nearest(marks: list[bool]) -> Iterator[Bases]:
+    """Compare with the nearest marked row above, or below."""
+    above: list[int | None] = []
+    for row, mark in enumerate(marks):
+        above.append(row if mark else above[-1] if above else None)
+    below: list[int | None] = []
+    for row in range(len(marks) - 1, -1, -1):
+        below.append(row if marks[row] else below[-1] if below else None)
+    yield tuple(above)
+    yield tuple(reversed(below))
+
+
+def _named(columns: Sequence[Column], parts: list[Groups], rows: int) -> Iterator[Bases]:
+    """Compare with the row of the same group that has a certain label, for example the backend `gloo`."""
+    for column in columns:
+        if column.role not in (Role.LABEL, Role.COUNT, Role.UNKNOWN, Role.OTHER, Role.BATCH):
+            continue
+        label = next(iter(_labels(column)))
+        for value in list(dict.fromkeys(label))[:_MOST_VALUES]:
+            for groups in parts[:12]:
+                base: dict[int, int] = {}
+                for row in range(rows):
+                    if label[row] == value:
+                        base.setdefault(groups[row], row)
+                yield tuple(base.get(group) for group in groups)

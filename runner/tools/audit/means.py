@@ -1,0 +1,109 @@
+"""Rows that hold means of the rows around them: geometric, harmonic and arithmetic means, and medians."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from typing import TYPE_CHECKING
+
+from runner.tools.audit.quantities import plain
+from runner.tools.audit.roles import Role
+from runner.tools.audit.spans import INCONSISTENT, Span, grade, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from runner.tools.audit.columns import Column
+
+_KINDS = (
+    (
+        "geometric mean",
+        re.compile(r"geo(?:m(?:etric)?)?\.?[- ]?(?:mean|average|avg)|\bg-?mean\b|几何平均", re.IGNORECASE),
+    ),
+    ("harmonic mean", re.compile(r"harm(?:onic)?\.?[- ]?(?:mean|average)|\bh-?mean\b|调和平均", re.IGNORECASE)),
+    ("median", re.compile(r"^\W*median\b|\bmedian\W*$|中位", re.IGNORECASE)),
+    ("mean", re.compile(r"^\W*(?:arith\w*\W*)?(?:mean|average|avg)\b|\b(?:mean|average|avg)\W*$|平均", re.IGNORECASE)),
+    ("total", re.compile(r"^\W*(?:total|sum|overall|all|summary|合计|总计)\W*$", re.IGNORECASE)),
+)
+_FEWEST = 2
+_MEANS: dict[str, Callable[[Sequence[float]], float]] = {
+    "geometric mean": lambda numbers: math.exp(sum(map(math.log, numbers)) / len(numbers)),
+    "harmonic mean": lambda numbers: len(numbers) / sum(1 / number for number in numbers),
+    "median": statistics.median,
+    "mean": lambda numbers: sum(numbers) / len(numbers),
+}
+_STATED = ("geometric mean", "harmonic mean", "median")
+
+
+def mean_rows(columns: Sequence[Column]) -> dict[int, str]:
+    """Return the rows whose label says that they hold means, with the kind of mean."""
+    found: dict[int, str] = {}
+    for column in columns:
+        if column.role not in (Role.LABEL, Role.COUNT, Role.UNKNOWN, Role.OTHER, Role.BATCH):
+            continue
+        for row, cell in enumerate(column.cells):
+            kind = next((kind for kind, pattern in _KINDS if pattern.search(plain(cell.text[:60]))), "")
+            if kind:
+                found.setdefault(row, kind)
+    return found if len(found) < max((len(column.cells) for column in columns), default=0) else {}
+
+
+def grade_mean(
+    column: Column, row: int, kinds: dict[int, str], bases: Sequence[Column]
+) -> tuple[str, Span, str] | None:
+    """Grade the number of a row of means: the grade, what follows, and its formula; None if it cannot be checked.
+
+    Every kind of mean may confirm it; only one whose kind is stated is called wrong.
+    """
+    printed = column.values[row]
+    if printed is None:
+        return None
+    found = [
+        (grade(printed, value), value, formula)
+        for members in _members(row, kinds)
+        for value, formula in _candidates(column, members, kinds[row], bases)
+    ]
+    fitting = next((each for each in found if each[0] != INCONSISTENT), None)
+    if fitting or not found:
+        return fitting
+    first = found[0]
+    return first if kinds[row] in _STATED and first[2].startswith(kinds[row]) else None
+
+
+def _members(row: int, kinds: dict[int, str]) -> Iterator[Callable[[int], bool]]:
+    """Yield what a mean may be of: all rows, those above it as far as the next mean, or those below it."""
+    yield lambda other: other not in kinds
+    above = max((other for other in kinds if other < row), default=-1)
+    yield lambda other: above < other < row and other not in kinds
+    below = min((other for other in kinds if other > row), default=math.inf)
+    yield lambda other: row < other < below and other not in kinds
+
+
+def _candidates(
+    column: Column, member: Callable[[int], bool], kind: str, bases: Sequence[Column]
+) -> Iterator[tuple[Span, str]]:
+    values = [value for row, value in enumerate(column.values) if member(row) and value]
+    if len(values) < _FEWEST or any(value.low <= 0 for value in values):
+        return
+    for name in sorted(_MEANS, key=lambda name: name != kind):
+        mean = _MEANS[name]
+        ends = [mean([getattr(value, end) for value in values]) for end in ("low", "value", "high")]
+        yield Span(*ends), f"{name} of {len(values)} rows"
+    sums = [(base, _sum(base, member)) for base in bases]
+    unit = 100.0 if column.percent else 1.0
+    for first, above in sums:
+        for second, below in sums:
+            found = ratio(above, below) if first is not second and first.role is second.role else None
+            if found:
+                words = f"sum of {plain(first.heading)[:40]} / sum of {plain(second.heading)[:40]}"
+                yield found.times(unit), words
+                yield found.plus(-1).times(unit), f"{words} - 1"
+
+
+def _sum(column: Column, member: Callable[[int], bool]) -> Span | None:
+    values = [value for row, value in enumerate(column.values) if member(row)]
+    known = [value for value in values if value and value.low > 0]
+    if not known or len(known) < len(values):
+        return None
+    return Span(*(sum(getattr(value, end) for value in known) for end in ("low", "value", "high")))

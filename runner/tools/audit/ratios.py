@@ -1,0 +1,141 @@
+"""Speed-ups, efficiencies and changes: what they may have been computed from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runner.tools.audit.bases import added, comparable, measured, numbers, of_another_role
+from runner.tools.audit.certain import is_certain, is_pair, is_scaling, named_pair, names_only, of_same_work
+from runner.tools.audit.efficiencies import from_speedups, implied_processes, of_rounded, of_the_ideal
+from runner.tools.audit.formulas import Formula, ones_of, ratios_beside, ratios_over
+from runner.tools.audit.groups import Comparison, comparisons
+from runner.tools.audit.outside import one_baseline, shared_baseline
+from runner.tools.audit.quantities import plain
+from runner.tools.audit.readings import FAR, IN_ROWS, LOOSE, Reading
+from runner.tools.audit.roles import Role
+from runner.tools.audit.shapes import Shape, changes, inverse, negative, shapes
+from runner.tools.audit.spans import difference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.tools.audit.columns import Column
+    from runner.tools.audit.shapes import Context
+
+_MOST_STEPS = 60_000
+_FEW_WAYS = 8
+_POINTS = re.compile(r"points?\b|\bpp\b|\bpts?\b|\babs|δ|delta|differ|百分点", re.IGNORECASE)
+
+
+def readings(column: Column, context: Context) -> Iterator[Reading]:
+    """Yield the ways to compute a speed-up, slow-down, efficiency or change, the plainest first."""
+    if column.role is Role.EFFICIENCY:
+        yield from from_speedups(column, context)
+    bases = measured(column, context.columns)
+    unknown = comparable(column, context.of(Role.UNKNOWN))
+    others = of_another_role(column, context.columns)
+    beside, loose = unknown, LOOSE
+    if column.role is Role.CHANGE:
+        beside, loose = numbers(column, context.columns), IN_ROWS
+        others += [source for source in beside if source not in bases]
+    others += list(added(bases))
+    found = comparisons(context.columns, column, ones_of(column))
+    found = found[: max(_FEW_WAYS, _MOST_STEPS // (max(1, len(bases) + len(others)) * len(column.cells) * 6))]
+    sure = is_certain(column, bases, of_another_role(column, context.columns))
+    for way in found:
+        for base in bases:
+            yield from _over(column, base, way, context, sure=sure)
+    yield from _in_rows(column, [*bases, *(source for source in beside if source not in bases)])
+    yield from _further(column, bases, found[:_FEW_WAYS], context)
+    for way in found:
+        for base in others:
+            yield from _over(column, base, replace(way, rank=way.rank + loose), context, sure=False)
+
+
+def _further(
+    column: Column, bases: Sequence[Column], ways: Sequence[Comparison], context: Context
+) -> Iterator[Reading]:
+    """Yield the readings of one role: baselines outside the table, differences, and processes that are not said."""
+    for base in bases:
+        if column.role in (Role.SPEEDUP, Role.SLOWDOWN) and not any(ones_of(column)):
+            yield from one_baseline(column, base, context)
+        yield from shared_baseline(column, base, context)
+    if column.role is Role.CHANGE:
+        yield from _differences(column, ways, context)
+    if column.role is Role.EFFICIENCY:
+        yield from of_the_ideal(column, context)
+        for reading in (of_rounded, implied_processes):
+            for way in ways:
+                for base in bases:
+                    yield from reading(column, base, way, context)
+
+
+def _over(column: Column, base: Column, way: Comparison, context: Context, *, sure: bool) -> Iterator[Reading]:
+    """Compare rows with their baselines, in one column."""
+    ratios = ratios_over(base, way.bases)
+    same = frozenset(row for row, other in enumerate(way.bases) if other == row)
+    named = way.anchored and column.explicit and of_same_work(context.columns, way)
+    named = named and names_only(column, base, context.columns, [*same])
+    certain = sure and named and (column.role is not Role.EFFICIENCY or bool(context.processes.said))
+    plainest = named and is_scaling(context, way)
+    for shape in shapes(column, base, ratios, way.bases, context):
+        yield Reading(
+            tuple(shape.values),
+            Formula(base, way.bases, shape.formula),
+            way.rank + shape.rank,
+            certain=certain and shape.rank < FAR,
+            plainest=plainest and shape.rank < FAR,
+            same=same,
+            bases=way.bases,
+            note=shape.note,
+        )
+
+
+def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
+    """Compare two columns of the same row, for example `before` and `after`."""
+    if column.role is Role.EFFICIENCY:
+        return
+    roles = [base.role for base in bases]
+    for first in bases:
+        for second in bases:
+            plainest = 2 if roles.count(first.role) == 2 and first.role in (Role.TIME, Role.RATE) else IN_ROWS  # noqa: PLR2004
+            if first is second or {first.role, second.role} == {Role.TIME, Role.RATE} or first.inner:
+                continue
+            above, below = (second, first) if Role.RATE in (first.role, second.role) else (first, second)
+            ratios = ratios_beside(above, below)
+            found = [Shape(ratios, 0, "{r}"), Shape(inverse(ratios), 10, "{i}")]
+            if column.percent or column.role is Role.CHANGE:
+                found = list(changes(column, ratios))
+            elif column.role is Role.SLOWDOWN:
+                found = [Shape(inverse(ratios), 0, "{i}")]
+            certain = named_pair(column, first, second)
+            for shape in found:
+                rank = shape.rank if certain else plainest + shape.rank
+                formula = Formula(above, (), shape.formula, below)
+                sure = certain and shape.rank < FAR
+                yield Reading(tuple(shape.values), formula, rank, certain=sure, note=shape.note)
+
+
+def _differences(column: Column, ways: Sequence[Comparison], context: Context) -> Iterator[Reading]:
+    """Subtract two columns of one kind, or a row from its baseline: points of accuracy, or seconds saved."""
+    sources = numbers(column, context.columns)
+    points = bool(_POINTS.search(plain(column.heading)))
+    plain_rank = 0 if points else IN_ROWS
+    for first in sources:
+        for second in sources:
+            if first is not second and first.role is second.role:
+                spans = [difference(mine, its) for mine, its in zip(first.values, second.values, strict=True)]
+                formula = Formula(first, (), "{d}", second)
+                named = points and is_pair(second, first) and first.percent >= column.percent
+                yield Reading(tuple(spans), formula, plain_rank, certain=named, note="a difference")
+    for source in sources:
+        for way in ways:
+            its = [source.values[base] if base is not None else None for base in way.bases]
+            spans = [difference(mine, other) for mine, other in zip(source.values, its, strict=True)]
+            same = frozenset(row for row, other in enumerate(way.bases) if other == row)
+            for values, shape in ((spans, "{d}"), (negative(spans), "-({d})")):
+                formula = Formula(source, way.bases, shape)
+                rank = way.rank + plain_rank
+                yield Reading(tuple(values), formula, rank, same=same, bases=way.bases, note="a difference")

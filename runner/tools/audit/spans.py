@@ -1,0 +1,78 @@
+"""Intervals of numbers, and the grade of a printed number against what follows from others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runner.tools.audit.quantities import Quantity
+
+CONSISTENT, TRUNCATED, INCONSISTENT, FLIPS = "consistent", "truncated", "inconsistent", "flips"
+_EXACT = 1e-9
+_FLOAT32 = 1e-6
+_LONG = 7
+"""From so many digits on, a number may have been computed in single precision."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """All values that a computed number may have, given the rounding of what it was computed from."""
+
+    low: float
+    middle: float
+    high: float
+
+    def times(self, factor: float) -> Span:
+        """Return it times a positive number."""
+        return Span(self.low * factor, self.middle * factor, self.high * factor)
+
+    def plus(self, number: float) -> Span:
+        """Return it plus a number."""
+        return Span(self.low + number, self.middle + number, self.high + number)
+
+    def inverse(self) -> Span:
+        """Return one divided by it."""
+        return Span(1 / self.high, 1 / self.middle, 1 / self.low)
+
+
+def span(quantity: Quantity) -> Span | None:
+    """Return the interval of a printed number that has to be positive; None if it is not, or has no digits left."""
+    if quantity.value <= 0 or quantity.high > 1e30:  # noqa: PLR2004
+        return None
+    low = quantity.low if quantity.low > 0 else quantity.value * 1e-3
+    # A mean of ratios differs from the ratio of the means by the square of the relative deviation.
+    wide = 1 + quantity.spread**2
+    return Span(low / wide, quantity.value, quantity.high * wide)
+
+
+def ratio(above: Span | None, below: Span | None) -> Span | None:
+    """Divide two intervals."""
+    if above is None or below is None or below.low <= 0:
+        return None
+    return Span(above.low / below.high, above.middle / below.middle, above.high / below.low)
+
+
+def difference(above: Quantity | None, below: Quantity | None) -> Span | None:
+    """Subtract two printed numbers, in the unit that they are printed in; None if their rounding leaves it open."""
+    if above is None or below is None or above.scale != below.scale:
+        return None
+    if above.step + below.step > abs(above.value - below.value) / 2:
+        return None
+    ends = above.low - below.high, above.value - below.value, above.high - below.low
+    return Span(*(end / above.scale for end in ends))
+
+
+def grade(printed: Quantity, computed: Span) -> str:
+    """Grade a printed number by whether the interval of its rounding, or of its truncation, meets the computed one."""
+    slack = (_FLOAT32 if printed.digits >= _LONG else _EXACT) * max(abs(computed.low), abs(computed.high), 1e-300)
+    low, high = computed.low - slack, computed.high + slack
+    if printed.low <= high and low <= printed.high:
+        return CONSISTENT
+    # Truncated: the digits after the last printed one were cut off, towards zero.
+    away = math.copysign(printed.step, printed.value)
+    first, last = sorted((printed.value, printed.value + away))
+    if first <= high and low < last:
+        return TRUNCATED
+    return INCONSISTENT

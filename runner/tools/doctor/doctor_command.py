@@ -1,0 +1,113 @@
+"""`runner doctor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli.lines import say, show_document
+from runner.cli.options import Device, On, Results, With, options_of, project_root_or_here
+
+if TYPE_CHECKING:
+    from runner.tools.doctor.finding import Finding
+
+PORT = 29500
+
+
+def doctor(
+    on: On = "local",
+    with_: With = None,
+    peers: Annotated[
+        str, typer.Option(metavar="HOST,HOST", help="Other machines of a run; host:port for another port than --port.")
+    ] = "",
+    device: Device = "auto",
+    results: Results = Path("results"),
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where node 0 of a run listens.")] = PORT,
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Only answer the doctors of other machines, at this address of this one, until Ctrl-C.",
+        ),
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Look whether runs will work here, and what would stop them.
+
+    It looks at versions, the engine, GPUs, memory, disks, the network and the cluster. Each line is ok, a warning or
+    wrong, with what mends it. Exit code 1 if something is wrong. It changes nothing, and listens nowhere unless
+    --listen asks for it; then the doctors of other machines, started with --peers, also learn this one's versions and
+    clock.
+    """
+    from runner.core.errors import Interrupted
+    from runner.core.yaml_writer import to_json
+    from runner.definitions.settings import settings_of
+    from runner.execution import signals
+    from runner.targets import load
+    from runner.tools.doctor.examine import Request, examine, report
+    from runner.tools.doctor.finding import WRONG
+    from runner.tools.doctor.peers import parse
+
+    _check_device(device)
+    if listen:
+        _listen(listen, port, results)
+    options = load(on, options_of(on, with_)).options
+    image = settings_of(project_root_or_here()).image
+    request = Request(on, options, device, results, parse(peers, port) if peers else [], port, image)
+    with signals.taken() as interrupts:
+        try:
+            with interrupts.raising():
+                findings = examine(request)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+    if as_json:
+        show_document(to_json(report(request, findings)))
+    else:
+        _show(findings)
+    raise typer.Exit(1 if any(one.state == WRONG for one in findings) else 0)
+
+
+def _check_device(device: str) -> None:
+    from runner.core.errors import RequestError, did_you_mean
+
+    known = ("auto", "cpu", "cuda")
+    if device not in known:
+        msg = f"--device {device}: unknown{did_you_mean(device, known)}"
+        raise RequestError(msg)
+
+
+def _listen(address: str, port: int, results: Path) -> None:
+    """Answer the doctors of other machines until Ctrl-C."""
+    from contextlib import closing
+
+    from runner.core.errors import Interrupted
+    from runner.execution import signals
+    from runner.tools.doctor import answer, inside
+
+    with signals.taken() as interrupts, closing(answer.listen(address, port)) as listening:
+        say(f"answering at {address}:{port} until Ctrl-C; on another machine: runner doctor --peers {address}:{port}")
+        try:
+            with interrupts.raising():
+                answer.serve(listening, inside.gather(str(results)))
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
+
+def _show(findings: list[Finding]) -> None:
+    """Print the findings: for each place on a terminal, as rows of words into a pipe."""
+    import sys
+
+    from runner.cli.columns import show_rows
+    from runner.tools.doctor.finding import STATES
+
+    if sys.stdout.isatty():
+        from runner.cli.terminal import print_findings
+
+        print_findings([(one.state, one.check, one.where, one.seen, one.mend) for one in findings])
+    else:
+        show_rows([(one.state, one.check, one.where, one.seen, one.mend) for one in findings])
+    counts = {state: sum(1 for one in findings if one.state == state) for state in STATES}
+    many = f"{counts['warning']} warning{'s' * (counts['warning'] != 1)}"
+    say(f"{len(findings)} checks: {counts['ok']} ok, {many}, {counts['wrong']} wrong")

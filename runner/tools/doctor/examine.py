@@ -1,0 +1,141 @@
+"""Facts are gathered once, all at the same time and for a bounded time; the checks are functions over them."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from runner.core.text import one_line
+from runner.tools.doctor import answer, cluster, engine, inside, nvml, ssh_hosts
+from runner.tools.doctor import peers as hosts
+from runner.tools.doctor.finding import OK, STATES, Finding, ok, wrong
+from runner.tools.doctor.gpus import check_gpus, check_links
+from runner.tools.doctor.machine import check_folder, check_machine
+from runner.tools.doctor.network import check_peers, check_variables
+from runner.tools.doctor.together import together
+from runner.tools.doctor.versions import check_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SECONDS = 12.0
+"""All questions together, hosts by SSH aside; what has not answered by then is a finding."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be examined."""
+
+    target: str
+    options: Any
+    device: str
+    """`cpu`, `cuda`, or `auto`: GPUs are looked at if there are any."""
+    results: Path
+    peers: list[tuple[str, int]] = field(default_factory=list)
+    port: int = 29500
+    image: str = ""
+    """That of the project's settings, without a tag."""
+
+
+def examine(request: Request) -> list[Finding]:
+    """Examine this machine, the target and the peers; nothing that was started is left behind."""
+    container = engine.Container()
+    chosen = "cuda" if request.device == "cuda" else "cpu"
+    questions: dict[str, Callable[[], Any]] = {
+        "here": partial(inside.gather, str(request.results)),
+        "links": nvml.links,
+        "peers": partial(hosts.look_at, request.peers),
+        "port": partial(_holder_of, request.port),
+    }
+    if request.target == "compose":
+        questions["engine"] = partial(engine.gather, request.options, chosen, container, request.image)
+    if request.target == "kubernetes":
+        questions["cluster"] = partial(cluster.gather, request.options)
+    seconds = SECONDS
+    if request.target == "ssh":
+        seconds = ssh_hosts.SECONDS
+        questions["hosts"] = partial(ssh_hosts.gather, request.options, chosen)
+    try:
+        facts = dict(zip(questions, together(list(questions.values()), seconds), strict=True))
+    finally:
+        container.remove()
+    return _check(request, facts, chosen, seconds)
+
+
+def _check(request: Request, facts: dict[str, Any], device: str, seconds: float) -> list[Finding]:
+    here = facts["here"] or {}
+    where = one_line(here.get("host") or "this machine", 60)
+    mends = {"engine": "docker info, docker ps", "cluster": "kubectl cluster-info", "peers": "getent hosts HOST"}
+    mends["hosts"] = "ssh HOST true, for each host"
+    mends["here"] = "df: a folder on a network disk that does not answer?"
+    found = [
+        wrong(name, where, f"no answer within {seconds:g} s", mends.get(name, "try again"))
+        for name, answered in facts.items()
+        if answered is None and name in mends
+    ]
+    if facts["here"] is None:
+        return found
+    found += _check_here(request, facts, where)
+    if facts.get("engine"):
+        found += engine.check(facts["engine"], here, where, device)
+    if facts.get("cluster"):
+        found += cluster.check(facts["cluster"], where, request.options, device, request.image)
+    if facts.get("hosts"):
+        found += ssh_hosts.check(facts["hosts"], where)
+    if facts["peers"]:
+        found += check_peers(facts["peers"], here, where) + _check_port(request.port, facts["port"], where)
+    return found
+
+
+def _check_here(request: Request, facts: dict[str, Any], where: str) -> list[Finding]:
+    """Check this machine, as far as programs run on it: by target local, or as a node by hand."""
+    here = facts["here"]
+    if request.target != "local" and not request.peers:
+        return [ok("python", where, f"Python {here['python']}"), *check_folder(here, where)]
+    found = [*check_versions(here, where), *check_gpus(here, where, device=request.device)]
+    if request.device != "cpu":
+        found += check_links(facts["links"] or {}, where)
+    found += check_machine(here, where, shm_mend="mount -o remount,size=1g /dev/shm")
+    if not request.peers:
+        found += check_variables(here, where, [])
+    return found + check_folder(here, where)
+
+
+def _holder_of(port: int) -> str:
+    """Say what listens at a port of this machine: nothing (empty), `a doctor`, or another program."""
+    import psutil  # noqa: PLC0415 - imported on use
+
+    for one in psutil.net_connections("tcp"):
+        if one.status != psutil.CONN_LISTEN or not one.laddr or one.laddr.port != port:
+            continue
+        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(one.laddr.ip, one.laddr.ip)  # noqa: S104 - it is read
+        with suppress(OSError), closing(socket.create_connection((address, port), answer.SECONDS)) as connected:
+            if answer.ask(connected):
+                return "a doctor"
+        return "a program"
+    return ""
+
+
+def _check_port(port: int, holder: str | None, where: str) -> list[Finding]:
+    if holder == "a program":
+        mend = f"`ss -ltnp 'sport = :{port}'` shows which; end it, or let another machine be node 0"
+        return [wrong("own-port", where, f"port {port} of this machine is in use: node 0 could not listen there", mend)]
+    return [ok("own-port", where, f"port {port} of this machine is free for node 0")]
+
+
+def report(request: Request, findings: list[Finding]) -> dict[str, Any]:
+    """Describe an examination as JSON has it."""
+    return {
+        "target": request.target,
+        "device": request.device,
+        "state": max((one.state for one in findings), key=STATES.index, default=OK),
+        "counts": {state: sum(1 for one in findings if one.state == state) for state in STATES},
+        "findings": [
+            {"check": one.check, "state": one.state, "where": one.where, "seen": one.seen, "mend": one.mend or None}
+            for one in findings
+        ],
+    }

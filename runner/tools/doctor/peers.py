@@ -1,0 +1,125 @@
+"""Facts about other hosts of a run: their names, the way to them, and what their ports answer. Nothing is changed."""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from runner.core.errors import RequestError
+from runner.core.network import Route, is_loopback, route_to
+from runner.core.text import one_line, shown
+from runner.tools.doctor import answer
+from runner.tools.doctor.together import together
+
+SECONDS = 3.0
+"""How long an address may take to accept or refuse a connection."""
+RESOLVE_SECONDS = 5.0
+MOST_PEERS = 256
+OPEN, CLOSED, FILTERED, ABSENT, NO_ROUTE = "open", "closed", "filtered", "absent", "no route"
+ANY_PORT = 47_591
+"""Stands for the ports that Gloo and NCCL choose at random, in Linux' range for that."""
+_PEER = re.compile(
+    r"\[(?P<address>[0-9A-Fa-f:.%\w]{2,64})\](?::(?P<port1>\d{1,5}))?"
+    r"|(?P<bare>[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f.]{0,15}){2,8})"
+    r"|(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}))(?::(?P<port2>\d{1,5}))?",
+    re.ASCII,
+)
+
+
+@dataclass
+class Peer:
+    """One host, as it is seen from here."""
+
+    name: str
+    port: int
+    addresses: list[str] = field(default_factory=list)
+    unresolved: str = ""
+    """Why the name has no address."""
+    route: Route | None = None
+    state: str = ""
+    """Of the port: `open`, `closed` (the host refuses), `filtered` (no answer), `absent` (no such host), `no route`."""
+    other_ports: str = ""
+    """The same of a port that stands for any other."""
+    why: str = ""
+    answer: dict[str, Any] | None = None
+    """What the doctor of the other host said, if one listens."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all its addresses are loopback ones."""
+        return bool(self.addresses) and all(is_loopback(address) for address in self.addresses)
+
+
+def parse(words: str, port: int) -> list[tuple[str, int]]:
+    """Read `host1,host2:port,[address]:port`; RequestError for what is none."""
+    found = []
+    for word in words.split(","):
+        match = _PEER.fullmatch(word.strip())
+        if not match or _port(match, port) not in range(1, 65_536):
+            msg = f"--peers: {shown(word)} is no host: write for example host1,10.0.0.2,host3:29500"
+            raise RequestError(msg)
+        found.append((match["address"] or match["bare"] or match["name"], _port(match, port)))
+    if len(found) > MOST_PEERS:
+        msg = f"--peers: {len(found)} hosts are too many: name at most {MOST_PEERS}"
+        raise RequestError(msg)
+    return list(dict.fromkeys(found))
+
+
+def _port(match: re.Match[str], port: int) -> int:
+    return int(match["port1"] or match["port2"] or port)
+
+
+def look_at(names: list[tuple[str, int]]) -> list[Peer]:
+    """Look at all hosts at the same time, for `RESOLVE_SECONDS` and then twice `SECONDS` at most."""
+    peers = [Peer(name, port) for name, port in names]
+    for peer, done in zip(peers, together([partial(_resolve, one) for one in peers], RESOLVE_SECONDS), strict=True):
+        if not done:
+            peer.unresolved = f"the resolver gives no answer within {RESOLVE_SECONDS:g} s"
+    known = [peer for peer in peers if not peer.unresolved]
+    tries = [partial(one, peer) for peer in known for one in (_reach, _reach_other)]
+    together(tries, SECONDS + answer.SECONDS + 0.5)
+    return peers
+
+
+def _resolve(peer: Peer) -> bool:
+    try:
+        found = socket.getaddrinfo(peer.name, peer.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        peer.unresolved = one_line(getattr(error, "strerror", None) or error)
+        return True
+    peer.addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+    peer.route = route_to(peer.addresses[0], peer.port)
+    return True
+
+
+def _reach(peer: Peer) -> None:
+    """Connect to the port; whoever accepts is asked whether it is a doctor."""
+    peer.state, peer.why, connected = _connect(peer.addresses[0], peer.port)
+    if connected:
+        with closing(connected):
+            peer.answer = answer.ask(connected)
+
+
+def _reach_other(peer: Peer) -> None:
+    """Connect to a port that stands for those that Gloo and NCCL choose; nobody is asked there."""
+    peer.other_ports, _, connected = _connect(peer.addresses[0], ANY_PORT)
+    if connected:
+        connected.close()
+
+
+def _connect(address: str, port: int) -> tuple[str, str, socket.socket | None]:
+    """Connect, and tell the ways apart in which that fails; a host that is being looked for gets the whole time."""
+    try:
+        connected = socket.create_connection((address, port), SECONDS)
+    except TimeoutError:
+        return FILTERED, f"no answer within {SECONDS:g} s", None
+    except OSError as error:
+        why = one_line(error.strerror or error)
+        kinds = {errno.ECONNREFUSED: CLOSED, errno.EHOSTUNREACH: ABSENT, errno.ENETUNREACH: NO_ROUTE}
+        return kinds.get(error.errno or 0, FILTERED), why, None
+    return OPEN, "", connected

@@ -1,0 +1,141 @@
+"""Which script of a repository trains: a score from what each one does and is called."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from runner.core.errors import RequestError
+from runner.core.text import listed, one_line
+from runner.definitions.program import as_path
+from runner.tools.init import source
+from runner.tools.init.modules import Modules
+from runner.tools.init.source import (
+    ACCELERATOR,
+    ARGUMENTS,
+    BACKWARD,
+    DEEPSPEED,
+    FABRIC,
+    FIT,
+    GROUP,
+    PARALLEL,
+    STEP,
+    TRAINER,
+)
+from trainkit.files import read_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.tools.init.tree import Tree
+
+LARGEST_TOTAL = 20_000_000
+"""Bytes of Python that are looked at in one repository."""
+_MARGIN = 2
+"""A score has to be higher by this to be the best; scripts nearer than that are all named."""
+_STARTS = re.compile(rb"__main__|^(?:for|while|with)\b|^[A-Za-z_](?:.*=[ \t]*)?[\w.]*\(", re.MULTILINE)
+"""What a file has that may do something when it is started: a guard, or work or an assigned call at the left margin."""
+_TRAINS = re.compile(r"(pre)?train(er|ing)?|fine[-_]?tun(e|ing)|pretrain(ing)?|sft")
+_HAS_TRAIN = re.compile(r"train|fine[-_]?tun")
+_MAIN = re.compile(r"main|__main__|run")
+_NOT_TRAINING = re.compile(
+    r"(^|[-_])(eval|evaluate|evaluation|test|infer|inference|predict|demo|plot|export|convert|preprocess|prepare|"
+    r"download|benchmark|bench|profile|serve|visuali[sz]e|generate|sample|sweep|utils?|helpers?)([-_]|$)"
+)
+_ASIDE = re.compile(r"examples?|legacy|old|archive[ds]?|deprecated|experimental|attic|tutorials?|tools|notebooks")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A script, by its path from the repository's folder, and why it is taken for the training."""
+
+    modules: Modules
+    score: float
+    why: str
+
+
+def choose(root: Path, tree: Tree) -> Choice:
+    """Choose the script that trains; RequestError if there is none, or if several are as good."""
+    left = LARGEST_TOTAL
+    found: list[Choice] = []
+    for script in tree.scripts:
+        size = os.lstat(root / script).st_size
+        if left < size:
+            break
+        left -= size
+        if _may_start(root / script) and (choice := judge(root, script)):
+            found.append(choice)
+    if not found:
+        _refuse(tree)
+    found.sort(key=lambda one: -one.score)
+    best = [one for one in found if found[0].score - one.score < _MARGIN]
+    if len(best) > 1:
+        names = listed(one_line(one.modules.script, 100) for one in best)
+        msg = (
+            f"{len(best)} scripts may be the training: {names}; name one: runner init {_quoted(best[0].modules.script)}"
+        )
+        raise RequestError(msg)
+    return best[0]
+
+
+def judge(root: Path, script: str, *, named: bool = False) -> Choice | None:
+    """Score a script; None if it trains nothing or cannot be run, unless a person named it."""
+    own = source.read(root / script)
+    if own is None or not (named or own.guarded or own.works):
+        return None
+    modules = Modules(root, script)
+    signs = modules.signs
+    trains = bool(signs & {BACKWARD, FIT, TRAINER} and modules.frameworks)
+    if not trains and not named:
+        return None
+    at_home = bool(own.signs & {BACKWARD, FIT, TRAINER})
+    score = 10.0 if at_home else 8.0
+    score += 2 * bool(signs & {STEP, TRAINER, FIT}) + own.guarded + (ARGUMENTS in own.signs)
+    score += 2 * bool(signs & {GROUP, PARALLEL, ACCELERATOR, FABRIC, DEEPSPEED, TRAINER})
+    return Choice(modules, score + _by_name(script), _why(modules, named=named))
+
+
+def _by_name(script: str) -> float:
+    *folders, file = script.lower().split("/")
+    stem = file.removesuffix(".py")
+    score = 4 if _TRAINS.fullmatch(stem) else 3 if _HAS_TRAIN.search(stem) else 2 if _MAIN.fullmatch(stem) else 0
+    aside = sum(bool(_ASIDE.fullmatch(folder)) for folder in folders)
+    return score - 6 * bool(_NOT_TRAINING.search(stem)) - 3 * aside - len([one for one in folders if one != "src"])
+
+
+def _may_start(path: Path) -> bool:
+    """Whether a file may do something when it is started: to search its text is much faster than to parse it."""
+    try:
+        text = read_file(path, source.LARGEST)
+    except (OSError, ValueError):
+        return False
+    return _STARTS.search(text) is not None
+
+
+def _why(modules: Modules, *, named: bool) -> str:
+    does = [sign for sign in (BACKWARD, STEP, FIT, TRAINER) if sign in modules.signs]
+    across = [sign for sign in (GROUP, PARALLEL, ACCELERATOR, FABRIC, DEEPSPEED) if sign in modules.signs]
+    words = [f"imports {', '.join(modules.frameworks)}"] if modules.frameworks else []
+    words += [f"has {', '.join([*does, *across])}"] if does or across else []
+    return "; ".join([*(["as named"] if named else []), *words])
+
+
+def _refuse(tree: Tree) -> NoReturn:
+    way_out = "name one: runner init path/to/train.py"
+    notes = f"; {len(tree.unread)} folders could not be read: {listed(tree.unread, most=3)}" if tree.unread else ""
+    if tree.cut:
+        notes += f"; only the first {len(tree.scripts):,} Python files were looked at"
+    if tree.notebooks and not tree.scripts:
+        msg = f"no training script here, only notebooks ({listed(tree.notebooks, most=3)}), and torchrun starts scripts"
+        msg += ": save one as a script with `jupyter nbconvert --to script`, then runner init path/to/train.py"
+        raise RequestError(one_line(msg + notes))
+    beside = f"; notebooks are not started: {listed(tree.notebooks, most=3)}" if tree.notebooks else ""
+    looked = f"none of {len(tree.scripts):,} Python files trains and can be run" if tree.scripts else "no Python files"
+    raise RequestError(one_line(f"no training script here ({looked}){beside}{notes}; {way_out}"))
+
+
+def _quoted(script: str) -> str:
+    return one_line(shlex.quote(as_path(script)))

@@ -1,0 +1,82 @@
+"""Why a first run failed, in one line with the way out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from runner.core.text import one_line, shown
+from runner.tools.init.arguments import needs
+from runner.tools.init.modules import USUAL_PLACES
+from trainkit.files import is_file, is_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.definitions.program import Program
+    from runner.tools.init.trial import Trial
+
+KIT = "distributed-experiment-kit"
+_NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)'?")
+_REQUIRED = re.compile(r"error: the following arguments are required: (.{1,300})")
+_MISSING_OPTION = re.compile(r"\bMissing (?:option|argument) '(?:-\w / )?-{0,2}([\w-]{1,100})")
+_ERROR = re.compile(r"^[\w.]{0,120}(?:Error|Exception|Exit|Interrupt|Warning|Failure)\b.{0,4}")
+_PACKAGES = {
+    "PIL": "Pillow", "yaml": "PyYAML", "cv2": "opencv-python", "sklearn": "scikit-learn", "skimage": "scikit-image",
+    "pytorch_lightning": "pytorch-lightning", "hydra": "hydra-core", "dotenv": "python-dotenv", "attr": "attrs",
+    "bs4": "beautifulsoup4", "git": "GitPython", "dateutil": "python-dateutil",
+    "Levenshtein": "levenshtein",
+}  # fmt: skip
+"""Packages whose name is not that of their module."""
+_OF_TORCH = ("torch", "functorch")
+_REQUIREMENTS = ("requirements.txt", "requirements.lock", "requirements/base.txt")
+
+
+def torch_is_missing() -> str:
+    """Say that nothing can be run here."""
+    kit = f"pip install '{KIT}[torch]'"
+    return f"torch is not installed for {one_line(sys.executable)}, so nothing can be run here: {kit}"
+
+
+def describe(trial: Trial, root: Path, script: str, program: Program) -> tuple[str, bool]:
+    """Say why the script failed, and whether what it printed is worth keeping."""
+    lines = trial.record.failure.last_lines if trial.record.failure else []
+    kinds = (_ERROR.match, _REQUIRED.search, _MISSING_OPTION.search)
+    why = next((line for line in reversed(lines) if any(kind(line) for kind in kinds)), lines[-1] if lines else "")
+    if found := _NO_MODULE.search(why):
+        return _no_module(found[1], root, script), False
+    found = _REQUIRED.search(why) or _MISSING_OPTION.search(why)
+    if found and not trial.record.launch.args.keys() & _named(found[1]):
+        return needs(script, _named(found[1]), program, root), False
+    said = one_line(why or trial.record.reason or "it printed nothing", 300)
+    where = f"everything it printed is in {one_line(trial.folder / 'raw')}"
+    way_out = "mend that, give it arguments with --set name=value, or leave the run out with --no-try"
+    return f"{one_line(script)} failed in its first run: {said}; {where}; {way_out}", True
+
+
+def _named(listed: str) -> list[str]:
+    """Read the arguments that argparse or click lists: `--data-dir, -c/--config, mode`."""
+    words = (max(word.split("/"), key=len).strip(" .'\"") for word in listed.split(","))
+    return [word.lstrip("-").replace("-", "_") for word in words]
+
+
+def _no_module(module: str, root: Path, script: str) -> str:
+    first = module.partition(".")[0]
+    if first in _OF_TORCH:
+        return torch_is_missing()
+    said = f"{one_line(script)} imports {shown(module)}, which is not there"
+    for place in USUAL_PLACES:
+        if is_file(root / place / f"{first}.py") or is_folder(root / place / first):
+            where = place or "."
+            return (
+                f'{said} for it, although {one_line(root / place / first)} is: add path = ["{where}"] to [tool.runner]'
+            )
+    package = _PACKAGES.get(first, first.replace("_", "-"))
+    wanted = next((name for name in _REQUIREMENTS if is_file(root / name)), None)
+    if wanted is None and is_file(root / "pyproject.toml"):
+        wanted = None
+        install = f"pip install {package}, or pip install -e . for all that the project needs"
+    else:
+        install = f"pip install -r {wanted}" if wanted else f"pip install {package}"
+    return f"{said}: {install} (for {one_line(sys.executable)})"

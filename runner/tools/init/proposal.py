@@ -1,0 +1,209 @@
+"""All that can be known of a repository without starting anything: its root, its script, and what would be written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from runner.core import yaml_reader
+from runner.core.errors import RequestError
+from runner.core.text import listed, one_line
+from runner.definitions import experiment as definition
+from runner.definitions import program as programs
+from runner.definitions.choices import read_change
+from runner.definitions.project import files
+from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest
+from runner.tools.init import arguments, tree
+from runner.tools.init.changes import Change
+from runner.tools.init.choose import Choice, choose, judge
+from runner.tools.init.definition_text import Facts, definition_text
+from runner.tools.init.git import repository
+from runner.tools.init.named import name_of, script_of
+from runner.tools.init.placement import placement
+from runner.tools.init.settings_text import RESULTS, changed_settings, ignoring, read_text, require_path
+from runner.tools.init.source import why_unread
+from runner.tools.init.traits import Traits, traits
+from trainkit.files import is_file, is_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.definitions.definition import Experiment
+    from runner.definitions.program import Program
+    from runner.tools.init.git import Repository
+    from runner.tools.init.reading import Reading
+
+LARGEST_IGNORE = 1_000_000
+_FOLDERS = (PACKAGE, "runs", "runner-definitions")
+"""Where definitions may be; the first that is free, or that holds definitions already."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A script, and the project that it becomes a definition of."""
+
+    settings: Settings
+    repository: Repository
+    choice: Choice
+    traits: Traits
+    name: str
+    program: Program
+    args: dict[str, Any]
+
+    @property
+    def root(self) -> Path:
+        """The project's folder."""
+        return self.settings.root
+
+    @property
+    def path(self) -> Path:
+        """The file of the definition."""
+        return self.settings.folder / f"{self.name}.yaml"
+
+    def experiment(self, reading: Reading, folder: Path) -> Experiment:
+        """Load the definition as it would be written, from a file in a folder for temporary files."""
+        draft = folder / self.path.name
+        draft.write_text(self.text(reading), "utf-8")
+        return definition.load(draft, self.root, self.settings)
+
+    def text(self, reading: Reading) -> str:
+        """Write the definition's text."""
+        return definition_text(Facts(self.name, self.program, self.args, self.traits, reading))
+
+    def changes(self, reading: Reading) -> list[Change]:
+        """List the files to write."""
+        found = [Change(self.path, None, self.text(reading))]
+        if (changed := changed_settings(self.settings)) is not None:
+            found.append(Change(*changed))
+        results = f"{RESULTS}run.json"
+        if self.repository.top is not None and not repository(self.root).ignores(results):
+            path = self.root / ".gitignore"
+            before = read_text(path, LARGEST_IGNORE) if is_file(path) else None
+            found.append(Change(path, before, ignoring(before)))
+        return found
+
+
+def propose(here: Path, script: str | None, name: str | None, words: list[str]) -> Proposal:
+    """Look at the repository that a person is in; RequestError if no definition can be written.
+
+    Args:
+        here: the current folder, below which a script is looked for.
+        script: the script's path from there, if the person names one.
+        name: the experiment's name, if the person gives one.
+        words: `arg=value` for the script.
+    """
+    git = repository(here)
+    settings = project(here, git)
+    choice = _choice(here, settings.root, git, script)
+    placed = placement(choice.modules)
+    if settings.source is None:
+        settings = replace(settings, path=placed.path, definitions=_definitions(settings.root, git, placed.path))
+    else:
+        require_path(settings, placed.path)
+    chosen_name = name_of(choice.modules.script, settings.root, name)
+    _refuse_taken(settings, chosen_name)
+    program = programs.find(settings.root, placed.program, settings)
+    args = dict(map(read_change, words))
+    for key, value in args.items():
+        program.check(key, value)
+    program = _with_command(program, args)
+    proposal = Proposal(settings, git, choice, traits(choice.modules), chosen_name, program, args)
+    _require_arguments(proposal)
+    return proposal
+
+
+def project(here: Path, git: Repository) -> Settings:
+    """Return the project that a folder is in, or will be: one of another repository around this one does not count."""
+    found = nearest(here)
+    if found is not None and (git.top is None or found.root.resolve().is_relative_to(git.top.resolve())):
+        return found
+    return Settings(here)
+
+
+def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choice:
+    if script is not None:
+        named = script_of(script, here, root)
+        choice = judge(root, named, named=True)
+        if choice is None:
+            why = one_line(why_unread(root / named))
+            msg = f"{one_line(named)} cannot be read: {why}; mend that, or name another script"
+            raise RequestError(msg)
+        return choice
+    found = tree.find(here, git)
+    below = here.relative_to(root).as_posix()
+    if below != ".":
+        found.scripts = [f"{below}/{one}" for one in found.scripts]
+    return choose(root, found)
+
+
+def _definitions(root: Path, git: Repository, path: tuple[str, ...]) -> str:
+    """Choose the folder of the definitions: none that holds other things, or that git leaves out."""
+    of_root = replace(git, folder=root)
+    ignored = []
+    for name in _FOLDERS:
+        module = any(is_file(root / place / f"{name}.py") or is_folder(root / place / name) for place in path)
+        taken = module or is_file(root / f"{name}.py") or not _only_definitions(root / name)
+        if not taken and not of_root.ignores(f"{name}/{name}.yaml"):
+            return name
+        ignored += [] if taken else [name]
+    raise RequestError(_nowhere(of_root, ignored))
+
+
+def _nowhere(git: Repository, ignored: list[str]) -> str:
+    """Say why none of the folders can hold definitions, and what to do; git ignores what would be in some of them."""
+    held = [name for name in _FOLDERS if name not in ignored]
+    why = [f"{' and '.join(held)} hold{'s' * (len(held) == 1)} other things"] if held else []
+    why += [f"git ignores {' and '.join(f'{name}/*.yaml' for name in ignored)}"] if ignored else []
+    # What is in an ignored folder cannot be taken out again; what is ignored by its name can.
+    found = next((name for name in ignored if not git.ignores(f"{name}/{name}")), None)
+    way_out = f'say definitions = "FOLDER" in {one_line(git.folder / OWN_FILE)}'
+    if found is not None:
+        way_out = f"add the line !/{found}/*.yaml to {one_line(git.folder / '.gitignore')}"
+    return f"{', and '.join(why)}: {way_out}"
+
+
+def _only_definitions(folder: Path) -> bool:
+    """Whether a folder is not there, is empty, or holds definitions of the runner alone."""
+    try:
+        entries = list(folder.iterdir())
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return all(one.name.endswith(".schema.json") or (one.suffix == ".yaml" and _is_definition(one)) for one in entries)
+
+
+def _is_definition(path: Path) -> bool:
+    try:
+        values = yaml_reader.read(path).values
+    except RequestError:
+        return False
+    return isinstance(values, dict) and {"program", "matrix", "scaling"} <= values.keys()
+
+
+def _refuse_taken(settings: Settings, name: str) -> None:
+    taken = [path for path in files(settings.root) if path.stem == name] if settings.source else []
+    path = settings.folder / f"{name}.yaml"
+    if path.exists() or taken:
+        there = one_line((taken or [path])[0].relative_to(settings.root))
+        msg = (
+            f"{there} is there already, and stays as it is: give the new one another name, runner init --name {name}-2"
+        )
+        raise RequestError(msg)
+
+
+def _with_command(program: Program, args: dict[str, Any]) -> Program:
+    """Leave a program with the options of the subcommand that args name; RequestError if one of another is given."""
+    own = program.beside(args)
+    if key := next((key for key in args if key in program.options and key not in own.options), None):
+        names = listed(program.options[key].commands)
+        msg = f"--set {key}: program {program.name} takes it only with another command: {names}"
+        raise RequestError(one_line(msg))
+    return own
+
+
+def _require_arguments(proposal: Proposal) -> None:
+    """Refuse a script that does not start without arguments which nobody gave."""
+    if names := arguments.missing(proposal.program, proposal.args):
+        script = proposal.choice.modules.script
+        raise RequestError(arguments.needs(script, names, proposal.program, proposal.root))

@@ -1,0 +1,110 @@
+"""What the first run printed -> the dialects that read it, and the time that it states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from runner.logs.dialect import LAUNCHERS, NONE, names
+from runner.records.folder import RunFolder
+from runner.records.parse import collect
+from runner.records.printed import COARSE_SECONDS
+
+if TYPE_CHECKING:
+    from runner.records.schema import Record
+    from runner.tools.init.trial import Trial
+
+FIELDS = {
+    "last_train_loss": "loss",
+    "final_eval": "evaluation",
+    "wall_time_s": "time",
+    "throughput": "throughput",
+    "epochs_seen": "epochs",
+    "epochs_declared": "number of epochs",
+}
+"""The fields of a log for which a dialect is worth naming, as a person is shown them."""
+MOST_DIALECTS = 3
+WALL, STATED = "wall_seconds", "stated_seconds"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a program's output is read: `dialects` is empty for one that prints the kit's event lines."""
+
+    dialects: tuple[str, ...]
+    measure: str
+    fields: tuple[str, ...] = ()
+    """What the dialects read."""
+    why_measure: str = ""
+    note: str = ""
+    """What a person should know of a dialect that was not taken."""
+
+
+def unread() -> Reading:
+    """Return how a program is timed of which nothing is read."""
+    return Reading((NONE,), WALL, why_measure="by the runner's clock, from the launch to the end")
+
+
+def recognise(trial: Trial) -> Reading:
+    """Find the fewest dialects that read the most of what was printed."""
+    record = trial.record
+    if (measure := _of_events(trial)) is not None:
+        return Reading((), measure, ("event lines",))
+    everything = _read(trial, tuple(name for name in names() if name not in (LAUNCHERS, NONE)))
+    lines: dict[str, int] = everything.printed["dialects"]
+    left = {name: _read(trial, (name,)) for name, count in lines.items() if count and name != LAUNCHERS}
+    note = ""
+    if not trial.ended_early:  # one that takes the end of this run for none would do so each time
+        wrong = [name for name, one in left.items() if one.status != "completed" and _fields(one)]
+        if wrong:
+            note = f"dialect {wrong[0]} reads it, but not its end: {left[wrong[0]].reason}"
+        left = {name: one for name, one in left.items() if one.status == "completed"}
+    chosen: list[str] = []
+    covered: set[str] = set()
+    while left and len(chosen) < MOST_DIALECTS:
+        name = max(left, key=lambda name: (len(_fields(left[name]) - covered), lines[name]))
+        if not _fields(left[name]) - covered:
+            break
+        covered |= _fields(left.pop(name))
+        chosen.append(name)
+    if not chosen:
+        return replace(unread(), note=note)
+    best = _read(trial, tuple(chosen))
+    if best.status != "completed" and not trial.ended_early:
+        chosen = chosen[:1]
+        best = _read(trial, tuple(chosen))
+    measure, why = _measure(best, record)
+    return Reading(tuple(chosen), measure, tuple(FIELDS[name] for name in FIELDS if name in _fields(best)), why)
+
+
+def _of_events(trial: Trial) -> str | None:
+    """Return the time to compare of a program that prints the kit's event lines, None of any other."""
+    record = trial.record
+    if not record.events.get("seen") or (record.status != "completed" and not trial.ended_early):
+        return None
+    known = next((name for name in ("train_seconds", "total_seconds") if name in record.metrics), None)
+    return known or ("train_seconds" if trial.ended_early else None)
+
+
+def _read(trial: Trial, dialects: tuple[str, ...]) -> Record:
+    launch = msgspec.structs.replace(trial.record.launch, dialects=dict.fromkeys(dialects, ""))
+    return collect(RunFolder(trial.folder), launch, trial.record.outcome)
+
+
+def _fields(record: Record) -> set[str]:
+    return {name for name in FIELDS if record.printed.get(name)}
+
+
+def _measure(record: Record, trial: Record) -> tuple[str, str]:
+    """Choose the time that is compared: what the program states, if it is exact enough and can be true."""
+    stated, wall = record.metrics.get(STATED), trial.metrics.get(WALL)
+    clock = "by the runner's clock, from the launch to the end"
+    if stated is None:
+        return WALL, f"{clock}: the script states no time of its training"
+    if stated < COARSE_SECONDS and float(stated).is_integer():
+        return WALL, f"{clock}; stated_seconds is the script's own time, which it rounds to whole seconds"
+    if wall is not None and stated > wall:
+        return WALL, f"{clock}; the time that the script states is longer than its run took"
+    return STATED, "the time that the script prints; wall_seconds would count its start as well"

@@ -1,0 +1,203 @@
+"""Runs -> MLflow: a tracking server or an SQLite file. A run that is there already is not written again."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.core.errors import KitError, RequestError
+from runner.core.output import require_outputs
+from runner.core.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from runner.tools.pages.export.runs import ExportedRun
+
+SQLITE = "sqlite:///"
+_SERVER = ("http://", "https://")
+_MAGIC = b"SQLite format 3\x00"
+_CREDENTIALS = re.compile(r"(?<=//)[^/@\s]*@")
+_MOST_METRICS = 1_000
+_MOST_PARAMS = 100
+_PAGE = 1_000
+_ID, _DIGEST = "kit.id", "kit.digest"
+_STATUS = {"completed": "FINISHED", "running": "RUNNING", "interrupted": "KILLED", "killed": "KILLED"}
+# No report of how MLflow is used leaves the machine, and a server that does not answer ends the command soon.
+_SETTINGS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+
+class _Library(NamedTuple):
+    """The parts of MLflow that are needed here."""
+
+    client: Any
+    metric: Any
+    param: Any
+
+
+class Counts(NamedTuple):
+    """What an export did: runs that were new, that took the place of an older state, and that were there already."""
+
+    new: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+
+
+def export(runs: Iterable[ExportedRun], uri: str, say: Callable[[str], None] = lambda _: None) -> Counts:
+    """Write runs to MLflow, each once: a run is known by its id, and its state by a digest, which are tags.
+
+    Args:
+        runs: what to write.
+        uri: of a tracking server, or `sqlite:///FILE`.
+        say: takes a line after every thousand runs.
+
+    Raises:
+        RequestError: MLflow is not installed, or the store cannot be reached, read or written.
+    """
+    _check(uri)
+    library = _import()
+    with _one_line_errors(uri):
+        store = _Store(library, library.client(tracking_uri=uri))
+    for number, run in enumerate(runs, start=1):
+        with _one_line_errors(uri):
+            store.put(run)
+        if number % _PAGE == 0:
+            say(f"{number:,} runs")
+    return store.counts
+
+
+class _Store:
+    """One MLflow store, and which runs of the kit it has."""
+
+    def __init__(self, library: _Library, client: Any) -> None:
+        self.counts = Counts()
+        self._library, self._client = library, client
+        self._experiments: dict[str, str] = {}
+        self._known: dict[str, dict[str, tuple[str, str]]] = {}
+
+    def put(self, run: ExportedRun) -> None:
+        """Write a run, unless it is there in the same state."""
+        experiment = self._experiment(run.experiment)
+        mlflow_id, digest = self._known[experiment].get(run.id, ("", ""))
+        if digest == run.digest:
+            self.counts = self.counts._replace(unchanged=self.counts.unchanged + 1)
+            return
+        written = self._write(experiment, run)
+        self._known[experiment][run.id] = written, run.digest
+        if mlflow_id:
+            self._client.delete_run(mlflow_id)
+            self.counts = self.counts._replace(replaced=self.counts.replaced + 1)
+        else:
+            self.counts = self.counts._replace(new=self.counts.new + 1)
+
+    def _experiment(self, name: str) -> str:
+        """Find or create an experiment, and look which runs it has."""
+        if name not in self._experiments:
+            found = self._client.get_experiment_by_name(name)
+            if found is not None and found.lifecycle_stage != "active":
+                msg = f"the experiment '{name}' is deleted there: mlflow experiments restore --experiment-id "
+                raise RequestError(msg + one_line(found.experiment_id))
+            number = self._client.create_experiment(name) if found is None else found.experiment_id
+            self._experiments[name] = number
+            self._known[number] = dict(self._runs(number)) if found is not None else {}
+        return self._experiments[name]
+
+    def _runs(self, experiment: str) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Yield the runs of the kit; of one that was cut off there is no digest, and it is written again."""
+        token = None
+        while True:
+            page = self._client.search_runs([experiment], max_results=_PAGE, page_token=token)
+            for run in page:
+                if _ID in run.data.tags:
+                    yield run.data.tags[_ID], (run.info.run_id, run.data.tags.get(_DIGEST, ""))
+            token = page.token
+            if not token:
+                return
+
+    def _write(self, experiment: str, run: ExportedRun) -> str:
+        made = self._library
+        tags = {_ID: run.id, **{f"kit.{name}": value for name, value in run.tags.items()}}
+        if "commit" in run.tags:
+            tags["mlflow.source.git.commit"] = run.tags["commit"]
+        begun = self._client.create_run(experiment, start_time=run.started_ms, tags=tags, run_name=run.id)
+        number = str(begun.info.run_id)
+        params = [made.param(name, value) for name, value in run.params.items()]
+        metrics = [made.metric(name, value, run.ended_ms, 0) for name, value in run.metrics.items()]
+        metrics += [
+            made.metric(name, point.value, point.time_ms, point.step)
+            for name, points in run.curves.items()
+            for point in points
+        ]
+        for start in range(0, len(params), _MOST_PARAMS):
+            self._client.log_batch(number, params=params[start : start + _MOST_PARAMS])
+        for start in range(0, len(metrics), _MOST_METRICS):
+            self._client.log_batch(number, metrics=metrics[start : start + _MOST_METRICS])
+        if run.status != "running":
+            self._client.set_terminated(number, _STATUS.get(run.status, "FAILED"), end_time=run.ended_ms)
+        self._client.set_tag(number, _DIGEST, run.digest)  # last, for a run that was cut off has none
+        return number
+
+
+def without_credentials(uri: str) -> str:
+    """Return an address as it may be printed."""
+    return _CREDENTIALS.sub("***@", one_line(uri))
+
+
+def _check(uri: str) -> None:
+    """Refuse what is neither a server nor an SQLite file, before MLflow makes something of it."""
+    if uri.startswith(_SERVER):
+        return
+    path = Path(uri.removeprefix(SQLITE))
+    if not uri.startswith(SQLITE) or not path.name:
+        msg = f"--to {without_credentials(uri)}: a tracking server is http://HOST:PORT, a file is {SQLITE}FILE"
+        raise RequestError(msg)
+    if not path.parent.is_dir():
+        msg = f"--to {without_credentials(uri)}: there is no folder {one_line(path.parent)}"
+        raise RequestError(msg)
+    require_outputs([path])
+    try:
+        with path.open("rb") as file:
+            begin = file.read(len(_MAGIC))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        msg = f"--to {without_credentials(uri)}: {error.strerror}"
+        raise RequestError(msg) from None
+    if begin not in (b"", _MAGIC):
+        msg = f"--to {without_credentials(uri)}: {one_line(path)} is no SQLite file"
+        raise RequestError(msg)
+
+
+def _import() -> _Library:
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    try:
+        from mlflow.entities import Metric, Param  # noqa: PLC0415 - an optional package
+        from mlflow.tracking import MlflowClient  # noqa: PLC0415
+    except ImportError:
+        msg = "the export to MLflow needs the package mlflow: make mlflow installs it"
+        raise RequestError(msg) from None
+    return _Library(MlflowClient, Metric, Param)
+
+
+@contextmanager
+def _one_line_errors(uri: str) -> Iterator[None]:
+    """Turn whatever MLflow and the libraries below it raise into a line without passwords."""
+    try:
+        yield
+    except KitError:
+        raise
+    except Exception as error:  # noqa: BLE001 - these libraries have no common class of errors
+        words = str(error).split("\n", 1)[0] or type(error).__name__
+        msg = f"MLflow at {without_credentials(uri)}: {without_credentials(words)[:300]}"
+        raise RequestError(msg) from None

@@ -1,0 +1,78 @@
+"""The page and its plots as files."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.core.errors import RequestError
+from runner.core.output import write_outputs
+from runner.core.text import one_line
+from runner.tools.pages import style
+from runner.tools.pages.details import DetailReader
+from runner.tools.pages.document import make_page
+from runner.tools.pages.evidence import as_html, as_tex, make_evidence
+from runner.tools.pages.select import HERE, select
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.tools.pages.style import Plot
+
+
+class Written(NamedTuple):
+    """What a person is told: notes about the results, and the files that were written."""
+
+    notes: list[str]
+    written: list[str]
+
+
+def write_report(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> Written:
+    """Write the page of some results folders, and its plots if there is a folder for them."""
+    page = make_page(select(folders, experiment), _title(folders, experiment))
+    return _write({output: page.html.encode()}, page.plots, plots, page.notes)
+
+
+def _title(folders: list[Path], experiment: str | None) -> str:
+    names = [one_line(folder.absolute().name or folder, 60) for folder in folders[:4]]
+    return experiment or ("Results" if names == ["results"] else f"Results: {', '.join(names)}")
+
+
+def _write(outputs: dict[Path, bytes], plots: list[Plot], folder: Path | None, notes: list[str]) -> Written:
+    """Write the files, and each plot as SVG and PNG if there is a folder for them."""
+    written = [f"{path}: {len(data):,} bytes" for path, data in outputs.items()]
+    if folder is not None:
+        _make(folder)
+        for plot in plots:
+            outputs[folder / f"{plot.name}.svg"] = style.as_svg(plot)
+            outputs[folder / f"{plot.name}.png"] = style.as_png(plot)
+        written.append(f"{folder}: {len(plots)} plots, each as SVG and PNG")
+    write_outputs(outputs)
+    return Written(notes, written)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"{folder}: cannot be made: {error.strerror}"
+        raise RequestError(msg) from None
+
+
+def write_evidence(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> Written:
+    """Write the page for a proposal; beside it the same as LaTeX, and the plot that the LaTeX file shows."""
+    selection = select(folders, experiment)
+    evidence, plot = make_evidence(selection, DetailReader(HERE))
+    name = _plain(output.stem)
+    picture = output.with_name(f"{name}-speed-up.pdf")
+    outputs = {
+        output: as_html(evidence, style.inline(plot, plot.name)).encode(),
+        output.with_name(f"{name}.tex"): as_tex(evidence, picture.name).encode(),
+        picture: style.as_pdf(plot),
+    }
+    return _write(outputs, [plot], plots, selection.notes)
+
+
+def _plain(stem: str) -> str:
+    """Return a file's name without what LaTeX would take for a command or an end of the name."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-") or "report"

@@ -1,0 +1,63 @@
+"""`runner report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from runner.cli.lines import say
+from runner.core.errors import RequestError
+
+_FOLDERS = [Path("results")]
+
+
+def report(
+    results: Annotated[
+        Optional[list[Path]], typer.Argument(metavar="RESULTS...", help="One or several folders of records.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
+    experiment: Annotated[Optional[str], typer.Option(help="Only this experiment.")] = None,
+    evidence: Annotated[
+        bool, typer.Option("--evidence", help="One page for a proposal for computing time, with LaTeX beside it.")
+    ] = False,
+    plots: Annotated[
+        Optional[Path], typer.Option(metavar="FOLDER", help="Also write each plot here, as PNG and SVG.")
+    ] = None,
+) -> None:
+    """Make one HTML file of the records, with plots.
+
+    It needs no network, and can be sent and printed. It shows speed-up, efficiency, phases, loss and accuracy,
+    bandwidth and load, the table with every number's runs, and what may not be claimed and why.
+    """
+    import gc
+
+    from runner.tools.pages.extra import require_extra
+
+    gc.disable()  # as for `summarize`
+    if evidence or plots:
+        require_extra("runner report --evidence" if evidence else "runner report --plots")
+    from runner.tools.pages.files import write_evidence, write_report
+
+    folders = results or _FOLDERS
+    for archive in folders:
+        if archive.is_file():
+            msg = f"{archive}: no folder of records; an archive of runner bundle has its report.html in it"
+            raise RequestError(msg)
+    for written in (output, *([plots / "plot"] if plots else [])):
+        _require_outside_runs(written)
+    write = write_evidence if evidence else write_report
+    done = write(folders, output, experiment=experiment, plots=plots)
+    for note in done.notes:
+        say(f"note: {note}")
+    for line in done.written:
+        say(line)
+
+
+def _require_outside_runs(path: Path) -> None:
+    """Refuse to write into the folder of a run: nothing is added to a run that has ended."""
+    for folder in path.absolute().parents:
+        if (folder / "run.json").exists():
+            msg = f"{path}: it lies in the folder of a run, {folder}: name another place"
+            raise RequestError(msg)

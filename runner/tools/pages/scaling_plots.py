@@ -1,0 +1,285 @@
+"""Plots of cells: speed-up against the ideal, efficiency, and where the time goes."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from runner.report.cells import processes
+from runner.tools.pages import style
+from runner.tools.pages.lines import choose_lines, first_of, not_drawn, on_one_scale, point_of
+from runner.tools.pages.style import GRID, MUTED, PAPER, SERIES, Plot
+from runner.tools.pages.subject import Gap, is_slow_down, listing, show_interval, show_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from runner.report.rows import Row
+    from runner.report.statistics import Estimate
+    from runner.tools.pages.lines import Lines, Point
+    from runner.tools.pages.subject import Subject
+
+MOST_BARS = 12
+_MANY_PROCESSES = 8
+_BAR_INCHES = 0.34
+_LARGEST = 1e6
+_FULL = 0.9
+_PHASES: dict[str, tuple[str, str, str]] = {
+    "launch": ("start and end", MUTED, ""),
+    "init": ("rendezvous", SERIES[1], "\\\\"),
+    "setup": ("setup", SERIES[2], ""),
+    "data": ("data", SERIES[3], "||"),
+    "warmup": ("warm-up", SERIES[4], "--"),
+    "train": ("training", SERIES[0], ""),
+    "eval": ("tests", SERIES[5], "//"),
+    "rest": ("rest of the program", GRID, ""),
+}
+"""Of each phase its name, colour and hatch."""
+
+
+def speed_up(subject: Subject) -> Plot | Gap:
+    """Draw speed-up over processes beside the ideal line; over cells where all have as many processes."""
+    title = "Speed-up"
+    rows = [row for row in subject.block.rows if row.speedup and row.seconds]
+    if not any(row.baseline and row.baseline.first is not row.first for row in rows):
+        return Gap(title, _why_no_speedup(subject, rows))
+    name, best = subject.plot("speed-up"), _best(rows)
+    conclusion = _conclusion(rows, best)
+    if len({row.first.processes for row in rows}) == 1:
+        shown = first_of(rows, lambda row: (row is not best, row.claimed is not True), 2 * MOST_BARS)
+        left_out = [row.first.cell for row in rows if not any(row is one for one in shown)]
+        return Plot(name, title, conclusion + not_drawn(left_out, "cell"), _by_cell(shown))
+    lines = choose_lines(_points(rows, lambda row: row.speedup), best.first.cell)
+    published = [
+        (line["processes"], line.get("computed_speedup") or line["speedup"])
+        for line in subject.published
+        if line["processes"] and (line.get("computed_speedup") or line.get("speedup"))
+    ]
+    caption = conclusion + not_drawn(lines.left_out, "line")
+    if len(lines.bases) > 1:
+        caption = f"{caption} Here each speed-up is times the processes of its baseline, so that all have one ideal."
+    if published and lines.bases != {1}:
+        caption, published = f"{caption} The published speed-ups are over one process, and in the table.", []
+    return Plot(name, title, caption, draw_speed_up(lines, published))
+
+
+def _points(rows: list[Row], estimate_of: Callable[[Row], Estimate | None]) -> list[Point]:
+    """Place an estimate of each row that has it, over the row's own baseline."""
+    each = [(row, row.baseline, estimate_of(row)) for row in rows]
+    return [
+        point_of(row, base, estimate, claimed=row.claimed is True) for row, base, estimate in each if base and estimate
+    ]
+
+
+def draw_speed_up(lines: Lines, published: list[tuple[int, float]]) -> Figure:
+    """Draw speed-ups over their baselines, the ideal ones, and published ones."""
+    label, lines = _over_what(lines), on_one_scale(lines)
+    (base,), points = lines.bases, lines.points
+    figure, axes = style.axes()
+    _over_processes(axes, lines, 1.0)
+    most = max([point.processes for point in points] + [count for count, _ in published])
+    if published:
+        axes.plot(*zip(*published, strict=True), "D", mfc="none", mec=MUTED, ms=6, label="published", zorder=2)
+    axes.plot([base, most], [1, most / base], color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="ideal", zorder=1)
+    _scale_processes(axes, points, most)
+    values = [_bounded(point.estimate.value) for point in points] + [_bounded(value) for _, value in published]
+    top = max(most / base, *values)
+    highest = max(_bounded(point.estimate.high or 0.0) for point in points)
+    top = max(top, min(highest, 1.6 * top)) * 1.06  # an interval many times as wide is cut, and the caption has it
+    if most > _MANY_PROCESSES:
+        style.logarithmic(axes, "y", 2)
+        axes.set_ylim(max(min(1.0, *values) * 0.8, top / 1e5), top)
+    else:
+        axes.set_ylim(0, top)
+    axes.set_ylabel(label)
+    style.finish(figure, axes)
+    return figure
+
+
+def _over_what(lines: Lines) -> str:
+    return "speed-up x baseline's processes" if len(lines.bases) > 1 else f"speed-up over {processes(min(lines.bases))}"
+
+
+def efficiency(subject: Subject) -> Plot | None:
+    """Draw efficiency over processes; None where there is no more than one number of processes."""
+    rows = [row for row in subject.block.rows if row.efficiency and row.seconds]
+    if len({row.first.processes for row in rows}) < 2:  # noqa: PLR2004 - a line needs two points
+        return None
+    worst = min(rows, key=lambda row: row.efficiency.value if row.efficiency else 0.0)
+    lines = choose_lines(_points(rows, lambda row: row.efficiency), worst.first.cell)
+    figure, axes = style.axes()
+    _over_processes(axes, lines, 100.0)
+    axes.axhline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="ideal", zorder=1)
+    _scale_processes(axes, lines.points, max(point.processes for point in lines.points))
+    top = max(1.0, *(_bounded(point.estimate.value) for point in lines.points))
+    highest = max(_bounded(point.estimate.high or 0.0) for point in lines.points)
+    axes.set_ylim(0, 100 * max(1.12, 1.05 * max(top, min(highest, 2 * top))))  # an interval of many times it is cut
+    axes.set_ylabel("efficiency in %")
+    style.finish(figure, axes)
+    return Plot(
+        subject.plot("efficiency"), "Efficiency", _what_is_lost(worst) + not_drawn(lines.left_out, "line"), figure
+    )
+
+
+def _what_is_lost(worst: Row) -> str:
+    estimate, base = worst.efficiency, worst.baseline
+    if estimate is None or base is None:
+        return ""
+    between = f" (95%: {estimate.low:.0%} to {estimate.high:.0%})" if estimate.low and estimate.high else ""
+    verdict = "Nearly all of each process is used" if estimate.value >= _FULL else f"{1 - estimate.value:.0%} is lost"
+    serial = worst.serial_fraction
+    as_if = f", as if {serial:.0%} of the work were serial" if serial is not None and 0 < serial <= 1 else ""
+    one = "one alone" if base.first.processes == 1 else f"one of {base.first.cell}"
+    return (
+        f"With {worst.first.cell}, a process does {estimate.value:.0%}{between} of the work that {one} does. "
+        f"{verdict}{as_if}."
+    )
+
+
+def phases(subject: Subject) -> Plot | Gap:
+    """Draw the seconds of each phase as a stacked bar for each cell: means over its complete runs."""
+    title = "Time per phase"
+    bars = [(row, shares) for row in subject.measured[:MOST_BARS] if (shares := _shares(subject, row))]
+    if not bars:
+        return Gap(title, "no complete run reports phases")
+    figure, axes = style.axes(0.6 + _BAR_INCHES * len(bars))
+    left = [0.0] * len(bars)
+    for phase, (label, colour, hatch) in _PHASES.items():
+        widths = [shares.get(phase, 0.0) for _, shares in bars]
+        if any(widths):
+            axes.barh(
+                range(len(bars)), widths, 0.62, left, color=colour, label=label, hatch=hatch, ec=PAPER, linewidth=0.6
+            )
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+    names = [style.name(row.first.cell) for row, _ in bars]
+    axes.set_yticks(range(len(bars)), names)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("seconds of a run, mean")
+    style.finish(figure, axes, style.room_for(names))
+    return Plot(subject.plot("phases"), title, _where_time_goes(subject, bars), figure)
+
+
+def _shares(subject: Subject, row: Row) -> dict[str, float]:
+    """Average the seconds of each phase over a cell's runs; what no phase covers is the rest."""
+    each = [details.seconds for run in row.complete[:MOST_BARS] if (details := subject.reader(run))]
+    found = []
+    for seconds in each:
+        named = {phase: seconds[phase] for phase in _PHASES if phase in seconds}
+        total = seconds.get("total", 0.0)
+        rest = {"rest": max(0.0, total - sum(named.values())), "launch": max(0.0, seconds.get("wall", 0.0) - total)}
+        found.append({**named, **(rest if total else {})})
+    return {phase: fmean(one.get(phase, 0.0) for one in found) for phase in _PHASES} if any(found) else {}
+
+
+def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]]) -> str:
+    timed = "train" if any(shares.get("train") for _, shares in bars) else "rest"
+    words = []
+    for row, shares in (bars[0], bars[-1])[: len(bars)]:
+        total = sum(shares.values()) or 1.0
+        largest = max((phase for phase in shares if phase != timed), key=lambda phase: shares[phase])
+        words.append(
+            f"{row.first.cell}: {_PHASES[timed][0]} is {shares.get(timed, 0.0) / total:.0%} of "
+            f"{show_seconds(total)}, {_PHASES[largest][0]} {shares[largest] / total:.0%}"
+        )
+    left_out = len(subject.measured) - len(bars)
+    more = f" {left_out} more cells are in the table." if left_out else ""
+    compared = subject.block.first.measure == "train_seconds" and timed == "train"
+    what = "Only training is compared; the rest does not shrink with more processes." if compared else ""
+    return f"{'; '.join(words)}. {what}{more}".strip()
+
+
+def _over_processes(axes: Axes, lines: Lines, factor: float) -> None:
+    """Draw estimates with their intervals over the number of processes, side by side where they have as many."""
+    for number, (name, own) in enumerate(lines.drawn.items()):
+        shift = 1 + 0.025 * (number - (len(lines.drawn) - 1) / 2)
+        y = [_bounded(point.estimate.value) * factor for point in own]
+        low = [_bounded(point.estimate.low or point.estimate.value) * factor for point in own]
+        high = [_bounded(point.estimate.high or point.estimate.value) * factor for point in own]
+        below = [max(0.0, value - end) for value, end in zip(y, low, strict=True)]
+        above = [max(0.0, end - value) for value, end in zip(y, high, strict=True)]
+        label, look = style.name(name), style.series(number)
+        x = [point.processes * shift for point in own]
+        axes.errorbar(x, y, [below, above], ecolor=look["color"], elinewidth=1.1, capsize=3, label=label, **look)
+
+
+def _scale_processes(axes: Axes, points: list[Point], most: int) -> None:
+    counts = sorted({point.processes for point in points})
+    if most > _MANY_PROCESSES:
+        axes.set_xscale("log", base=2)
+        counts = [count for count in counts if count & (count - 1) == 0] or counts
+    axes.set_xticks(counts[:MOST_BARS], [str(count) for count in counts[:MOST_BARS]])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("processes")
+
+
+def _by_cell(shown: list[Row]) -> Figure:
+    """Draw the speed-up of each cell as a point with its interval, one line a cell."""
+    figure, axes = style.axes(1.0 + 0.28 * len(shown))
+    for place, row in enumerate(shown):
+        estimate = row.speedup
+        if estimate is None:
+            continue
+        value = _bounded(estimate.value)
+        low, high = _bounded(estimate.low or estimate.value), _bounded(estimate.high or estimate.value)
+        number = 0 if row.claimed is True else 1
+        look = {**style.series(number), "linestyle": "none"}
+        error = [[max(0.0, value - low)], [max(0.0, high - value)]]
+        axes.errorbar([value], [place], xerr=error, ecolor=look["color"], elinewidth=1.2, capsize=3, **look)
+    axes.axvline(1, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+    names = [style.name(row.first.cell) for row in shown]
+    axes.set_yticks(range(len(shown)), names)
+    axes.invert_yaxis()
+    values = [_bounded(row.speedup.value) for row in shown if row.speedup]
+    highest = max(_bounded(row.speedup.high or row.speedup.value) for row in shown if row.speedup)
+    axes.set_xlim(0, max(1.15, min(highest, 2 * max(values))) * 1.05)
+    axes.set_xlabel("speed-up over the baseline (circle: claimed, square: not)")
+    style.finish(figure, axes, style.room_for(names))
+    return figure
+
+
+def _bounded(value: float) -> float:
+    return min(max(value, 1 / _LARGEST), _LARGEST)
+
+
+def _compared(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row.baseline and row.baseline.first is not row.first and row.speedup]
+
+
+def _best(rows: list[Row]) -> Row:
+    """Return the row of the largest speed-up that may be claimed, or else of the largest."""
+    others = _compared(rows)
+    claimed = [row for row in others if row.claimed is True]
+    return max(claimed or others, key=lambda row: row.speedup.value if row.speedup else 0.0)
+
+
+def _conclusion(rows: list[Row], best: Row) -> str:
+    """Say which speed-ups may be claimed, and of the largest other one why not."""
+    others, base, estimate = _compared(rows), best.baseline, best.speedup
+    if base is None or estimate is None:
+        return ""
+    claimed = [row for row in others if row.claimed is True]
+    if not claimed:
+        count = f"none of {len(others)} speed-ups" if len(others) > 1 else "no speed-up"
+        return f"{count.capitalize()} may be claimed. {best.first.cell}: {show_interval(estimate)}; {best.claimed}."
+    slower = ", a slow-down" if is_slow_down(estimate) else ""
+    words = f"{best.first.cell} is {show_interval(estimate)} times as fast as {base.first.cell}{slower}"
+    ideal = best.first.processes / base.first.processes
+    words += f", and this may be claimed; ideal is {ideal:g}" if ideal > 1 else ", and this may be claimed"
+    rest = len(others) - len(claimed)
+    more = f" Of the other {rest}, none may be claimed; the table says why." if rest else ""
+    return f"{words}.{more}"
+
+
+def _why_no_speedup(subject: Subject, rows: list[Row]) -> str:
+    if not subject.measured:
+        return "no run is complete"
+    if len(subject.block.rows) == 1:
+        return f"there is one cell, {subject.block.first.cell}, and nothing to compare it with"
+    reasons = sorted({str(row.claimed) for row in subject.measured if row not in rows and row.claimed is not True})
+    return listing(reasons[:3]) if reasons else "no cell has a complete baseline"

@@ -1,0 +1,272 @@
+"""Block -> Section: everything that a page says of it, as texts and plots for the template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.core.text import one_line
+from runner.report.cells import share
+from runner.report.table import to_table
+from runner.tools.pages import run_plots, scaling_plots
+from runner.tools.pages.extra import can_draw
+from runner.tools.pages.style import Plot, drawing
+from runner.tools.pages.subject import Gap, is_slow_down, show_interval, show_ratio, show_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from runner.report.rows import Row
+    from runner.report.run_summary import RunSummary
+    from runner.report.statistics import Estimate
+    from runner.tools.pages.subject import Subject
+
+
+class Line(NamedTuple):
+    """One line of the table: the texts of its cells, where its runs are listed, and the last cell's kind."""
+
+    cells: list[str]
+    anchor: str
+    kind: str
+
+
+class ListedRun(NamedTuple):
+    """One run in the list of runs: its anchor, and what differs between runs."""
+
+    anchor: str
+    folder: str
+    status: str
+    started: str
+    seconds: str
+    accuracy: str
+    reason: str
+    own: list[str]
+
+
+@dataclass
+class Cell:
+    """The runs of one cell."""
+
+    anchor: str
+    name: str
+    commands: tuple[str, ...]
+    runs: list[ListedRun]
+    more: int
+
+
+@dataclass
+class Section:
+    """What a page says of one block."""
+
+    anchor: str
+    title: str
+    common: list[str]
+    claimed: list[str]
+    refused: list[tuple[str, str]]
+    slow_downs: int
+    head: list[str]
+    lines: list[Line]
+    published_head: list[str]
+    published: list[list[str]]
+    notes: list[str]
+    shared: list[tuple[str, str]]
+    differing: list[str]
+    cells: list[Cell]
+    plots: list[Plot] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    runs: int = 0
+    rows_left_out: int = 0
+    more_plots: bool = False
+
+
+class Size(NamedTuple):
+    """How many rows of a block are shown, and how many runs of each cell are listed."""
+
+    rows: int
+    runs: int
+
+
+def section_of(subject: Subject, number: int, size: Size) -> Section:
+    """Lay out a block, without its plots."""
+    block, table = subject.block, to_table(subject.block)
+    anchor = f"b{number}"
+    rows = block.rows[: size.rows]
+    axes = block.axes
+    names = [f"{anchor}c{place}" for place in range(len(rows))]
+    head, lines = _without_empty(
+        [
+            "layout",
+            *axes,
+            "n",
+            f"{subject.block.first.measure.replace('_', ' ')} [95%]",
+            "speed-up [95%]",
+            "efficiency",
+            "serial",
+            "accuracy",
+            "MFU",
+        ],
+        [_cells(row, axes) for row in rows],
+    )
+    shared, differing = _provenance(subject, [run for row in rows for run in row.runs[: size.runs]])
+    compared = [row for row in rows if row.claimed != "the baseline"]
+    return Section(
+        anchor=anchor,
+        title=table.title,
+        common=table.common,
+        claimed=[_claim(row) for row in compared if row.claimed is True],
+        slow_downs=sum(is_slow_down(row.speedup) for row in compared if row.claimed is True),
+        refused=[(row.first.cell, str(row.claimed)) for row in compared if row.claimed is not True],
+        head=[*head, "claimed"],
+        lines=[
+            Line([*line, "yes" if row.claimed is True else str(row.claimed)], name, _kind(row))
+            for line, row, name in zip(lines, rows, names, strict=True)
+        ],
+        **_published(subject, axes),
+        notes=table.notes + ([table.published.title] if table.published.lines else []),
+        shared=shared,
+        differing=differing,
+        cells=[_cell(subject, row, name, differing, size.runs) for row, name in zip(rows, names, strict=True)],
+        runs=sum(len(row.runs) for row in block.rows),
+        rows_left_out=len(block.rows) - len(rows),
+    )
+
+
+def draw(subject: Subject, section: Section, most: int) -> None:
+    """Draw at most so many plots of a block, what matters most first; what cannot be drawn is a gap that says why."""
+    makers: list[Callable[[Subject], Plot | Gap | list[Plot | Gap] | None]] = [
+        scaling_plots.speed_up,
+        scaling_plots.efficiency,
+        scaling_plots.phases,
+        run_plots.curves,
+        run_plots.bandwidth,
+        run_plots.load,
+    ]
+    if not can_draw():
+        return
+    with drawing():
+        for maker in makers:
+            if len(section.plots) >= most:
+                section.more_plots = True
+                return
+            made = maker(subject)
+            for one in made if isinstance(made, list) else [made]:
+                if isinstance(one, Plot) and len(section.plots) < most:
+                    section.plots.append(one)
+                elif isinstance(one, Gap):
+                    section.gaps.append(one)
+                else:
+                    section.more_plots = section.more_plots or one is not None
+
+
+def _cells(row: Row, axes: list[str]) -> list[str]:
+    efficiency, serial, accuracy = row.efficiency, row.serial_fraction, row.mean("accuracy")
+    return [
+        row.first.layout,
+        *(one_line(row.first.axes.get(axis, "")) for axis in axes),
+        str(len(row.complete)),
+        _times(row.seconds),
+        (show_interval(row.speedup) if row.speedup.low else show_ratio(row.speedup.value)) if row.speedup else "",
+        f"{efficiency.value:.0%}" if efficiency else "",
+        f"{serial:.1%}" if serial is not None else "",
+        f"{accuracy:.2%}" if accuracy is not None else "",
+        share(row.mean("mfu")),
+    ]
+
+
+def _times(seconds: Estimate | None) -> str:
+    if seconds is None:
+        return "no complete run"
+    if seconds.low is None or seconds.high is None:
+        return show_seconds(seconds.value).removesuffix(" s")
+    value, low, high = (show_seconds(one).removesuffix(" s") for one in (seconds.value, seconds.low, seconds.high))
+    return f"{value} [{low}, {high}]"
+
+
+def _kind(row: Row) -> str:
+    return "yes" if row.claimed is True else "base" if row.claimed == "the baseline" else "no"
+
+
+def _claim(row: Row) -> str:
+    """Say in a sentence what may be claimed."""
+    if row.speedup is None or row.baseline is None:
+        return row.first.cell
+    estimate = row.speedup
+    between = ""
+    if estimate.low is not None and estimate.high is not None:
+        between = f", 95% interval {show_ratio(estimate.low)} to {show_ratio(estimate.high)}"
+    n = f"n = {len(row.complete)} and {len(row.baseline.complete)}"
+    slower = ", a slow-down" if is_slow_down(estimate) else ""
+    cell, ratio, base = row.first.cell, show_ratio(estimate.value), row.baseline.first.cell
+    return f"{cell} is {ratio} times as fast as {base}{slower}{between} ({n})"
+
+
+def _published(subject: Subject, axes: list[str]) -> dict[str, Any]:
+    """Lay out the published rows, each with its own hardware."""
+    lines = [
+        [
+            one_line(line["hardware"]) + (f", {one_line(line['where'])}" if line.get("where") else ""),
+            one_line(line.get("layout", "")),
+            *(one_line(line.get(axis, "")) for axis in axes),
+            next((f"{line[key]:g} s" for key in _TIMES if line.get(key)), ""),
+            f"{line['computed_speedup']:.2f}" if line.get("computed_speedup") else "",
+            f"{line['speedup']:g}" if line.get("speedup") else "",
+            next((f"{line[key]:.2%}{best}" for key, best in _ACCURACIES if line.get(key)), ""),
+            _curve(line.get("val_loss")),
+        ]
+        for line in subject.published
+    ]
+    names = [
+        "hardware",
+        "layout",
+        *axes,
+        "seconds",
+        "speed-up by its own times",
+        "speed-up as printed",
+        "accuracy",
+        "test loss",
+    ]
+    head, lines = _without_empty(names, lines)
+    return {"published_head": head, "published": lines}
+
+
+def _curve(values: list[float] | None) -> str:
+    return f"{values[0]:.3g} to {values[-1]:.3g} in {len(values)} epochs" if values else ""
+
+
+_TIMES = ("total_seconds", "train_seconds", "round_trip_seconds")
+_ACCURACIES = (("accuracy", ""), ("best_accuracy", " best"))
+
+
+def _provenance(subject: Subject, runs: list[RunSummary]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return what all runs share, and the names of what differs between them."""
+    known = [details.provenance for run in runs if (details := subject.reader(run))]
+    names = list(dict.fromkeys(name for one in known for name in one))
+    values = {name: {one.get(name, "") for one in known} for name in names}
+    shared = [(name, next(iter(values[name]))) for name in names if len(values[name]) == 1]
+    return [(name, value) for name, value in shared if value], [name for name in names if len(values[name]) > 1]
+
+
+def _cell(subject: Subject, row: Row, anchor: str, differing: list[str], most: int) -> Cell:
+    runs = row.runs[:most]
+    read = [subject.reader(run) for run in runs]
+    listed = [
+        ListedRun(
+            anchor=f"{anchor}r{place}",
+            folder=run.path,
+            status=run.status.replace("_", " "),
+            started=run.started[:19].replace("T", " "),
+            seconds=show_seconds(run.seconds) if run.seconds else "",
+            accuracy=f"{run.accuracy:.2%}" if run.accuracy is not None else "",
+            reason="; ".join(([run.reason] if run.reason else []) + run.doubts),
+            own=[details.provenance.get(name, "") if details else "not read" for name in differing],
+        )
+        for place, (run, details) in enumerate(zip(runs, read, strict=True))
+    ]
+    commands = tuple(dict.fromkeys(command for details in read if details for command in details.command))
+    return Cell(anchor, row.first.cell, commands[:4], listed, len(row.runs) - len(runs))
+
+
+def _without_empty(head: list[str], lines: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    used = [column for column in range(len(head)) if any(line[column] for line in lines)]
+    return [head[column] for column in used], [[line[column] for column in used] for line in lines]

@@ -1,0 +1,111 @@
+"""What one part of a page is about: a block, and which of its runs stand for their cells in plots of single runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.core.layout import Layout
+from runner.definitions.published import figures
+from runner.report.statistics import decimals
+from runner.tools.pages import style
+
+if TYPE_CHECKING:
+    from runner.report.rows import Block, CellRuns, Row
+    from runner.report.run_summary import RunSummary
+    from runner.report.statistics import Estimate
+    from runner.tools.pages.details import DetailReader, Details
+
+
+class Gap(NamedTuple):
+    """A plot that cannot be drawn, and why."""
+
+    title: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A block with what is read of its runs beyond their summaries.
+
+    Attributes:
+        prefix: begins the file names of its plots and their ids, and is no other block's.
+    """
+
+    block: Block
+    reader: DetailReader
+    prefix: str
+
+    @property
+    def measure(self) -> str:
+        """Say what is timed."""
+        return self.block.first.measure.removesuffix("_seconds").replace("_", " ")
+
+    @property
+    def measured(self) -> list[Row]:
+        """The rows with a complete run."""
+        return [row for row in self.block.rows if row.complete]
+
+    def drawn(self, most: int = style.MOST_SERIES) -> list[tuple[Row, Details]]:
+        """Return rows with the record of their typical run; of too many, some from the first to the last."""
+        rows = self.measured
+        if len(rows) > most:
+            rows = [rows[round(place * (len(rows) - 1) / (most - 1))] for place in range(most)]
+        read = [(row, self.reader(typical_run(row))) for row in rows]
+        return [(row, details) for row, details in read if details is not None]
+
+    def which(self, drawn: int, most: int = style.MOST_SERIES) -> str:
+        """Say which runs were drawn, where it is not all."""
+        cells = f"{drawn} of {len(self.measured)} cells are drawn. " if len(self.measured) > most else ""
+        repeated = any(len(row.complete) > 1 for row in self.measured)
+        return cells + ("Each line is the run of median time of its cell." if repeated else "")
+
+    def plot(self, kind: str) -> str:
+        """Name a plot's file."""
+        return f"{self.prefix}-{kind}"
+
+    @property
+    def published(self) -> list[dict[str, Any]]:
+        """The published rows, each with the number of its processes if it has a layout."""
+        rows = figures(self.block.definition)
+        return [{**row, "processes": _processes(row.get("layout"))} for row in rows]
+
+
+def typical_run(cell: CellRuns) -> RunSummary:
+    """Return the complete run of median time; of an even number, the faster of the two in the middle."""
+    ordered = sorted(cell.complete, key=lambda run: (run.seconds or 0.0, run.path))
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def _processes(layout: object) -> int | None:
+    try:
+        return Layout.parse(layout).world_size
+    except ValueError:
+        return None
+
+
+def show_seconds(value: float) -> str:
+    """Write seconds with three or four digits."""
+    return f"{value:,.{0 if value >= 1000 else decimals(value)}f} s"  # noqa: PLR2004 - as the table does
+
+
+def show_interval(estimate: Estimate) -> str:
+    """Write a ratio with its interval, if it has one."""
+    if estimate.low is None or estimate.high is None:
+        return f"{show_ratio(estimate.value)} (no interval)"
+    return f"{show_ratio(estimate.value)} [{show_ratio(estimate.low)}, {show_ratio(estimate.high)}]"
+
+
+def show_ratio(value: float) -> str:
+    """Write a ratio; one that no plot could hold in few digits is written with an exponent."""
+    return f"{value:.2f}" if 0.005 <= value < 10_000 or value == 0 else f"{value:.1e}"  # noqa: PLR2004 - digits
+
+
+def is_slow_down(speedup: Estimate | None) -> bool:
+    """Whether what is compared takes longer than its baseline."""
+    return speedup is not None and speedup.value < 1
+
+
+def listing(words: list[str]) -> str:
+    """Join words as a sentence does."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,283 @@
+"""The runs that measured a network -> what carries the messages of a layout, and what its neighbours cost."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runner.core.layout import Layout
+from runner.core.values import positive
+from runner.tools.predict.base import DISTURBED, DISTURBED_SPREAD
+from runner.tools.predict.figures import Figure, between, of_sample
+from runner.tools.predict.network import Network, Point
+
+if TYPE_CHECKING:
+    from runner.records.schema import Record
+    from runner.report.run_summary import RunSummary
+    from runner.tools.predict.base import Base
+    from runner.tools.predict.links import Assumed
+    from runner.tools.predict.model import Inputs
+
+_SUM = re.compile(r"all_reduce_([0-9]{1,12})_seconds")
+_ELSEWHERE = 0.2
+"""Spread of what was measured in another layout of the same kind."""
+_GPU_NEIGHBOURS = 0.02
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The network runs of one layout.
+
+    Attributes:
+        layout: in which they ran.
+        runs: them.
+        metrics: of each.
+        machine_of: the machine of each node, as far as they reported one.
+    """
+
+    layout: Layout
+    runs: tuple[RunSummary, ...]
+    metrics: tuple[dict[str, float], ...]
+    machine_of: tuple[object, ...]
+
+    @property
+    def most_on_a_machine(self) -> int:
+        """Processes of the machine that has most."""
+        return _most(self.layout, self.machine_of)
+
+    @property
+    def one_machine(self) -> bool:
+        """Whether its nodes are one machine."""
+        return len(set(self.machine_of)) == 1
+
+    def values(self, name: str) -> list[float]:
+        """Return a figure of each run that has it."""
+        return [value for one in self.metrics if (value := positive(one.get(name))) is not None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A layout with what is known of it.
+
+    Attributes:
+        network: None for one process, and where nothing is known.
+        inputs: the figures of the base, with those of the layout.
+        crowded: as in `Place`.
+        runs: the network runs that were used.
+        lacks: what is not known, each with what it is taken to be.
+        missing: whether a network run at this layout would say it.
+    """
+
+    network: Network | None
+    inputs: Inputs
+    crowded: float
+    runs: tuple[RunSummary, ...] = ()
+    lacks: tuple[str, ...] = ()
+    missing: bool = False
+
+
+def measured_of(pairs: list[tuple[RunSummary, Record]]) -> list[Measured]:
+    """Sort network runs by their layout."""
+    groups: dict[str, list[tuple[RunSummary, Record]]] = defaultdict(list)
+    for run, record in pairs:
+        groups[run.layout].append((run, record))
+    found = []
+    for layout, own in groups.items():
+        machines: dict[int, object] = {}
+        for rank in own[-1][1].ranks:
+            machines.setdefault(rank.node, rank.facts.get("machine") or rank.node)
+        runs, metrics = tuple(run for run, _ in own), tuple(dict(record.metrics) for _, record in own)
+        found.append(Measured(Layout.parse(layout), runs, metrics, tuple(map(str, machines.values()))))
+    return found
+
+
+def setting_of(layout: Layout, base: Base, measured: list[Measured], assumed: Assumed) -> Setting:
+    """Say what is known of a layout: by runs at the same layout, else by others of the same kind."""
+    ranks = layout.world_size
+    if ranks == 1:
+        return Setting(None, base.inputs, 0.0)
+    at = _nearest(layout, measured)
+    network, inputs, lacks = _network(layout, base, at, assumed)
+    # Who asks for a link wants machines of their own.
+    together = at is not None and layout.nodes > 1 and at.one_machine and not assumed.has_link
+    on_machine = ranks if together else max(layout.processes)
+    inputs, more = _neighbours(layout, on_machine, base, inputs, at)
+    if at and any(run.disturbed for run in at.runs):
+        inputs, more = _less_certain(inputs), (*more, f"the network of {at.layout} without {DISTURBED}")
+    on_cpu = base.first.device == "cpu"
+    exact = at is not None and at.layout == layout
+    return Setting(
+        network,
+        inputs,
+        _crowded(on_machine, base) if on_cpu else 0.0,
+        at.runs if at else (),
+        (*lacks, *more),
+        missing=not exact,
+    )
+
+
+def _less_certain(inputs: Inputs) -> Inputs:
+    """Widen the figures that other work on the machine changes."""
+    names = ("slower", "node", "waiting", "latency", "transfer", "processor", "memory", "cast")
+    wider = {name: getattr(inputs, name) for name in names}
+    return replace(
+        inputs,
+        **{name: Figure(one.value, math.hypot(one.spread, DISTURBED_SPREAD)) for name, one in wider.items()},
+    )
+
+
+def _nearest(layout: Layout, measured: list[Measured]) -> Measured | None:
+    """Return the runs at this layout, else at one of the same kind (one node, or several) with about as many ranks."""
+    alike = [one for one in measured if (one.layout.nodes > 1) == (layout.nodes > 1)]
+    order = sorted(alike, key=lambda one: (one.layout != layout, _distance(one.layout, layout), str(one.layout)))
+    return order[0] if order else None
+
+
+def _distance(one: Layout, other: Layout) -> float:
+    return abs(math.log(one.world_size / other.world_size))
+
+
+def _network(
+    layout: Layout, base: Base, at: Measured | None, assumed: Assumed
+) -> tuple[Network | None, Inputs, tuple[str, ...]]:
+    """Return what carries the messages, and how far its figures may be wrong."""
+    inputs = base.inputs
+    points = _points(at) if at else ()
+    latency = of_sample(at.values("latency_seconds"), 0.2, 0.4) if at and at.values("latency_seconds") else None
+    bandwidth = of_sample(at.values("bytes_per_second"), 0.07, 0.15) if at and at.values("bytes_per_second") else None
+    link = assumed.has_link and layout.nodes > 1
+    if link:
+        latency = Figure(assumed.latency, 0.1) if assumed.latency else latency or Figure(1.5e-4, 0.7)
+        bandwidth = Figure(assumed.bandwidth, 0.05) if assumed.bandwidth else bandwidth
+    if latency is None or bandwidth is None:
+        return None, inputs, ()
+    elsewhere = 0.0 if link or (at and at.layout == layout) else _ELSEWHERE
+    by_sums = bool(points) and not link
+    sums = of_sample([one.seconds for one in _largest(at)], 0.07, 0.12) if by_sums and at else bandwidth
+    inputs = replace(
+        inputs,
+        latency=Figure(1.0, math.hypot(latency.spread, elsewhere)),
+        transfer=Figure(1.0, math.hypot(sums.spread, elsewhere)),
+        processor=Figure(1.0, math.hypot(0.15 if points else 0.6, elsewhere)),
+        half=_half(at, base),
+        memory=_rate("memory_bytes_per_second", at, base, (1e10, 1e12)),
+        cast=_rate("cast_bytes_per_second", at, base, (1e9, 5e11)),
+    )
+    lacks = () if points or link else (f"sums at {layout}: taken to be a ring of single messages",)
+    ranks = at.layout.world_size if at else layout.world_size
+    return Network(ranks, points, latency.value, bandwidth.value, link), inputs, lacks
+
+
+def _points(at: Measured) -> tuple[Point, ...]:
+    """Return the sums that were measured, each the typical one of all runs."""
+    sizes = sorted({int(match[1]) for one in at.metrics for name in one if (match := _SUM.fullmatch(name))} - {0})
+    found = []
+    for size in sizes:
+        seconds = at.values(f"all_reduce_{size}_seconds")
+        processor = at.values(f"all_reduce_{size}_processor_seconds") or [0.0]
+        if seconds:
+            found.append(Point(size, statistics.geometric_mean(seconds), statistics.median(processor)))
+    return tuple(found)
+
+
+def _largest(at: Measured | None) -> list[Point]:
+    """Return the largest sum of each run."""
+    if at is None:
+        return []
+    own = [_points(replace(at, metrics=(one,))) for one in at.metrics]
+    return [points[-1] for points in own if points]
+
+
+def _half(at: Measured | None, base: Base) -> Figure:
+    """Return what numbers of half the size cost more than as many bytes of whole ones."""
+    pattern = re.compile("half_" + _SUM.pattern)
+    ratios = []
+    for one in at.metrics if at else ():
+        for name, value in one.items():
+            if pattern.fullmatch(name) and (whole := positive(one.get(name.removeprefix("half_")))) and positive(value):
+                ratios.append(value / whole)
+    if ratios:
+        return of_sample(ratios, 0.05, 0.1)
+    return between(1.0, 3.0) if base.first.device == "cpu" else between(1.0, 1.2)
+
+
+def _rate(name: str, at: Measured | None, base: Base, usual: tuple[float, float]) -> Figure:
+    """Return how many bytes per second a rank works on: as measured, else what a core or a GPU usually does."""
+    if at and (rates := at.values(name)):
+        return of_sample(rates, 0.3, 0.4)
+    return Figure(usual[base.first.device != "cpu"], 0.6)
+
+
+def _neighbours(
+    layout: Layout, on_machine: int, base: Base, inputs: Inputs, at: Measured | None
+) -> tuple[Inputs, tuple[str, ...]]:
+    """Return what processes of one machine cost each other, and what slower nodes and ranks cost all."""
+    if base.first.device != "cpu":
+        return replace(inputs, slower=Figure(1.0, _GPU_NEIGHBOURS), waiting=Figure(0.01, 0.7)), ()
+    compute, memory = (at.values(f"{name}_slowdown") if at else [] for name in ("compute", "memory"))
+    lacks: tuple[str, ...] = ()
+    if compute and memory and at:
+        ends = [statistics.geometric_mean(one) for one in (compute, memory)]
+        ends = [_scaled(end, at.most_on_a_machine, on_machine, base) for end in ends]
+        slower = between(max(0.9, min(ends)), max(0.9, *ends))
+        slower = Figure(slower.value, math.hypot(slower.spread, 0.03 if at.layout == layout else 0.1))
+    else:
+        slower = _by_cores(on_machine, base)
+        if on_machine > 1:
+            lacks = (f"what {on_machine} processes on a machine cost each other: taken to be {slower.value - 1:.0%}",)
+    waiting = at.values("waiting_share") if at else []
+    known = max(0.005, statistics.fmean(waiting)) if waiting else 0.02
+    of = at.layout.world_size if at and waiting else 2
+    more = math.sqrt(math.log(layout.world_size + 1) / math.log(of + 1))  # the largest of more normal numbers
+    node = at.values("node_slowdown") if at and at.layout == layout else []
+    if len(set(layout.processes)) > 1 and not node:
+        lacks = (*lacks, f"how unlike the nodes of {layout} are: taken to be alike")
+    return (
+        replace(
+            inputs,
+            slower=slower,
+            waiting=Figure(known * more, 0.7),
+            # Something that came in between makes one node look slow, and none look fast: the least counts.
+            node=Figure(min(node), 0.04) if node else Figure(1.0, 0.0 if layout.nodes == 1 else 0.03),
+        ),
+        lacks,
+    )
+
+
+def _scaled(slowdown: float, measured_at: int, on_machine: int, base: Base) -> float:
+    """Return what neighbours cost: each as much by what all of them share, and what has no core waits for one."""
+    each = (slowdown - 1) / (measured_at - 1) if measured_at > 1 else 0.05 * (on_machine > 1)
+    return max(0.9, 1 + each * (on_machine - 1)) * _crowding(on_machine, base)
+
+
+def _by_cores(on_machine: int, base: Base) -> Figure:
+    if on_machine == 1:
+        return Figure(1.0, 0.02)
+    crowding = _crowding(on_machine, base)
+    return between(crowding, 1.25 * crowding)
+
+
+def _crowding(on_machine: int, base: Base) -> float:
+    cores = base.first.cores
+    return max(1.0, on_machine * base.threads / cores) if cores else 1.0
+
+
+def _crowded(on_machine: int, base: Base) -> float:
+    """Return which part of an exchange's CPU time no idle core takes; more processes than cores wait for it longer."""
+    cores = base.first.cores
+    if not cores:
+        return 1.0
+    idle = max(0, cores - on_machine * base.threads)
+    return max(0.0, 1 - idle / on_machine) * _crowding(on_machine, base)
+
+
+def _most(layout: Layout, machine_of: tuple[object, ...]) -> int:
+    """Return how many processes the machine has that has most."""
+    counts: dict[object, int] = defaultdict(int)
+    for node, processes in enumerate(layout.processes):
+        counts[machine_of[node] if node < len(machine_of) else node] += processes
+    return max(counts.values())

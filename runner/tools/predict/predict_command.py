@@ -1,0 +1,214 @@
+"""`runner predict`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from runner.cli.columns import show_rows
+from runner.cli.lines import say, show, show_document
+from runner.cli.options import Layouts, Name, Only, Results, With, complete_target, experiment_of
+from runner.core.errors import RequestError, did_you_mean
+from runner.core.text import MOST_NAMED
+
+if TYPE_CHECKING:
+    from runner.core.layout import Layout
+    from runner.definitions.experiment import Experiment
+    from runner.tools.predict.answer import Answer
+    from runner.tools.predict.communication import Communication
+    from runner.tools.predict.links import Assumed
+    from runner.tools.predict.reading import Start, Wanted
+
+COMMUNICATIONS = ("ddp", "fp16", "powersgd", "local-sgd")
+_MOST_CELLS = 500
+
+
+def predict(
+    name: Name,
+    layout: Layouts = None,
+    communication: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            metavar="CHOICE",
+            help="ddp, shared-memory, fp16, bf16, powersgd=RANK, local-sgd=STEPS or diloco=STEPS, each with"
+            " +accumulate=PARTS; may be given several times.",
+        ),
+    ] = None,
+    only: Only = None,
+    on: Annotated[
+        str, typer.Option(metavar="TARGET", help="Only runs of this target.", autocompletion=complete_target)
+    ] = "",
+    with_: With = None,
+    link: Annotated[
+        Optional[str],
+        typer.Option("--link", metavar="SPEED", help="A link between nodes to ask about: 100mbit to 100gbit."),
+    ] = None,
+    assume: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            metavar="NAME=VALUE", help="latency=0.2ms, bandwidth=1gbit or gradients=90MB, instead of what was measured."
+        ),
+    ] = None,
+    results: Results = Path("results"),
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say what more processes would bring, before paying for them.
+
+    From runs with one process and from runs that measured a network: the speed-up of each layout with each
+    communication, with its interval, what limits it, and the cheapest layout that comes within 10% of the best.
+    """
+    from runner.core.layout import Layout
+    from runner.definitions.choices import read_layouts
+    from runner.report.reading import read_results
+    from runner.tools.predict import MEASURE
+    from runner.tools.predict.answer import answer
+    from runner.tools.predict.communication import Communication
+    from runner.tools.predict.links import assumed_of
+    from runner.tools.predict.reading import Reader
+
+    experiment = experiment_of(name)
+    if experiment.measure == MEASURE:
+        msg = f"{experiment.name} measures a network: name an experiment that trains"
+        raise RequestError(msg)
+    assumed = assumed_of(link, assume or [])
+    words = read_layouts(experiment, layout) or [str(one) for one in experiment.matrix["layout"]]
+    layouts = [Layout.parse(one) for one in dict.fromkeys(["1x1", *words])]
+    contents = read_results(results)
+    for note in contents.notes:
+        say(f"note: {note}")
+    starts = Reader(results, contents.runs).starts(
+        experiment.name, _wanted(experiment, only, on, with_), assumed.gradients
+    )
+    chosen = [Communication.parse(one) for one in communication] if communication else _usual(starts)
+    if len(starts) * len(layouts) * len(chosen) > _MOST_CELLS:
+        msg = f"{len(starts)} x {len(layouts)} layouts x {len(chosen)} communications: {_MOST_CELLS} are the most"
+        raise RequestError(msg)
+    answers = [answer(one, one.base, layouts, chosen, assumed) for one in starts if one.base is not None]
+    network = _network_experiment(experiment)
+    there = (f" --on {on}" if on else "") + "".join(f" --with {quote(word)}" for word in with_ or [])
+    _require(answers, starts, experiment, results, network, layouts, assumed, there)
+    for one in starts:
+        if one.base is None:
+            say(f"note: {one.name}: {one.why}")
+    _show(answers, network, as_json=json)
+
+
+def _show(answers: list[Answer], network: str, *, as_json: bool) -> None:
+    from runner.report.markup import json as encode
+    from runner.tools.predict.answer import to_plain
+    from runner.tools.predict.words import advice, head_lines, notes, table
+
+    if as_json:
+        show_document(encode({"predictions": [to_plain(one) for one in answers]}) + "\n")
+        return
+    for number, one in enumerate(answers):
+        if number:
+            show("")
+        for text in head_lines(one):
+            show(text)
+        show_rows(table(one))
+        for text in [*advice(one), *notes(one, network)]:
+            show(f"- {text}")
+
+
+def _wanted(experiment: Experiment, only: list[str] | None, on: str, with_: list[str] | None) -> Wanted:
+    """Read which runs a prediction may start from."""
+    from runner.definitions.choices import read_only
+    from runner.tools.predict.reading import CHOICES, Wanted
+
+    axes = read_only(experiment, only or [])
+    for axis in axes:
+        if axis == "layout" or axis in CHOICES:
+            way_out = "layouts with --layout" if axis == "layout" else "what is exchanged with --communication"
+            msg = f"--only {axis}: choose {way_out}"
+            raise RequestError(msg)
+    return Wanted(axes, on, _options(on, with_ or []))
+
+
+def _options(on: str, words: list[str]) -> dict[str, str]:
+    """Read the options of the target that the runs were given; any target's, if none is named."""
+    from dataclasses import fields
+
+    from runner.targets import TARGETS, find
+
+    names = [on] if on else list(TARGETS) if words else []
+    known = [one.name for name in names for one in fields(find(name).Options)]
+    options: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        key = key.replace("-", "_")
+        if not equals:
+            msg = f"--with {word}: write name=value, as the runs were started with"
+            raise RequestError(msg)
+        if key not in known:
+            has = f"target {on} has no" if on else "no target has an"
+            msg = f"--with {word}: {has} option '{key}'{did_you_mean(key, known)}"
+            raise RequestError(msg)
+        if key in options:
+            msg = f"--with {word}: '{key}' is given twice"
+            raise RequestError(msg)
+        options[key] = value
+    return options
+
+
+def _usual(starts: list[Start]) -> list[Communication]:
+    """Return what is worth a look, and whatever was measured."""
+    from runner.tools.predict.answer import measured_cells
+    from runner.tools.predict.communication import Communication
+
+    measured = [communication for one in starts for _, communication in measured_cells(one)]
+    usual = [Communication.parse(one) for one in COMMUNICATIONS]
+    return list(dict.fromkeys([*usual, *sorted(measured, key=str)]))
+
+
+def _network_experiment(experiment: Experiment) -> str:
+    """Name the project's experiment that measures a network, for the commands that are proposed."""
+    from runner.definitions import experiment as definition
+    from runner.tools.predict import MEASURE
+
+    for path in definition.files(experiment.root):
+        try:
+            if definition.load(path, experiment.root).measure == MEASURE:
+                return path.stem
+        except RequestError:
+            continue
+    return "network"
+
+
+def _require(
+    answers: list[Answer],
+    starts: list[Start],
+    experiment: Experiment,
+    results: Path,
+    network: str,
+    layouts: list[Layout],
+    assumed: Assumed,
+    there: str,
+) -> None:
+    """Refuse in one line what cannot be predicted, with the command that measures what is missing."""
+    from runner.tools.predict.forecast import NETWORK
+
+    if not starts:
+        msg = (
+            f"{results}: no run of {experiment.name} with one process to predict from:"
+            f" runner run {experiment.name} --layout 1x1 --repeat 1{there}"
+        )
+        raise RequestError(msg)
+    if not answers:
+        msg = f"{starts[0].name}: {starts[0].why}"
+        raise RequestError(msg)
+    several = [one for one in layouts if one.world_size > 1]
+    if several and all(line.expected.speedup is None for one in answers for line in one.lines[1:]):
+        lacks = [lack for one in answers for line in one.lines[1:] for lack in line.expected.lacks]
+        if NETWORK not in lacks:
+            first = answers[0].lines[-1].expected
+            what = f"{first.layout} {first.communication}: {first.lacks[0]}"
+            msg = f"{experiment.name}: {what}: choose others with --layout"
+            raise RequestError(msg)
+        asked = " ".join(f"--layout {one}" for one in several[:MOST_NAMED])
+        way_out = "" if assumed.has_link else ", or assume a link between nodes: --link 1gbit"
+        msg = f"{results}: no run that measured the network: runner run {network} {asked} --repeat 1{there}{way_out}"
+        raise RequestError(msg)

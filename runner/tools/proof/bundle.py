@@ -1,0 +1,261 @@
+"""Results -> one archive for a reviewer: records, code, tables, what describes them, and a list of what is left out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.core import git
+from runner.core.errors import RequestError, RunError
+from runner.core.output import require_outputs
+from runner.core.temporary import temporary_folder
+from runner.core.text import listed, one_line
+from runner.records import manifest
+from runner.records.folder import RunFolder
+from runner.tools.proof import crate
+from runner.tools.proof.archive import pack
+from runner.tools.proof.masked_json import mask_json
+from runner.tools.proof.masking import ASSIGNING, WHAT, Mask, holds_secrets, is_artifact, is_printed, without_secrets
+from runner.tools.proof.sources import LACKS, check_out, lacking
+from runner.tools.proof.whole import check_whole, runs_at
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.records.schema import Record
+
+RESULTS = "results"
+PROJECT = "project"
+README = "README.md"
+LARGEST_SOURCE = 50_000_000
+"""Bytes of a file of the project; a larger one is data, and is left out."""
+LARGEST_MASKED = 200_000_000
+"""Bytes of a file that is masked in memory; a larger one is left out."""
+_LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING")
+_DIFF = "request/code.diff"
+_RECORDS = ("run.json", "launch.json", "outcome.json", "-exit.json")
+
+
+class Bundle:
+    """The folder that becomes the archive, as it is filled.
+
+    Args:
+        results: the folder of the records, or of one run.
+        root: the project's folder; None if there is none, and then no code goes with the records.
+        folder: an empty folder.
+    """
+
+    def __init__(self, results: Path, root: Path | None, folder: Path) -> None:
+        self.results, self.root, self.folder = results, root, folder
+        self.left_out: list[str] = []
+        self.records: dict[str, Record] = {}
+        self.trees: dict[str, str] = {}
+        self.lacking: list[str] = []
+
+    def fill(self) -> None:
+        """Copy the runs and the code, make the tables, and describe it all; RunError for a record that was altered."""
+        self._take_runs()
+        self._take_code()
+        self._make_tables()
+        readme = _readme(self.records, self.trees, self.left_out)
+        self._write(README, readme.encode("utf-8", "backslashreplace"))
+        described = crate.describe(self.records, manifest.make(self.folder), self.trees, self._licence())
+        self._write(crate.NAME, described)
+        whole = manifest.make(self.folder, ["written by runner bundle", *self.lacking])
+        self._write(manifest.NAME, manifest.write(whole))
+
+    def _take_runs(self) -> None:
+        """Copy every run that has ended, masked."""
+        found: list[tuple[Path, Record]] = []
+        for path in runs_at(self.results, self.left_out):
+            record, faults = check_whole(path)
+            old = bool(faults) and faults[0].startswith("no manifest: made before")
+            if record is None or (faults and not old and record.status != "running"):
+                msg = f"{one_line(path)}: {faults[0]}: an altered record is not bundled; runner verify says more"
+                raise RunError(msg)
+            if record.status == "running":
+                self.left_out.append(f"{one_line(path)}: it has not ended, or is not collected")
+                continue
+            found.append((path, record))
+        if not found:
+            msg = f"{one_line(self.results)}: no run in it has ended"
+            raise RequestError(msg)
+        folders = {self.results.resolve(): "/results", **({self.root: "/project"} if self.root else {})}
+        mask = Mask([record for _, record in found], folders)
+        for path, record in found:
+            name = f"{RESULTS}/{record.launch.experiment}/{record.launch.id}"
+            if name in self.records or Path(name).parts != (RESULTS, record.launch.experiment, record.launch.id):
+                self.left_out.append(f"{one_line(path)}: its name is that of another run, or none")
+                continue
+            self._copy_run(path, name, mask, record)
+            self.records[name] = RunFolder(self.folder / name).read()
+
+    def _copy_run(self, path: Path, name: str, mask: Mask, record: Record) -> None:
+        """Copy a run with what is private masked; its manifest follows, and says so."""
+        target = self.folder / name
+        secret = holds_secrets(record)
+        regular, other = manifest.listing(path)
+        changed, gone = [], [f"{one}: it is {why}" for one, why in other.items()]
+        for one in regular:
+            if is_artifact(one):
+                gone.append(f"{one}: an artifact may hold anything")
+                continue
+            if secret and is_printed(one):
+                gone.append(f"{one}: the run has secret args, and its processes may have printed them")
+                continue
+            if (path / one).stat().st_size > LARGEST_MASKED:
+                gone.append(f"{one}: it has more than {LARGEST_MASKED:,} bytes")
+                continue
+            data = files.read_file(path / one, LARGEST_MASKED, below=path)
+            shown = without_secrets(_masked(one, data, mask))
+            changed += [one] if shown != data else []
+            _put(target / one, shown)
+        self.left_out += [one_line(f"{name}/{words}") for words in gone]
+        if not files.is_file(path / manifest.NAME):
+            return
+        text = files.read_file(path / manifest.NAME, manifest.LARGEST, below=path)
+        if changed or gone:
+            said = manifest.read(text).said
+            said += [f"masked by runner bundle: {', '.join(changed)}"] if changed else []
+            said += [f"left out by runner bundle: {words}" for words in gone]
+            text = manifest.write(manifest.make(target, said))
+        _put(target / manifest.NAME, text)
+
+    def _take_code(self) -> None:
+        """Take the project's files at the commit of each run."""
+        commits: dict[str, list[str]] = defaultdict(list)
+        for name, record in self.records.items():
+            commits[str(record.launch.code.get("commit") or "")].append(name)
+        for commit, names in sorted(commits.items()):
+            runs = listed(sorted(names), most=3)
+            if not git.is_commit(commit):
+                self.left_out.append(f"the code of {runs}: the record names no commit")
+                continue
+            if self.root is None:
+                self.left_out.append(f"the code of {runs}: the command was not given in its project")
+                continue
+            with temporary_folder("bundle") as scratch:
+                tree, why = check_out(self.root, commit, scratch, None)
+                if tree is None:
+                    self.left_out.append(f"the code of {runs}: commit {commit[:12]} {why}")
+                    continue
+                self._copy_tree(tree, f"{PROJECT}/{commit}")
+                self.trees[commit] = f"{PROJECT}/{commit}"
+                self.left_out += [f"{PROJECT}/{commit}: {why}"] if why else []
+            submodules, filtered = lacking(self.root, commit)
+            for begin, lacks in zip(LACKS, (submodules, filtered), strict=True):
+                self.lacking += [f"{begin}{PROJECT}/{commit}/{name}" for name in lacks]
+            of_others = ": a submodule: its files are in another repository"
+            self.left_out += [f"{PROJECT}/{commit}/{name}{of_others}" for name in submodules]
+
+    def _copy_tree(self, tree: Path, name: str) -> None:
+        regular, other = manifest.listing(tree)
+        self.left_out += [one_line(f"{name}/{one}: it is {why}") for one, why in other.items()]
+        for one in regular:
+            source, target = tree / one, self.folder / name / one
+            if source.stat().st_size > LARGEST_SOURCE:
+                self.left_out.append(one_line(f"{name}/{one}: it has more than {LARGEST_SOURCE:,} bytes"))
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+            data = source.read_bytes()
+            if (shown := without_secrets(data, assigned=source.suffix in ASSIGNING)) != data:
+                target.write_bytes(shown)
+                self.left_out.append(
+                    one_line(f"{name}/{one}: a secret in it is masked: change it, it is in the repository")
+                )
+
+    def _make_tables(self) -> None:
+        """Make the tables and the page from the records as they are in the archive."""
+        from runner.report.forms import FORMS  # noqa: PLC0415 - it takes its time
+        from runner.report.summarize import show  # noqa: PLC0415
+        from runner.tools.pages.document import make_page  # noqa: PLC0415
+        from runner.tools.pages.select import select  # noqa: PLC0415
+
+        results, here = self.folder / RESULTS, f"{self.folder}/"
+        for form, file in (("markdown", "table.md"), ("json", "table.json"), ("csv", "table.csv")):
+            text = "".join(FORMS[form].document(show(results, form)[0]))
+            self._write(file, text.replace(here, "").encode("utf-8", "backslashreplace"))
+        page = make_page(select([results]), "Results")
+        self._write("report.html", page.html.replace(here, "").encode("utf-8", "backslashreplace"))
+
+    def _licence(self) -> str | None:
+        trees = list(self.trees.values())
+        found = (f"{tree}/{name}" for tree in trees for name in _LICENCES if files.is_file(self.folder / tree / name))
+        return next(found, None)
+
+    def _write(self, name: str, data: bytes) -> None:
+        _put(self.folder / name, data)
+
+
+def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[str], None]) -> None:
+    """Write the archive of some results whole or not at all; RequestError, RunError if it cannot be made.
+
+    `say` is told what is left out and why.
+    """
+    require_outputs([output])
+    beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+    try:
+        with temporary_folder("bundle") as scratch:
+            bundle = Bundle(results, root, scratch / "kit")
+            bundle.folder.mkdir()
+            bundle.fill()
+            with files.create_file(beside) as stream:
+                pack(bundle.folder, stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+            require_outputs([output])
+            beside.replace(output)
+    except OSError as error:
+        place = f" ({one_line(error.filename)})" if error.filename else ""
+        msg = f"{one_line(output)}: cannot be written: {error.strerror or one_line(error)}{place}"
+        raise RequestError(msg) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+    for words in bundle.left_out:
+        say(f"left out: {words}")
+
+
+def _masked(name: str, data: bytes, mask: Mask) -> bytes:
+    """Mask a file of a run by what it is; uncommitted changes have to stay as they are."""
+    if name.endswith(_DIFF):
+        return data
+    if not is_printed(name) and name.endswith(_RECORDS):
+        return mask_json(data, mask)
+    return mask.printed(data) if is_printed(name) else mask.apply(data)
+
+
+def _put(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def _readme(records: dict[str, Record], trees: dict[str, str], left_out: list[str]) -> str:
+    lines = [
+        "# Runs of distributed training, to be checked and repeated",
+        "",
+        f"{len(records)} runs. `table.md` and `report.html` show them, `{RESULTS}/` holds the records with all that",
+        f"their processes printed, `{PROJECT}/` the code at each commit, and `{crate.NAME}` describes it all.",
+        "",
+        "    runner verify kit.tar       # is every byte as it was written, and are the inputs there?",
+        "    runner summarize kit.tar    # the table again, from the records",
+        "    runner reproduce kit.tar    # one run of each cell again, compared bit for bit; it runs the code in here",
+        "",
+        f"Masked, always by the same words: {WHAT}.",
+        "Not masked: what programs printed otherwise, addresses of networks, uncommitted changes (code.diff), and the",
+        f"files of `{PROJECT}/`, which are as they were committed.",
+        "",
+        "Left out:",
+        "",
+        "- data sets and models: their hashes are in the records",
+        "- images: their digests are in the records",
+        "- artifacts of runs and files above the limits, each named below",
+        *(f"- {one_line(words, 500)}" for words in left_out),
+    ]
+    return "\n".join(lines) + "\n" + ("" if trees else "\nNo code is in this archive.\n")

@@ -1,0 +1,37 @@
+"""`runner bundle`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.lines import say, show
+from runner.cli.options import project_root_or_here
+
+
+def bundle(
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS", help="The folder of the records, or of one run.")
+    ] = Path("results"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The archive.")] = Path("kit.tar"),
+) -> None:
+    """Make one archive of the records that others can check.
+
+    It holds the code, the tables, and what describes them. The same results always give the same bytes. What is private
+    is masked; what is left out is listed. Then: runner verify kit.tar, runner summarize kit.tar.
+    """
+    import hashlib
+
+    from runner.definitions.settings import nearest
+    from runner.tools.proof.bundle import write_bundle
+    from trainkit.files import open_file
+
+    root = project_root_or_here()
+    write_bundle(results, root if nearest(root) else None, output, say)
+    with open_file(output) as file:
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+        show(f"{output}: {file.tell():,} bytes, sha256 {digest.hexdigest()}")

@@ -1,0 +1,271 @@
+"""Level 1: what a run was made from is there, and the same: programs, definition, lock file, image, data, model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import KitError, RequestError
+from runner.core.text import listed, one_line, shown
+from runner.definitions import program as programs
+from runner.definitions.data import environment
+from runner.definitions.definition import hash_resolved
+from runner.definitions.program import INPUTS
+from runner.definitions.settings import PACKAGE
+from runner.tools.proof.level import Check
+from runner.tools.proof.sources import DIFF, LOCK, REFUSED, Sources, Tree, hash_at, read_changes
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from runner.records.schema import Launch, Record
+
+_HASH, _OF_TRAINING = "_sha256", ("parameters_sha256", "split_sha256")
+_NO_DATA = Check("data", None, "the run says of none that it has read it")
+_HASH_SECONDS = 600
+_LARGEST_ANSWER = 10_000_000
+_ARCHITECTURES = ("x86_64", "aarch64", "arm64", "ppc64le", "s390x", "riscv64")
+
+
+class Inputs:
+    """Checks the inputs of many runs of one project; what several runs share is looked at once.
+
+    Args:
+        root: the project's folder; None if there is none, and then nothing of it can be checked.
+        sources: what stands in for a project, for example an archive; nothing of it is run.
+    """
+
+    def __init__(self, root: Path | None, sources: Tree | None = None) -> None:
+        self.root = root
+        self._sources = sources or (Sources(root) if root else None)
+        self._known: dict[str, Check] = {}
+
+    def check(self, record: Record, folder: Path) -> list[Check]:
+        """Look at every input of a run, in the order in which they are needed."""
+        data = [] if record.launch.target == "replay" else self._data(record)
+        return [*self.check_without_data(record, folder), *data]
+
+    def check_without_data(self, record: Record, folder: Path) -> list[Check]:
+        """Look at what can be looked at here, wherever the data are: a run that is made again says what it read."""
+        launch = record.launch
+        if launch.target == "replay":
+            return [Check("programs", None, "a recording was replayed: nothing was run")]
+        changes, diff = self._changes(launch, folder)
+        checks = [self._definition(launch), changes, self._programs(launch, diff)]
+        if launch.masked:
+            words = f"the record holds no value of {one_line(listed(launch.masked), 200)}: masked as secrets"
+            checks.append(Check("args", None, words))
+        if launch.masked_places:
+            words = f"{one_line(listed(launch.masked_places), 200)}: runner bundle has masked a folder in it"
+            checks.append(Check("args", None, words))
+        return [*checks, self._lock(launch), self._architecture(launch), self._image(record)]
+
+    def _definition(self, launch: Launch) -> Check:
+        found = hash_resolved(launch.definition)
+        if found == launch.definition_sha256:
+            return Check("definition", True, f"the record holds it whole, {found[:12]}")
+        return Check("definition", False, "the one in the record is not the one that its hash names")
+
+    def _changes(self, launch: Launch, folder: Path) -> tuple[Check, bytes | None]:
+        """Look at the uncommitted changes that the run was made with, and return them if they are the same."""
+        code, name = launch.code, "changes"
+        if why := _unknown(code):
+            return Check(name, False, why), None
+        kept, inside = code.get("diff_sha256"), code.get("submodules")
+        lost = f"; those in submodules are not kept: {one_line(inside, 200)}" if inside else ""
+        if not kept:
+            words = "none to tracked files" if code.get("dirty") else "none"
+            return Check(name, not lost, words + lost), None
+        try:
+            diff = read_changes(folder)
+        except OSError as error:
+            return Check(name, False, f"the tree was dirty, and {DIFF} is lost: {error.strerror}"), None
+        found = hashlib.sha256(diff).hexdigest()
+        if found != kept:
+            return Check(name, False, f"{DIFF} was cut at 1 MB or altered: its hash is another"), None
+        return Check(name, not lost, f"{DIFF} holds them whole, {found[:12]}{lost}"), diff
+
+    def _programs(self, launch: Launch, diff: bytes | None) -> Check:
+        wanted, name = launch.code.get("sources_sha256"), "programs"
+        if self._sources is None:
+            return Check(name, False, "there is no project here: go to a clone of it")
+        commit = str(launch.code.get("commit"))
+        changes = f"{launch.code.get('diff_sha256')} {diff is None} {launch.code.get('prefix')}"
+        key = f"programs {launch.program} {wanted} {commit} {changes}"
+        return self._once(key, lambda: self._found(launch, diff, str(wanted), commit))
+
+    def _found(self, launch: Launch, diff: bytes | None, wanted: str, commit: str) -> Check:
+        assert self._sources is not None  # noqa: S101 - the caller has looked
+        short, name = commit[:12], "programs"
+        here = self._sources.here(launch.program) == wanted
+        if here and diff is None:
+            return Check(name, True, f"those of this checkout, {wanted[:12]}")
+        if diff is None and launch.code.get("diff_sha256"):
+            return Check(name, False, f"not those of this checkout, and the changes to commit {short} are lost")
+        at, why = hash_at(self._sources, launch.code, launch.program, diff)
+        lacking = self._sources.lacks(commit)
+        lacks = f"; the commit does not hold {listed(lacking)}" if lacking else ""
+        if at == wanted:
+            return Check(name, True, f"those of commit {short}{'' if diff is None else ' and the kept changes'}{lacks}")
+        if here and not why.startswith(REFUSED):
+            return Check(name, True, f"those of this checkout, {wanted[:12]}")
+        if at is None:
+            also = "those of this checkout, but" if here else "not those of this checkout, and"
+            return Check(name, False, f"{also} commit {short} {why}{lacks}")
+        untracked = ": files that git did not track" if launch.code.get("dirty") and not lacks else ""
+        return Check(name, False, f"neither those of this checkout nor of commit {short}{lacks or untracked}")
+
+    def _lock(self, launch: Launch) -> Check:
+        wanted, name = launch.code.get("lock_sha256"), "lock file"
+        if not wanted:
+            return Check(name, None, f"the project had no {LOCK}")
+        if self._sources is None:
+            return Check(name, False, "there is no project here")
+        commit = str(launch.code.get("commit"))
+        sources = self._sources
+        found = self._once(
+            f"lock {wanted} {commit}", lambda: Check(name, wanted in sources.locks(commit), str(wanted)[:12])
+        )
+        if found.same:
+            return found
+        return Check(name, False, f"{LOCK} is another one than {str(wanted)[:12]}, here and at the commit")
+
+    def _architecture(self, launch: Launch) -> Check:
+        system, here = str(launch.host.get("os", "")), platform.machine()
+        there = next((one for one in _ARCHITECTURES if f"-{one}" in system), None)
+        if there is None:
+            return Check("architecture", None, "the record does not say it")
+        return Check(
+            "architecture", there == here, there if there == here else f"the run was on {there}, this is {here}"
+        )
+
+    def _image(self, record: Record) -> Check:
+        image = record.launch.image
+        if image is None:
+            return Check("image", True, "none was used")
+        identity = str(image.get("id") or image.get("digest") or image.get("name"))
+        return self._once(f"image {identity}", lambda: _find_image(image, identity))
+
+    def _data(self, record: Record) -> list[Check]:
+        """Hash the data and the model again, with the program of the family that knows them."""
+        wanted = _hashes_of_data(record)
+        if not wanted:
+            return [_NO_DATA]
+        launch = record.launch
+        family = launch.program.partition(".")[0]
+        module = f"{PACKAGE}/{family}/{INPUTS}.py"
+        if self.root is None:
+            here = "there is no project here" if self._sources is None else "verify runs nothing of an archive"
+            return [Check("data", None, here)]
+        if not files.is_file(self.root / module):
+            return [Check("data", None, f"there is no {module} to hash it with")]
+        root, words = self.root, _words(launch, self.root)
+        answer = self._once(f"data {family} {words}", lambda: _ask(root, family, words))
+        if answer.same is False:
+            return [answer]
+        told = json.loads(answer.words)
+        return [_compare(name, wanted[name], told.get(name)) for name in sorted(wanted)]
+
+    def _once(self, key: str, look: Callable[[], Check]) -> Check:
+        if key not in self._known:
+            self._known[key] = look()
+        return self._known[key]
+
+
+def _unknown(code: dict[str, Any]) -> str | None:
+    """Say why nobody can know from a record what its code was, if that is so."""
+    why = one_line(code["git"], 300) if code.get("git") else None
+    if not code.get("commit"):
+        return f"the record names no commit: {why or 'the project was not in git, or had none yet'}"
+    if why:
+        return f"the record does not say whether there were any: {why}"
+    return None
+
+
+def compare_data(old: Record, new: Record) -> list[Check]:
+    """Compare the data and the model that two runs say they have read."""
+    wanted = _hashes_of_data(old)
+    return [_as_reported(name, wanted[name], new.facts.get(name)) for name in sorted(wanted)] or [_NO_DATA]
+
+
+def _as_reported(name: str, was: str, now: object) -> Check:
+    what = name.removesuffix(_HASH)
+    if not isinstance(now, str):
+        return Check(what, None, "the run that was made again does not say it")
+    words = shown(was, 16) if was == now else f"it is another: SHA-256 {shown(now, 16)}, before {shown(was, 16)}"
+    return Check(what, was == now, words)
+
+
+def _hashes_of_data(record: Record) -> dict[str, str]:
+    return {
+        key: value
+        for key, value in record.facts.items()
+        if key.endswith(_HASH) and key not in _OF_TRAINING and isinstance(value, str)
+    }
+
+
+def _compare(name: str, wanted: object, found: object) -> Check:
+    what = name.removesuffix(_HASH)
+    if found is None:
+        return Check(what, None, f"{INPUTS}.py does not say it")
+    if found == wanted:
+        return Check(what, True, _short(wanted))
+    return Check(what, False, f"it is another: SHA-256 {_short(found)}, in the run {_short(wanted)}")
+
+
+def _short(value: object) -> str:
+    return one_line(str(value)[:12])
+
+
+def _words(launch: Launch, root: Path) -> tuple[str, ...]:
+    """Write the program's args again; where the data lay in a container is nothing to this machine."""
+    args = {key: value for key, value in launch.args.items() if key != "data_dir" or launch.target == "local"}
+    try:
+        return tuple(programs.find(root, launch.program).argv(args))
+    except (KitError, OSError, ValueError):  # OSError: 5,000 letters are no name of a file
+        return ()
+
+
+def _ask(root: Path, family: str, words: tuple[str, ...]) -> Check:
+    command = [sys.executable, "-m", f"{PACKAGE}.{family}.{INPUTS}", *words]
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=environment(root), capture_output=True, timeout=_HASH_SECONDS, check=False
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:  # ValueError: a word with a NUL is no argument
+        return Check("data", False, one_line(error, 200))
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        return Check("data", False, one_line(lines[-1], 300))
+    try:
+        told: Any = json.loads(done.stdout[:_LARGEST_ANSWER])
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        return Check("data", False, f"{PACKAGE}/{family}/{INPUTS}.py printed no JSON object")
+    return Check("data", None, json.dumps(told))
+
+
+def _find_image(image: dict[str, Any], identity: str) -> Check:
+    """Look for an image in the engine, by what no one can move."""
+    from runner.targets.compose import engine  # noqa: PLC0415 - a run without an image needs none
+    from runner.targets.compose.image import held  # noqa: PLC0415
+
+    name = one_line(image.get("name"), 200)
+    try:
+        client = engine.reach()
+    except RequestError as error:
+        return Check("image", None, one_line(error, 200))
+    try:
+        found = held(client, identity)
+    finally:
+        client.close()
+    if found:
+        return Check("image", True, f"{name}, {one_line(identity, 19)}")
+    return Check("image", False, f"{name} is gone from the engine: {one_line(identity, 80)}")

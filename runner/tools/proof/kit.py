@@ -1,0 +1,96 @@
+"""An archive of `runner bundle`, unpacked for as long as somebody reads it, and checked first."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from runner.core import git
+from runner.core.errors import RequestError, RunError
+from runner.core.temporary import temporary_folder
+from runner.core.text import one_line
+from runner.records import manifest
+from runner.tools.proof.archive import TOP, difference, unpack
+from runner.tools.proof.bundle import PROJECT, RESULTS
+from runner.tools.proof.sources import LACKS, LOCK, lay_out
+from trainkit import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Kit:
+    """What an archive holds: `faults` names each file whose bytes are not those that were packed."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.path, self.folder = path, folder
+        self._said: list[str] = []
+        self.faults = self._faults()
+
+    @property
+    def results(self) -> Path:
+        """The folder of the records; RequestError if there is none."""
+        if not files.is_folder(self.folder / RESULTS):
+            msg = f"{one_line(self.path)}: there are no records in it"
+            raise RequestError(msg)
+        return self.folder / RESULTS
+
+    def tree(self, commit: str) -> Path | None:
+        """Return the folder of the project's files at a commit, if the archive has it."""
+        folder = self.folder / PROJECT / commit
+        return folder if git.is_commit(commit) and files.is_folder(folder) else None
+
+    def here(self, program: str) -> str | None:  # noqa: ARG002 - as `sources.Tree` has it
+        """Return None: an archive is no checkout."""
+        return None
+
+    def locks(self, commit: str) -> set[str]:
+        """Hash the lock file of a commit, if it is there."""
+        tree = self.tree(commit)
+        if tree is None or not files.is_file(tree / LOCK):
+            return set()
+        return {manifest.hash_file(tree / LOCK, self.folder).sha256}
+
+    def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
+        """Put the project's files into an empty folder, with the kept changes; None, and why, if that fails."""
+        tree = self.tree(str(code.get("commit")))
+        return (
+            (None, "is not in the archive")
+            if tree is None
+            else lay_out(tree, str(code.get("prefix") or ""), folder, diff)
+        )
+
+    def lacks(self, commit: str) -> list[str]:
+        """Name what the archive says that the commit does not hold."""
+        begins = {f"{begin}{PROJECT}/{commit}/": words for begin, words in LACKS.items()}
+        lines = [(line, begin) for begin in begins for line in self._said if line.startswith(begin)]
+        return [begins[begin].format(line.removeprefix(begin)) for line, begin in lines]
+
+    def _faults(self) -> list[str]:
+        path = self.folder / manifest.NAME
+        try:
+            known = manifest.read(files.read_file(path, manifest.LARGEST, below=self.folder))
+        except (OSError, ValueError) as error:
+            return [one_line(f"{manifest.NAME}: {getattr(error, 'strerror', None) or error}")]
+        self._said = known.said
+        faults = manifest.differences(known, self.folder)
+        between = None if faults else difference(self.path, self.folder)
+        return [*faults, *([between] if between else [])]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Kit]:
+    """Unpack an archive in a block; RunError if it was cut off or would write outside, RequestError if it is none."""
+    with temporary_folder("kit") as scratch:
+        unpack(path, scratch)
+        folder = scratch / TOP
+        if not files.is_folder(folder):
+            msg = f"{one_line(path)}: no level: an empty archive"
+            raise RunError(msg)
+        yield Kit(path, folder)
+
+
+def is_kit(path: Path) -> bool:
+    """Whether a path names a file, and so no folder of results."""
+    return files.is_file(path)

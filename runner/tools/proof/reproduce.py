@@ -1,0 +1,255 @@
+"""A record -> the same run again: its code put together anew, started on a target, and compared with what it was."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import targets
+from runner.core import git
+from runner.core.errors import RequestError, RunError
+from runner.core.temporary import temporary_folder
+from runner.core.text import listed, one_line
+from runner.definitions.again import require_values, run_of
+from runner.definitions.plan import Plan
+from runner.execution import started
+from runner.execution.recover import words_of
+from runner.execution.run import carry_out, prepare
+from runner.report.copies import once
+from runner.report.run_summary import summary_of
+from runner.targets.options import names_of
+from runner.tools.proof.again import as_it_came_out, chosen_by_the_clock, compare
+from runner.tools.proof.inputs import Inputs, compare_data
+from runner.tools.proof.level import LEVELS, Check, Verdict
+from runner.tools.proof.sources import DIFF, Sources, read_changes
+from runner.tools.proof.verify import verify
+from runner.tools.proof.whole import check_whole
+from trainkit.files import is_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.core.errors import KitError
+    from runner.execution.observer import Observer
+    from runner.execution.signals import Interrupts
+    from runner.records.schema import Launch, Record
+    from runner.report.run_summary import RunSummary
+    from runner.tools.proof.kit import Kit
+    from runner.tools.proof.sources import Tree
+
+DATA = "data"
+_OF_COMMIT = ("commit", "dirty", "diff_sha256", "prefix", "submodules", "git")
+"""What a record says of its commit; the programs and the lock file are hashed where they run."""
+_IMAGE = re.compile("sha256:[0-9a-f]{64}")
+BY_HAND = ("node", "replay")
+"""Targets that cannot be started again from a record."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command line chooses.
+
+    Args:
+        target: where it is run; None is where it was.
+        words: options of the target, as `name=value`; without any, those of the record that may be used.
+        results: the folder of the new records.
+        data: the folder of prepared data that the programs find as their project's; None if there is none.
+        anyway: whether something is run though its hashes do not hold.
+    """
+
+    target: str | None
+    words: list[str]
+    results: Path
+    data: Path | None
+    anyway: bool
+
+
+def require_whole(path: Path, *, anyway: bool) -> Record:
+    """Return the record of a run that may be run again; RunError if its hashes do not hold."""
+    record, faults = check_whole(path)
+    if record is None or (faults and not anyway):
+        msg = f"{one_line(path)}: no level: {faults[0]}; nothing is run from it" + (
+            "" if record is None else "; --anyway runs it all the same"
+        )
+        raise RunError(msg)
+    return record
+
+
+def reproduce(
+    path: Path,
+    record: Record,
+    code: Path | Kit,
+    wish: Wish,
+    earlier: list[RunSummary],
+    observer: Observer,
+    interrupts: Interrupts,
+) -> Verdict:
+    """Run a record again, and say which level it reaches.
+
+    Args:
+        path: the folder of the run.
+        record: its record.
+        code: the project's folder, whose repository has the commit; or an archive.
+        wish: what the command line chooses.
+        earlier: the earlier runs of the same cell.
+        observer: is shown what happens.
+        interrupts: the signals that end the command.
+
+    Raises RequestError if it cannot be run there; RunError, with the level and what is missing, if the record does not
+    hold what it takes.
+    """
+    name = wish.target or record.launch.target
+    if name in BY_HAND:
+        msg = f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
+        raise RequestError(msg)
+    require_values(record.launch)
+    words = wish.words or options_again(path, record.launch, name)
+    diff = _diff(path, record, anyway=wish.anyway)
+    inputs = Inputs(code) if isinstance(code, Path) else Inputs(None, code)
+    checks = inputs.check_without_data(record, path)
+    altered = next((one for one in checks if one.name == "definition" and one.same is False), None)
+    if altered and not wish.anyway:
+        msg = f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same"
+        raise RunError(msg)
+    sources = Sources(code) if isinstance(code, Path) else code
+    with _tree(path, record, sources, diff, wish.data) as (root, note):
+        run = run_of(as_it_came_out(record), root)
+        run = replace(run, repeat=1, repeats=1)
+        target = targets.load(name, words)
+        plan = Plan((run,), (run.cell,), ())
+        jobs = prepare(plan, target, words, wish.results, observer, interrupts)
+        made = {key: value for key, value in record.launch.code.items() if key in _OF_COMMIT}
+        for job in jobs:  # the checkout is no repository: what it was made from is known
+            own = {key: value for key, value in job.surroundings["code"].items() if key not in _OF_COMMIT}
+            job.surroundings["code"] = own | made
+        jobs = [replace(job, diff=(diff or b"").decode("utf-8", "surrogateescape")) for job in jobs]
+        (new,) = carry_out(jobs, wish.results, observer, interrupts)
+    after = wish.results / new.launch.experiment / new.launch.id
+    verdict = _verdict(path, record, after, new, earlier, [*checks, *compare_data(record, new)])
+    verdict.notes += [note] if note else []
+    return verdict
+
+
+def not_run(path: Path, kit: Kit, error: KitError) -> Verdict:
+    """Say of a run of an archive which level it reaches by itself, and why it was not run again."""
+    why = str(error).removeprefix(f"{one_line(path)}: ").removeprefix("level 0: ")
+    (verdict,) = verify([path], Inputs(None, kit))
+    verdict.stopped.append(why)
+    return verdict
+
+
+def of_cell(record: Record, others: list[RunSummary]) -> list[RunSummary]:
+    """Choose the runs that did the same work as a record: the cell, its args and the programs."""
+    own = summary_of(record)
+    return [
+        one
+        for one in once(others)
+        if (one.experiment, one.cell, one.args, one.target) == (own.experiment, own.cell, own.args, own.target)
+        and one.same.get("code") == own.same.get("code")
+        and one.status == "completed"
+    ]
+
+
+def _verdict(
+    path: Path, old: Record, after: Path, new: Record, earlier: list[RunSummary], inputs: list[Check]
+) -> Verdict:
+    """Put the levels together: each one rests on those before it; a later one that holds all the same is a note."""
+    verdict = Verdict(one_line(path), level=1, checks=compare(path, old, after, new, earlier))
+    if others := [str(one) for one in inputs if one.same is False]:
+        verdict.level, verdict.stopped = 0, others
+    if faults := check_whole(path)[1]:
+        verdict.level, verdict.stopped = None, faults
+    verdict.notes += [str(one) for one in inputs if one.same is None]
+    verdict.notes.append(f"run again as {one_line(after)}")
+    if chosen := chosen_by_the_clock(old):
+        verdict.notes.append(f"the run followed the clock; run again with what it chose: {chosen}")
+    for level, check in enumerate(verdict.checks, 2):
+        if check.same and not verdict.stopped:
+            verdict.level = level
+        elif not verdict.stopped:
+            verdict.stopped = [str(check)]
+        elif check.same:
+            verdict.notes.append(f"level {level} holds by itself: {LEVELS[level]}")
+    return verdict
+
+
+@contextmanager
+def _tree(
+    path: Path, record: Record, sources: Tree, diff: bytes | None, data: Path | None
+) -> Iterator[tuple[Path, str]]:
+    """Put the commit and the kept changes together in a temporary folder; with it comes a note, or none."""
+    launch = record.launch
+    commit = str(launch.code.get("commit") or "")
+    if not git.is_commit(commit):
+        msg = f"{one_line(path)}: level 0: the record names no commit to run again"
+        raise RunError(msg)
+    with temporary_folder("reproduce") as scratch:
+        root, why = sources.check_out(launch.code, scratch, diff)
+        if root is None:
+            msg = f"{one_line(path)}: level 0: commit {commit[:12]} {why}"
+            raise RunError(msg)
+        if data is not None:
+            _show_data(root / DATA, data.resolve())
+        try:
+            yield root, why
+        except (RequestError, RunError) as error:  # the folder is gone when somebody reads it
+            raise type(error)(str(error).replace(f"{one_line(root)}/", "")) from None
+
+
+def _show_data(place: Path, data: Path) -> None:
+    """Put a link to the prepared data in place of the commit's folder or link; a file of that name stays."""
+    if is_folder(place):
+        shutil.rmtree(place)
+    elif place.is_symlink():
+        place.unlink()
+    if not place.exists():
+        place.symlink_to(data)
+
+
+def _diff(path: Path, record: Record, *, anyway: bool) -> bytes | None:
+    """Read the kept changes, if there were any; RunError if they are lost, or others and not asked for `anyway`."""
+    wanted = record.launch.code.get("diff_sha256")
+    if not wanted:
+        return None
+    try:
+        diff = read_changes(path)
+    except OSError as error:
+        msg = f"{one_line(path)}: level 0: the tree was dirty, and {DIFF} is lost: {error.strerror}"
+        raise RunError(msg) from None
+    if hashlib.sha256(diff).hexdigest() != wanted and not anyway:
+        msg = (
+            f"{one_line(path)}: level 0: {DIFF} was cut at 1 MB or altered: its hash is another; nothing is run from it"
+        )
+        raise RunError(msg)
+    return diff
+
+
+def options_again(path: Path, launch: Launch, target: str) -> list[str]:
+    """Write the options of the record's own target again; of another one they mean nothing.
+
+    Raises RequestError for names, for example of hosts, that nothing shows to be this user's own choice. An image of
+    this machine's engine is known by its id, which no one can give to another one.
+    """
+    if launch.target != target:
+        return []
+    names = names_of(targets.find(target).Options)
+    try:
+        words = words_of(launch)
+    except ValueError as error:
+        msg = f"{one_line(path)}: {error}"
+        raise RequestError(msg) from None
+    image = str((launch.image or {}).get("id") or "")
+    if _IMAGE.fullmatch(image) and "image" in names and "image" not in launch.options:
+        words.append(f"image={image}")
+    named = [name for name, value in launch.options.items() if name in names and value not in ("", names[name])]
+    if named and not started.is_own(path):
+        told = " ".join(f"--with {shlex.quote(word)}" for word in words)
+        msg = f"{one_line(path)}: nothing here shows that you have started it, so its {listed(named)} is not used"
+        raise RequestError(one_line(f"{msg}: name it, or another one: --on {target} {told}", 900))
+    return words

@@ -1,0 +1,113 @@
+"""`runner reproduce`."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from runner.cli.options import With, options_of, project_root, project_root_or_here
+from runner.core.errors import RequestError, RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.records.schema import Record
+    from runner.tools.proof.kit import Kit
+
+REPRODUCED = Path("reproduced")
+
+
+def reproduce(
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN|KIT", help="The folder of a run; or an archive: one run of each of its cells."),
+    ],
+    on: Annotated[Optional[str], typer.Option(metavar="TARGET", help="Where; by default where it was run.")] = None,
+    with_: With = None,
+    only: Annotated[
+        Optional[str], typer.Option("--run", metavar="ID", help="Only this run of the archive; any part of its name.")
+    ] = None,
+    results: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the new records.")] = REPRODUCED,
+    level: Annotated[int, typer.Option(min=2, max=4, help="The level that is asked for.")] = 2,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Run it though its hashes do not hold.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run a record again from what it says, and compare.
+
+    Results are compared bit for bit, by accuracy and by time. The code is that of the commit, with the uncommitted
+    changes that were kept. Exit code 0: the level asked for is reached; 1: it is not, or a run failed.
+    """
+    from runner.cli.lines import show_document
+    from runner.cli.terminal import Screen
+    from runner.execution import signals
+    from runner.report.reading import read_results
+    from runner.tools.proof.reproduce import Wish, not_run, of_cell, reproduce
+    from runner.tools.proof.verify_command import show_verdicts
+
+    data = project_root_or_here() / "data"
+    with _source(run, only, anyway=anyway) as (chosen, code, others), signals.taken() as interrupts:
+        known = read_results(others).runs if others.is_dir() else []
+        verdicts = []
+        with Screen() as screen:
+            for path, record in chosen:
+                target = on or record.launch.target
+                words = options_of(target, with_) if with_ or on else []
+                wish = Wish(on, words, results, data if data.is_dir() else None, anyway)
+                try:
+                    verdict = reproduce(path, record, code, wish, of_cell(record, known), screen, interrupts)
+                except (RequestError, RunError) as error:  # the other cells of an archive are worth their verdict
+                    if isinstance(code, Path):
+                        raise
+                    verdict = not_run(path, code, error)
+                verdicts.append(verdict)
+    for one in verdicts:
+        one.run = one.run if isinstance(code, Path) else f"{run}: {'/'.join(one.run.split('/')[-2:])}"
+    if json:
+        from runner.report.markup import json as encode
+
+        show_document(encode({"level": level, "runs": [one.plain() for one in verdicts]}) + "\n")
+    else:
+        show_verdicts(verdicts, level)
+    if any(one.level is None or one.level < level for one in verdicts):
+        raise typer.Exit(RunError.exit_code)
+
+
+@contextmanager
+def _source(
+    path: Path, only: str | None, *, anyway: bool
+) -> Iterator[tuple[list[tuple[Path, Record]], Path | Kit, Path]]:
+    """Find what is run again: runs with their records, where their code is, and the folder of the earlier runs."""
+    from runner.tools.proof.kit import is_kit, opened
+    from runner.tools.proof.reproduce import require_whole
+    from runner.tools.proof.whole import runs_at
+
+    if not is_kit(path):
+        runs = runs_at(path, [])
+        if only is not None or len(runs) != 1 or runs[0] != path:
+            msg = f"{path}: name the folder of one run, results/<experiment>/<run>, or an archive of runner bundle"
+            raise RequestError(msg)
+        yield [(path, require_whole(path, anyway=anyway))], project_root(), path.absolute().parent
+        return
+    with opened(path) as kit:
+        if kit.faults and not anyway:
+            msg = f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same"
+            raise RunError(msg)
+        found = [(one, require_whole(one, anyway=anyway)) for one in runs_at(kit.results, [])]
+        chosen = _one_of_each_cell(found) if only is None else [one for one in found if only in one[0].name]
+        if not chosen:
+            msg = f"{path}: " + (f"no run '{only}' in it" if only else "no run in it was completed")
+            raise RequestError(msg)
+        yield chosen, kit, kit.results
+
+
+def _one_of_each_cell(found: list[tuple[Path, Record]]) -> list[tuple[Path, Record]]:
+    """Choose the first completed run of each cell."""
+    chosen: dict[str, tuple[Path, Record]] = {}
+    for path, record in sorted(found, key=lambda one: one[1].launch.started):
+        launch = record.launch
+        if record.status == "completed":
+            chosen.setdefault(f"{launch.experiment} {launch.layout} {launch.axes} {launch.target}", (path, record))
+    return list(chosen.values())

@@ -1,0 +1,122 @@
+"""A record, compared with what this version reads from its raw files.
+
+A record that this very reader has made has to be the same, value by value. Another version may read more, or read it
+otherwise: of its records only the figures that programs print as they are, in event lines, are held against `raw/`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from runner.core.layout import Layout
+from runner.core.text import listed, one_line, shown
+from runner.records.decode import read_launch, read_record
+from runner.records.listing import RECORD
+from runner.records.parse import collect
+from runner.records.provenance import READER, hash_reader
+from runner.tools.proof.level import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.records.folder import RunFolder
+    from runner.records.schema import Launch, Record
+
+NAME = "raw output"
+BUNDLED = ("masked by runner bundle: ", "left out by runner bundle: ")
+_PRINTED = ("metrics", "epochs", "evaluations")
+_FIGURES = (*_PRINTED, "phases")
+_COMPUTED = ("metrics.total_seconds",)
+"""Metrics that no program prints: a version of the kit computes them."""
+_ABSENT = object()
+
+
+def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list[str], Check]:
+    """Parse a run's raw files and compare; return the faults of its record, and what there is to say of it.
+
+    Args:
+        folder: the run's folder.
+        record: its record, of a run that has ended.
+        said: the comments of its manifest.
+    """
+    own = record.launch.runner.get(READER) == hash_reader()
+    try:
+        found = _compared(folder, record)
+    except (OSError, ValueError, RecursionError) as error:
+        why = one_line(getattr(error, "strerror", None) or error, 300)
+        return [f"{RECORD}: what it was made from cannot be read: {why}"] if own else [], Check(NAME, None, why)
+    hidden = bool(record.launch.masked) or any(line.startswith(BUNDLED) for line in said)
+    if own and not hidden:
+        return [_fault(*values) for values in found], _same()
+    certain = [values for values in found if _is_certain(*values, own=own, foreign=bool(record.launch.dialects))]
+    if certain or not found:
+        return [_fault(*values) for values in certain], _same()
+    figures = [values for values in found if values[0].startswith(_FIGURES)]
+    if hidden and own:
+        return [], Check(NAME, None, f"what is masked or left out of it: {_names(found)}") if found else _same()
+    version = one_line(record.launch.runner.get("version"), 40)
+    return [], Check(NAME, None, f"another version ({version}) made the record: {_words(figures or found)}")
+
+
+def _compared(folder: RunFolder, record: Record) -> list[tuple[str, Any, Any]]:
+    """Return what differs between a record and its raw files: the name, the value in the record, the value now."""
+    parsed = collect(folder, folder.launch(), folder.outcome())
+    now = msgspec.to_builtins(read_record(msgspec.json.encode(parsed)))
+    kept = msgspec.to_builtins(record) | {"launch": msgspec.to_builtins(_as_kept(record.launch))}
+    broken = folder.exits(folder.raw_files(Layout.parse(record.launch.layout)))[1]
+    for values in (kept, now):  # a run that was started by hand has these doubts when it is collected first
+        values["doubts"] = [doubt for doubt in values.get("doubts", []) if doubt not in broken]
+    return list(_differences("", kept, now))
+
+
+def _as_kept(launch: Launch) -> Launch:
+    """Return a launch as it is read from a file of its own: without what few readers of JSON can carry."""
+    return read_launch(msgspec.json.encode(launch))
+
+
+def _same() -> Check:
+    return Check(NAME, True, "read again, it gives the same record")
+
+
+def _is_certain(name: str, kept: object, now: object, *, own: bool, foreign: bool) -> bool:
+    """Return whether two values show that the record was altered, whichever version has made it."""
+    if not (isinstance(kept, int | float) and isinstance(now, int | float)):
+        return False
+    if own:
+        return name.startswith(_FIGURES)
+    return name.startswith(_PRINTED) and name not in _COMPUTED and not foreign
+
+
+def _differences(name: str, kept: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each value that differs, with its name, for example `metrics.train_seconds`."""
+    if isinstance(kept, dict) and isinstance(now, dict):
+        for key in {**kept, **now}:
+            yield from _differences(f"{name}.{key}" if name else key, kept.get(key, _ABSENT), now.get(key, _ABSENT))
+    elif isinstance(kept, list) and isinstance(now, list) and len(kept) == len(now):
+        for number, (one, other) in enumerate(zip(kept, now, strict=True)):
+            yield from _differences(f"{name}[{number}]", one, other)
+    elif kept != now:
+        yield name, kept, now
+
+
+def _fault(name: str, kept: object, now: object) -> str:
+    words = f"altered: {name} is {_value(kept)} in it, and {_value(now)} in raw/ and request/"
+    return one_line(f"{RECORD}: {words}; runner collect writes it again", 500)
+
+
+def _words(found: list[tuple[str, Any, Any]]) -> str:
+    values = [
+        f"{one_line(name, 100)} is {_value(kept)} in it, and this version reads {_value(now)}"
+        for name, kept, now in found
+    ]
+    return one_line(listed(values, "; ", most=3), 600)
+
+
+def _names(found: list[tuple[str, Any, Any]]) -> str:
+    return one_line(listed((name for name, *_ in found), most=3), 300)
+
+
+def _value(value: object) -> str:
+    return "absent" if value is _ABSENT else shown(value, 60)

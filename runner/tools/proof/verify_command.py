@@ -1,0 +1,93 @@
+"""`runner verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli.lines import say, show, show_document
+from runner.cli.options import project_root_or_here
+from runner.core.errors import RunError
+
+if TYPE_CHECKING:
+    from runner.tools.proof.level import Verdict
+
+MOST_SHOWN = 20
+"""Faults of one run that are shown; `--json` has all."""
+
+
+def verify(
+    run: Annotated[Path, typer.Argument(metavar="RUN|RESULTS", help="The folder of a run, or of many.")] = Path(
+        "results"
+    ),
+    level: Annotated[int, typer.Option(min=0, max=1, help="How far to look: 0 the records, 1 their inputs too.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say how far a record can be believed.
+
+    It names the highest level that the record reaches, and what stopped the next. Level 0: the record is whole. Level
+    1: its inputs are there and the same. `runner reproduce` goes further. Exit code 0: every run reaches the level
+    asked for; 1: one does not.
+    """
+    notes: list[str] = []
+    verdicts = _verdicts(run, level, notes)
+    for note in notes:
+        say(f"note: {note}")
+    if json:
+        from runner.report.markup import json as encode
+
+        show_document(encode({"level": level, "runs": [one.plain() for one in verdicts], "notes": notes}) + "\n")
+    else:
+        show_verdicts(verdicts, level)
+    if any(one.level is None or one.level < level for one in verdicts):
+        raise typer.Exit(RunError.exit_code)
+
+
+def show_verdicts(verdicts: list[Verdict], level: int) -> None:
+    """Print a line for each run, and what stopped those that do not reach the level."""
+    from runner.tools.proof.level import LEVELS
+
+    alone = len(verdicts) == 1
+    for one in verdicts:
+        reached = "no level" if one.level is None else f"level {one.level}"
+        says = "" if one.level is None else f": {LEVELS[one.level]}"
+        if not alone and not one.stopped:
+            show(f"{one.run}: {reached}")
+            continue
+        show(f"{one.run}: {reached}{says}")
+        for fault in one.stopped[:MOST_SHOWN]:
+            show(f"  level {one.next}: {fault}")
+        if len(one.stopped) > MOST_SHOWN:
+            show(f"  ... and {len(one.stopped) - MOST_SHOWN:,} more")
+        for check in one.checks if alone else []:
+            if check.same is not False:
+                show(f"  {check}")
+        for note in one.notes if alone else []:
+            show(f"  note: {note}")
+    if not alone:
+        reached_it = sum(one.level is not None and one.level >= level for one in verdicts)
+        show(f"{reached_it} of {len(verdicts)} runs reach level {level}: {LEVELS[level]}")
+        open_ = sorted({str(check) for one in verdicts for check in one.checks if check.same is None})
+        for words in open_[:MOST_SHOWN]:
+            show(f"  {words}")
+
+
+def _verdicts(path: Path, level: int, notes: list[str]) -> list[Verdict]:
+    from runner.tools.proof.kit import is_kit, opened
+    from runner.tools.proof.verify import verify as look
+    from runner.tools.proof.verify import verify_kit
+    from runner.tools.proof.whole import runs_at
+
+    if is_kit(path):
+        with opened(path) as kit:
+            return verify_kit(kit, level)
+    inputs = None
+    if level:
+        from runner.definitions.settings import nearest
+        from runner.tools.proof.inputs import Inputs
+
+        root = project_root_or_here()
+        inputs = Inputs(root if nearest(root) else None)
+    return list(look(runs_at(path, notes), inputs))

@@ -1,0 +1,44 @@
+"""The error rates of the audit, on tables made by chance: what it accuses falsely, and what it misses."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.tools.audit.document import audit_page
+from runner.tools.audit.reading import read_text
+from tests.tools.audit.generated import csv, html, make, markdown, spoil
+
+TABLES = 500
+WRITERS = {"markdown": markdown, "html": html, "csv": csv}
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_of_500_consistent_tables_at_most_1_percent_are_accused_and_nearly_all_are_checked(format_: str) -> None:
+    accused = empty = 0
+    for seed in range(TABLES):
+        audit = audit_page(read_text(WRITERS[format_](make(seed)), "table", format_))
+        accused += any(one.wrong for one in audit.findings)
+        empty += not audit.findings
+    assert accused <= 0.01 * TABLES
+    assert empty <= 0.1 * TABLES
+
+
+def test_of_500_tables_with_one_error_at_least_95_percent_are_found_at_the_cell() -> None:
+    found = tables = others = 0
+    for seed in range(TABLES):
+        made = make(seed)
+        before = [list(row) for row in made.rows]
+        cell = spoil(made, seed)
+        if cell is None:
+            continue
+        tables += 1
+        audit = audit_page(read_text(markdown(made), "table", "markdown"))
+        wrong = {(one.row - 1, one.column) for one in audit.findings if one.wrong}
+        found += (cell[0], made.headings[cell[1]]) in wrong
+        changed = sum(
+            old != new for was, now in zip(before, made.rows, strict=True) for old, new in zip(was, now, strict=True)
+        )
+        others += len(wrong) > changed
+    assert tables > 0.8 * TABLES
+    assert found >= 0.95 * tables
+    assert others <= 0.02 * tables

@@ -1,0 +1,198 @@
+"""Which readings of a table are possible: right numbers are never called wrong, wrong ones beside their inputs are."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.tools.audit.document import audit_page
+from runner.tools.audit.findings import MEASURED
+from runner.tools.audit.reading import read_text
+from runner.tools.audit.roles import Role, role_of
+from tests.tools.audit.test_tables import graded, table, wrong
+
+SCALING = ["75.25 | 1.000 | 1.000", "40.10 | 1.877 | 0.938", "21.30 | 3.533 | 0.883", "12.90 | 5.833 | 0.729"]
+LABELS = {
+    "options": ["np=1", "np=2", "np=4", "np=8"],
+    "words behind": ["1 proc", "2 procs", "4 procs", "8 procs"],
+    "words before": ["MPI 1", "MPI 2", "MPI 4", "MPI 8"],
+    "hyphens": ["DDP-1", "DDP-2", "DDP-4", "DDP-8"],
+    "products": ["A100 x 1", "A100 x 2", "A100 x 4", "A100 x 8"],
+    "products before": ["1xV100", "2xV100", "4xV100", "8xV100"],
+    "nodes": ["1 node x 1 GPU", "1 node x 2 GPUs", "1 node x 4 GPUs", "2 nodes x 4 GPUs"],
+    "launchers": ["--nproc 1", "--nproc 2", "--nproc 4", "--nproc 8"],
+    "slurm": ["-N 1 -n 1", "-N 1 -n 2", "-N 1 -n 4", "-N 2 -n 8"],
+    "slurm per node": ["nodes=1 ntasks-per-node=1", "nodes=1 ntasks-per-node=2", "nodes=1 ntasks-per-node=4"]
+    + ["nodes=2 ntasks-per-node=4"],
+    "number words": ["single", "two ranks", "four ranks", "eight ranks"],
+    "versions beside": ["torch 2.1, 1 GPU", "torch 2.1, 2 GPUs", "torch 2.1, 4 GPUs", "torch 2.1, 8 GPUs"],
+    "names": ["laptop", "desktop", "workstation", "server"],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_an_efficiency_fits_its_speed_up_whatever_names_the_processes(labels: list[str]) -> None:
+    rows = [f"{label} | {row}" for label, row in zip(labels, SCALING, strict=True)]
+    assert [grade for _, grade in graded(table("Setup | Time (s) | Speedup | Efficiency", *rows))] == ["consistent"] * 8
+
+
+@pytest.mark.parametrize("labels", [LABELS[name] for name in LABELS if name != "names"])
+def test_a_wrong_efficiency_is_found_where_the_label_says_the_processes(labels: list[str]) -> None:
+    rows = [f"{label} | {row}" for label, row in zip(labels, SCALING, strict=True)]
+    text = table("Setup | Time (s) | Speedup | Efficiency", *rows).replace("0.883", "0.783")
+    assert wrong(text) == [(0.783, "inconsistent")]
+
+
+RIGHT = {
+    "other baselines": (
+        "Model | Latency (ms) | Speedup vs PyTorch",
+        "a | 3.1 | 1.8x",
+        "b | 5.2 | 1.0x",
+        "c | 9 | 2.5x",
+    ),
+    "a part": ("Kernel | Step time (ms) | Attention speedup", "naive | 412 | 1.0x", "a | 371 | 3.2x", "b | 362 | 5.1x"),
+    "models": ("Model | GPUs | img/s | Efficiency", "A | 8 | 3100 | 100%", "B | 16 | 1750 | 93%", "C | 32 | 900 | 88%"),
+    "batches": (
+        "Batch size | Latency (ms) | Throughput speedup",
+        "1 | 10.0 | 1.00",
+        "4 | 16.0 | 2.50",
+        "16 | 40 | 4.0",
+    ),
+    "epochs": (
+        "Optimizer | Epoch (s) | Epochs | Speedup",
+        "A | 100 | 90 | 1.00",
+        "B | 110 | 40 | 2.05",
+        "C | 180 | 20 | 2.5",
+    ),
+    "prices": (
+        "GPU | $/h | Time (h) | Relative performance per dollar",
+        "V | 3.06 | 10 | 1.00",
+        "A | 4.1 | 4.0 | 1.87",
+    ),
+    "benchmarks": (
+        "Benchmark | Time (s) | Speedup",
+        "geomean | | 2.10",
+        "a | 10 | 1.00",
+        "b | 12 | 2.40",
+        "c | 8 | 3.86",
+    ),
+    "text baseline": ("Processes | Time (s) | Speedup", "2 | 13.35 | 1.65x", "4 | 8.78 | 2.51x", "8 | 6.52 | 3.38x"),
+    "lengths": ("Tokens | Time (s) | Speedup", "128 | 1.1 | 1.00x", "512 | 1.92 | 1.35x", "2048 | 5.1 | 1.9x"),
+    "previous row": ("Step | Time (s) | Speedup", "a | 100 | -", "b | 50 | 2.00", "c | 40 | 1.25", "d | 30 | 1.33"),
+    "constant p": (
+        "n | Seq (s) | MPI (s) | Speedup | Efficiency",
+        "1 | 30.1 | 19.3 | 1.56 | 39%",
+        "2 | 69.3 | 33 | 2.1 | 52.5%",
+    ),
+    "rounded first": (
+        "Threads | Time (s) | Speedup | Efficiency",
+        "1 | 1.6619 | 1.00 | 1.00",
+        "2 | 1.2724 | 1.31 | 0.66",
+    ),
+    "any rate": ("Ranks | Packets/sec | Efficiency", "1 | 1069.2 | 1.00", "2 | 1749.3 | 0.82", "4 | 3400 | 0.79"),
+    "thousands": ("GPUs | Throughput | Speedup", "1 | 250K/sec | 1.0x", "4 | 950K/sec | 3.8x", "8 | 1.8M/sec | 7.2x"),
+    "missing": (
+        "GPUs | img/s FP32 | img/s AMP | Speedup (FP32 to AMP)",
+        "1 | <N/A> | 322.8 | <N/A>",
+        "1 | 107 | 297 | 2.78",
+    ),
+    "means": (
+        "Query | Serial (s) | Parallel (s) | Speedup",
+        "a | 80.3 | 42.0 | 1.91x",
+        "b | 74.6 | 57.6 | 1.30x",
+        "mean | 77.45 | 49.8 | 1.61x",
+    ),
+    "ideal": (
+        "GPUs | img/s | Ideal img/s | Efficiency",
+        "1 | 100 | 100 | 100%",
+        "2 | 190 | 200 | 95%",
+        "4 | 352 | 400 | 88%",
+    ),
+}
+
+
+@pytest.mark.parametrize("rows", RIGHT.values(), ids=RIGHT)
+def test_a_right_number_of_another_reading_is_not_called_wrong(rows: tuple[str, ...]) -> None:
+    assert [one for one in graded(table(*rows)) if one[1] != "consistent"] == []
+
+
+WRONG = {
+    "named columns": (("GPUs | img/s, TF32 | img/s, AMP | Speedup (TF32 - AMP)", "1 | 1055.78 | 3410.52 | 2.18"), 2.18),
+    "two rows": (("GPUs | Throughput (img/s) | Speedup", "1 | 388 | 1.00", "4 | 1478 | 2.81"), 2.81),
+    "three rows": (("Threads | Time (s) | Speedup", "1 | 100 | 1.00", "2 | 55 | 1.82", "4 | 30 | 2.33"), 2.33),
+    "before and after": (
+        ("Query | Before (s) | After (s) | Speedup", "a | 120 | 84 | 1.43", "b | 95 | 61 | 1.96"),
+        1.96,
+    ),
+    "serial and parallel": (
+        ("Cores | Serial (s) | Parallel (s) | Speedup", "2 | 100 | 52 | 1.92", "4 | 100 | 27 | 4.7"),
+        4.7,
+    ),
+    "precision": (("GPUs | BF16 img/s | BF16 speedup", "1 | 512 | 1.00", "2 | 1003 | 1.96", "4 | 1950 | 3.18"), 3.18),
+    "points": (
+        (
+            "M | Acc. before (%) | Acc. after (%) | Gain (points)",
+            "A | 71.2 | 74.0 | 2.8",
+            "B | 68.5 | 70.1 | 1.6",
+            "C | 75.0 | 78.0 | 4.0",
+        ),
+        4.0,
+    ),
+    "geometric mean": (
+        (
+            "B | Old (s) | New (s) | Speedup",
+            "a | 18.8 | 10.0 | 1.88",
+            "b | 21 | 10.0 | 2.10",
+            "c | 15.5 | 10.0 | 1.55",
+            "geomean | | | 2.31",
+        ),
+        2.31,
+    ),
+    "per device": (
+        ("GPUs | tokens/s | tokens/s/GPU", "8 | 24160 | 3020", "16 | 47840 | 2990", "64 | 185600 | 2090"),
+        2090,
+    ),
+    "weak scaling": (
+        ("GPUs | Time (s) | Weak scaling efficiency", "1 | 20.1 | 100%", "4 | 20.9 | 96%", "16 | 22.3 | 79%"),
+        79,
+    ),
+    "a baseline outside": (
+        ("p | Time (s) | Speedup", "2 | 13.35 | 1.65", "4 | 8.78 | 2.51", "8 | 6.52 | 3.38", "16 | 5.11 | 5.31"),
+        5.31,
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "number"), WRONG.values(), ids=WRONG)
+def test_a_wrong_number_beside_what_it_follows_from_is_found_and_no_other(rows: tuple[str, ...], number: float) -> None:
+    assert [printed for printed, _ in wrong(table(*rows))] == [number]
+
+
+def test_an_efficiency_is_not_called_wrong_for_the_speed_up_of_its_row() -> None:
+    rows = [
+        "1 | 31.33 | 19.33 | 2.62 | 40.5%",
+        "2 | 169.33 | 93.00 | 1.82 | 45.5%",
+        "3 | 340.67 | 189.33 | 1.80 | 45.0%",
+    ]
+    assert wrong(table("n | Serial (s) | Parallel (s) | Speedup | Efficiency", *rows)) == [(2.62, "flips")]
+
+
+@pytest.mark.parametrize("words", ["BF16", "CI", "Low-power", "In-memory", "Loss-scaled", "Param-server", "F1 cars"])
+def test_a_word_inside_a_heading_does_not_silence_its_column(words: str) -> None:
+    rows = ["1 | 512 | 1.00", "2 | 1003 | 1.96", "4 | 1950 | 3.81"]
+    head = f"GPUs | {words} throughput (samples/s) | {words} speedup"
+    assert [grade for _, grade in graded(table(head, *rows))] == ["consistent"] * 3
+
+
+@pytest.mark.parametrize(
+    "heading", ["Loss after 2 hours", "Std (s)", "Peak GPU memory (GB)", "F1", "lr", "Cost", "95% CI (s)"]
+)
+def test_a_heading_whose_noun_is_no_time_is_none(heading: str) -> None:
+    assert role_of(heading) is Role.OTHER
+
+
+def test_every_number_of_a_table_is_checked_or_has_a_reason() -> None:
+    rows = ["1 | 100 | 1.00 | 71.2 | 5", "2 | 55 | 1.82 | N/A | 6", "4 | 30 | 1.2x slower | 70.1 | 7"]
+    audit = audit_page(read_text(table("GPUs | Time (s) | Speedup | F1 | Seed", *rows), "t", "markdown"))
+    reasons = [one.reason for one in audit.unchecked]
+    assert (len(audit.findings), len(reasons)) == (2, 12)
+    assert sorted(set(reasons)) == ["is not a plain number", MEASURED]

@@ -1,0 +1,206 @@
+"""What the audit reads and what it concludes, on small tables of every form."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.tools.audit.devices import devices
+from runner.tools.audit.document import audit_page
+from runner.tools.audit.quantities import read_cell
+from runner.tools.audit.reading import guess, read_text
+from runner.tools.audit.roles import Role, role_of
+
+
+def graded(text: str, format_: str = "markdown") -> list[tuple[float, str]]:
+    return [(one.printed, one.grade) for one in audit_page(read_text(text, "table", format_)).findings]
+
+
+def wrong(text: str, format_: str = "markdown") -> list[tuple[float, str]]:
+    return [one for one in graded(text, format_) if one[1] in ("inconsistent", "flips")]
+
+
+def table(head: str, *rows: str) -> str:
+    width = head.count("|") + 1
+    return "\n".join(f"| {row} |" for row in (head, "|".join(["---"] * width), *rows)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "step", "kind"),
+    [
+        ("200.97s", 200.97, 0.01, "time"),
+        ("**1.65x**", 1.65, 0.01, "factor"),
+        ("×1.65", 1.65, 0.01, "factor"),
+        ("98.69 %", 98.69, 0.01, "percent"),
+        ("1,234 img/s", 1234, 1, "rate"),
+        ("12.3k tokens/s", 12_300, 100, "rate"),
+        ("1:02:03", 3723, 1, "time"),
+        ("1h 23m", 4980, 60, "time"),
+        ("3分20秒", 200, 1, "time"),
+        ("0.5 s/epoch", 0.5, 0.1, "time"),
+        ("1.68 [1.41, 2.01]", 1.68, 0.01, ""),
+        ("170.2 ± 1.3 s", 170.2, 0.1, "time"),
+        ("1.65¹", 1.65, 0.01, ""),
+        ("1.65[^2]", 1.65, 0.01, ""),
+        ("1.00 (baseline)", 1, 0.01, ""),
+        ("１．６５倍", 1.65, 0.01, "factor"),
+    ],
+)
+def test_a_cell_is_a_number_with_its_unit_and_its_rounding(cell: str, value: float, step: float, kind: str) -> None:
+    quantity, _ = read_cell(cell)
+    assert quantity
+    assert (quantity.value, quantity.step, quantity.kind) == (pytest.approx(value), pytest.approx(step), kind)
+
+
+@pytest.mark.parametrize(
+    "cell", ["", "-", "N/A", "OOM", "2x A100", "1.12.0+cu113", "ResNet50", "1-8", ">3", "v2", "1e999"]
+)
+def test_what_is_no_single_number_is_none(cell: str) -> None:
+    assert read_cell(cell)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "count"),
+    [("4", 4), ("2x A100", 2), ("8 x V100", 8), ("A100 x 8", 8), ("2x4", 8), ("1机8卡", 8), ("2x A100 + 3x T4", 5)]
+    + [("single GPU", 1), ("A100", None), ("RTX 3090", None), ("NCCL", None)],
+)
+def test_counts_of_devices_are_read_from_words(cell: str, count: float | None) -> None:
+    assert devices(cell) == count
+
+
+@pytest.mark.parametrize(
+    ("heading", "role"),
+    [
+        ("耗时", Role.TIME),
+        ("sec/epoch", Role.TIME),
+        ("T(p), s", Role.TIME),
+        ("img/s", Role.RATE),
+        ("加速比", Role.SPEEDUP),
+    ]
+    + [("扩展效率", Role.EFFICIENCY), ("world size", Role.COUNT), ("准确率", Role.ACCURACY), ("GPU memory", Role.OTHER)]
+    + [("% faster", Role.CHANGE), ("s", Role.TIME), ("S", Role.SPEEDUP), ("Backend", Role.UNKNOWN)],
+)
+def test_headings_say_what_a_column_holds(heading: str, role: Role) -> None:
+    assert role_of(heading) is role
+
+
+def test_percent_faster_by_throughput_and_by_time_are_told_apart() -> None:
+    head = "System | Time | Faster"
+    by_rate = table(head, "A | 100 s | -", "B | 59.1 s | 69%", "C | 71 s | 41%", "D | 80 s | 25%")
+    by_time = table(head, "A | 100 s | -", "B | 59.1 s | 41%", "C | 71 s | 29%", "D | 80 s | 20%")
+    assert wrong(by_rate) == wrong(by_time) == []
+    mixed = by_rate.replace("41%", "29%")
+    (finding,) = [one for one in audit_page(read_text(mixed, "table", "markdown")).findings if one.wrong]
+    assert (finding.printed, round(finding.computed), finding.note) == (29, 41, "faster by throughput")
+    notes = {one.note for one in audit_page(read_text(by_time, "table", "markdown")).findings}
+    assert "less time, not more throughput" in notes
+
+
+def test_a_table_without_its_baseline_is_checked_for_one_that_fits_all() -> None:
+    rows = [
+        "2x A100 | 1:00:00 | 1.95x",
+        "4x A100 | 0:31:00 | 3.77x",
+        "8x A100 | 0:16:30 | 7.08x",
+        "16x A100 | 0:09:00 | 13.0x",
+    ]
+    assert wrong(table("Hardware | Time | Speedup", *rows)) == []
+    assert wrong(table("Hardware | Time | Speedup", *rows).replace("7.08", "8.09")) == [(8.09, "flips")]
+
+
+def test_groups_have_baselines_of_their_own_also_in_merged_and_missing_cells() -> None:
+    text = """<h2>Results</h2>
+<table><thead><tr><th>GPU</th><th>Count</th><th>time (s)</th><th>speed-up</th></tr></thead>
+<tr><td rowspan=3><b>A100</b></td><td>1</td><td>100</td><td>1.00</td></tr>
+<tr><td>2</td><td>52</td><td>1.92</td></tr>
+<tr><td>4</td><td>n/a</td><td>3.50</td></tr>
+<tr><td rowspan="2">V100</td><td>1</td><td>180</td><td>1.00</td></tr>
+<tr><td>2</td><td>92</td><td>{}</td></tr></table>"""
+    assert wrong(text.format("1.96"), "html") == []
+    assert wrong(text.format("1.23"), "html") == [(1.23, "inconsistent")]
+    sections = table(
+        "GPUs | time | speedup",
+        "**A100** | |",
+        "1 | 100 s | 1.00",
+        "2 | 52 s | 1.92",
+        "**V100** | |",
+        "1 | 180 s | 1.00",
+    )
+    assert wrong(sections + "| 2 | 92 s | 1.96 |\n") == []
+
+
+def test_decimal_commas_and_thousands_are_told_apart() -> None:
+    german = "GPUs;Zeit (s);Speedup\n1;1.203,50;1,00\n2;650,20;1,85\n4;341,00;3,53\n"
+    assert wrong(german, "csv") == []
+    assert wrong(german.replace("1,85", "2,85"), "csv") == [(2.85, "flips")]
+    assert wrong('GPUs,img/s,speedup\n1,"1,203",1.00\n2,"2,302",1.91\n4,"4,499",3.74\n', "csv") == []
+
+
+def test_a_table_may_lie_on_its_side_and_compare_columns() -> None:
+    lying = table("GPUs | 1 | 2 | 4", "Time (s) | 100.0 | 52.0 | 27.1", "Speedup | 1.00 | 1.92 | 4.69")
+    assert wrong(lying) == [(4.69, "flips")]
+    columns = table("Model | Eager (ms) | Compiled (ms) | Speedup", "a | 10.5 | 7.0 | 1.50x", "b | 20.5 | 10.1 | 2.03x")
+    assert wrong(columns + "| c | 8.0 | 9.1 | 1.14x |\n") == [(1.14, "flips")]
+
+
+def test_weak_scaling_is_read_as_such() -> None:
+    rows = ["1 | 100.0 | 100%", "2 | 104.0 | 96.2%", "4 | 109.0 | 91.7%"]
+    assert wrong(table("GPUs | time per epoch (s) | efficiency", *rows)) == []
+    assert wrong(table("GPUs | time per epoch (s) | efficiency", *rows).replace("91.7", "81.7")) == [
+        (81.7, "inconsistent")
+    ]
+
+
+def test_throughput_follows_from_samples_and_time() -> None:
+    rows = ["60000 | 10.0 | 6000", "60000 | 5.2 | 11538", "60000 | 2.9 | 26897"]
+    assert wrong(table("samples | time (s) | samples/s", *rows)) == [(26897, "inconsistent")]
+
+
+def test_an_accuracy_is_a_whole_number_of_the_samples_that_are_said() -> None:
+    counted = table("N | correct | accuracy", "1067 | 941 | 88.19%", "1067 | 1050 | 97.41%")
+    assert wrong(counted) == [(97.41, "inconsistent")]
+    said = table("Model | accuracy (N=1067)", "a | 88.1912%", "b | 98.6891%", "c | 98.4067%")
+    assert wrong(said) == [(98.6891, "inconsistent")]
+    assert wrong("It is 98.7% (1053 of 1067), and 99.1% (1053 of 1067).") == [(99.1, "inconsistent")]
+    assert graded(table("Model | accuracy", "a | 88.19%", "b | 98.69%")) == []
+
+
+def test_means_accuse_nothing() -> None:
+    rows = ["8 | 9.5 | 900", "16 | 9.9 | 1500", "32 | 10.3 | 3106"]
+    assert wrong(table("Batch size | Latency avg (ms) | Throughput avg (img/s)", *rows)) == []
+
+
+def test_a_claim_between_two_times_of_a_sentence_is_checked() -> None:
+    assert wrong("Training went from 170 s to 103 s, a 1.65x speedup.") == []
+    assert wrong("Training went from 170 s to 103 s, a 2.65x speedup.") == [(2.65, "inconsistent")]
+    assert graded("It waits 5 s at most; the new version is 3x faster.") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "format_"),
+    [("<p>x</p><table></table>", "html"), ("# A\n\n| a |\n|---|\n", "markdown"), ("a,b\n1,2\n", "csv")]
+    + [("name: x\npublished:\n", "yaml"), ("just words", "markdown")],
+)
+def test_the_format_of_standard_input_is_guessed(text: str, format_: str) -> None:
+    assert guess(text) == format_
+
+
+def test_times_of_different_things_are_not_compared() -> None:
+    rows = ["a | 45.8 ms | 1.0x", "b | 29.2 ms | 1.57x", "c | 22.1 ms/step | 2.43x"]
+    assert graded(table("Method | Latency | Speedup", *rows)) == [(1.0, "consistent"), (1.57, "consistent")]
+
+
+def test_the_speed_of_the_link_between_nodes_is_no_throughput_of_a_training() -> None:
+    rows = ("1 Gbit/s | 1.71", "1 Gbit/s | 1.77", "100 Mbit/s | 0.22", "100 Mbit/s | 1.59")
+    assert wrong(table("link | speed-up", *rows)) == []
+
+
+def test_small_counts_and_words_like_differs_accuse_nobody() -> None:
+    heads = "changed | first step that differs | by | largest difference | at step | right | levels"
+    rows = ["same | none | 0 | 0 | none | 346 | 2, 3", "threads | 2 | 1.0e-08 | 2.4e-06 | 94 | 346 | 3"]
+    rows += ["bf16 | 1 | 2.0e-05 | 5.8e-03 | 62 | 348 | 3", "order | 1 | 4.7e-03 | 4.0e-01 | 36 | 354 | 3"]
+    rows += ["seed | 1 | 9.6e-03 | 4.3e-01 | 36 | 348 | 3", "torch | 1 | 5.6e-09 | 1.7e-06 | 94 | 346 | 3"]
+    assert graded(table(heads, *rows)) == []
+
+
+def test_a_formula_that_gives_every_row_the_same_number_accuses_nobody() -> None:
+    rows = ["a | 1.0 s | 1 | 1e-9 s", "b | 1.0 s | 1 | 1e-8 s", "c | 1.0 s | 1 | 1e-7 s", "d | 1.0 s | 2 | 1e-7 s"]
+    assert [one for one in graded(table("run | time | faster | jitter time", *rows)) if one[1] != "consistent"] == []

@@ -1,0 +1,183 @@
+"""Two doctors ask each other over a real connection; whoever else answers, or asks, does no harm."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.core.network import Route
+from runner.tools.doctor import answer
+from runner.tools.doctor.finding import Finding
+from runner.tools.doctor.network import check_peers
+from runner.tools.doctor.peers import MOST_PEERS, Peer, look_at, parse
+from tests.support.faults import Fault
+
+SKEWED = pytest.mark.fault("doctor: the clock of a peer is skewed", series=5)
+FACTS = {"host": "node1", "python": "3.11.7", "torch": "2.3.1", "interfaces": ["eth0"], "own_addresses": ["10.0.0.1"]}
+
+
+@contextmanager
+def serving(clock: Callable[[], float] = time.time, facts: dict[str, Any] = FACTS) -> Iterator[int]:
+    with closing(answer.listen("127.0.0.1", 0)) as listening:
+        threading.Thread(target=answer.serve, args=(listening, facts, clock), daemon=True).start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def saying(data: bytes) -> Iterator[int]:
+    """Something that listens and says always the same."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def say() -> None:
+            while True:
+                try:
+                    connected, _ = server.accept()
+                except OSError:
+                    return
+                with closing(connected):
+                    try:
+                        connected.sendall(data)
+                        connected.recv(1000)
+                    except OSError:
+                        continue
+
+        threading.Thread(target=say, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def asked(port: int) -> Peer:
+    (peer,) = look_at([("127.0.0.1", port)])
+    return peer
+
+
+def findings(peer: Peer) -> list[Finding]:
+    """What is found of a peer, as if it were another host."""
+    peer.addresses = ["10.0.0.2"]
+    return [one for one in check_peers([peer], FACTS, "node0") if one.check in ("clock", "versions")]
+
+
+@pytest.mark.parametrize(
+    ("skew", "state", "seen"),
+    [
+        (0, "ok", "ms"),
+        (1, "warning", "ahead of"),
+        pytest.param(30, "wrong", "30.0 s ahead of", marks=SKEWED),
+        pytest.param(-3600, "wrong", "s behind", marks=SKEWED),
+    ],
+)
+def test_a_skewed_clock_is_seen(skew: float, state: str, seen: str, fault: Fault) -> None:
+    with serving(clock=lambda: time.time() + skew) as port, fault.told():
+        peer = asked(port)
+    assert peer.answer
+    assert peer.answer["offset_seconds"] == pytest.approx(skew, abs=0.2)
+    (found,) = [one for one in findings(peer) if one.check == "clock"]
+    assert (found.state, seen in found.seen) == (state, True), found
+    assert state == "ok" or "timedatectl set-ntp true" in found.mend
+
+
+def test_a_slow_way_is_no_skewed_clock() -> None:
+    peer = Peer("node1", 1, ["10.0.0.2"], answer={"offset_seconds": 1.4, "within_seconds": 1.3, "facts": {}})
+    peer.route, peer.state = Route("eth0", "10.0.0.1"), "open"
+    assert [one.state for one in findings(peer) if one.check == "clock"] == ["ok"]
+
+
+def test_another_torch_there_is_seen() -> None:
+    with serving(facts={**FACTS, "torch": "2.4.0"}) as port:
+        found = findings(asked(port))
+    assert [(one.check, one.state) for one in found] == [("clock", "ok"), ("versions", "wrong")]
+    assert found[1].seen == "torch 2.4.0 there, torch 2.3.1 on this machine"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\xff\x00\n",
+        b"[" * 5000 + b"\n",
+        b"x" * 100_000,
+        b"{}\n",
+        b"[]\n",
+        b'{"doctor": 1, "received": NaN, "sent": 1, "facts": {}}\n',
+        b'{"doctor": 1, "received": 1e999, "sent": 1, "facts": {}}\n',
+        b'{"doctor": 1, "received": "1", "sent": 1, "facts": {}}\n',
+        b'{"doctor": 1, "received": 1, "sent": 1, "facts": 7}\n',
+    ],
+)
+def test_another_program_at_the_port_is_no_doctor(data: bytes) -> None:
+    with saying(data) as port:
+        peer = asked(port)
+    assert (peer.state, peer.answer) == ("open", None)
+
+
+def test_what_a_stranger_says_cannot_move_the_cursor() -> None:
+    facts = {"torch": "2.4\x1b[2J\n", "host": "x" * 100_000, "nccl": 7, "other": "left out"}
+    said = json.dumps(
+        {"doctor": 1, "received": time.time(), "sent": time.time(), "facts": {**facts, "host": "x" * 900}}
+    )
+    with saying(said.encode() + b"\n") as port:
+        peer = asked(port)
+    assert peer.answer
+    assert set(peer.answer["facts"]) == {"torch", "host"}
+    assert all(one.seen.isprintable() for one in findings(peer))
+
+
+def test_whoever_asks_nonsense_or_says_nothing_does_not_keep_others_out() -> None:
+    with serving() as port:
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(answer.MOST_ASKERS - 1)]
+        with socket.create_connection(("127.0.0.1", port)) as nonsense:
+            nonsense.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert nonsense.recv(100) == b""
+        assert asked(port).answer
+        for one in silent:
+            one.close()
+
+
+def test_an_address_that_is_not_this_machine_s_or_a_port_in_use_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"--listen 203\.0\.113\.1: .*name an address of this machine"):
+        answer.listen("203.0.113.1", 29500)
+    with serving() as port, pytest.raises(RequestError, match=f"port {port} is in use"):
+        answer.listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("a,b.example:1", [("a", 29500), ("b.example", 1)]),
+        ("10.0.0.1 , 10.0.0.1", [("10.0.0.1", 29500)]),
+        ("::1,[fe80::1%eth0]:7", [("::1", 29500), ("fe80::1%eth0", 7)]),
+    ],
+)
+def test_peers_are_names_or_addresses_with_or_without_a_port(words: str, expected: list[tuple[str, int]]) -> None:
+    assert parse(words, 29500) == expected
+
+
+@pytest.mark.parametrize(
+    "words", ["a,", "-x", "a b", "a:0", "a:99999", "a:b", "\x1b[2J", "$(id)", "a" * 300, "host/", ",".join("abc" * 999)]
+)
+def test_what_is_no_host_is_refused_in_one_line(words: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        parse(words, 29500)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 300
+
+
+def test_too_many_hosts_are_refused() -> None:
+    with pytest.raises(RequestError, match="too many"):
+        parse(",".join(f"host{n}" for n in range(MOST_PEERS + 1)), 29500)
+
+
+def test_many_hosts_that_are_looked_at_at_once_take_no_longer_than_one() -> None:
+    started = time.monotonic()
+    peers = look_at([(f"127.0.0.{n + 2}", 29500) for n in range(100)])
+    assert {peer.state for peer in peers} == {"closed"}
+    assert time.monotonic() - started < 5

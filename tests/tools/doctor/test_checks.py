@@ -1,0 +1,226 @@
+"""The checks, over facts: drivers, GPUs, versions, sizes; and what the variables of Gloo and NCCL choose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runner.core.network import GLOO, NCCL, chosen_by, route_to
+from runner.targets.kubernetes.target import Options
+from runner.tools.doctor import cluster
+from runner.tools.doctor.finding import Finding
+from runner.tools.doctor.gpus import check_gpus, check_links
+from runner.tools.doctor.machine import check_folder, check_image_disk, check_machine
+from runner.tools.doctor.versions import check_difference, check_versions
+from tests.support.trainer import Answers
+
+GIB = 2**30
+HEALTHY = {
+    "host": "node0",
+    "python": "3.11.7",
+    "torch": "2.3.1+cu121",
+    "cuda": "12.1",
+    "nccl": "2.20.5",
+    "torchrun": "/usr/bin/torchrun",
+    "driver": "535.183.01",
+    "driver_cuda": "12.2",
+    "gpus": 2,
+    "driver_error": None,
+    "shm_bytes": 8 * GIB,
+    "shm_free_bytes": 8 * GIB,
+    "memory_bytes": 16 * GIB,
+    "open_files": 1024,
+    "folder": "results",
+    "folder_bytes": 50 * GIB,
+    "folder_writable": True,
+    "folder_files": None,
+}
+
+
+def states(found: list[Finding]) -> dict[str, str]:
+    return {one.check: one.state for one in found if one.state != "ok"}
+
+
+def on_gpus(**changes: Any) -> list[Finding]:
+    return check_gpus({**HEALTHY, **changes}, "node0", device="cuda")
+
+
+def test_a_healthy_machine_with_gpus_has_no_finding() -> None:
+    found = [
+        *check_versions(HEALTHY, "node0"),
+        *on_gpus(),
+        *check_machine(HEALTHY, "node0", shm_mend="-"),
+        *check_folder(HEALTHY, "node0"),
+        *check_difference(HEALTHY, HEALTHY, "node1", together=True),
+    ]
+    assert states(found) == {}
+    assert {"python", "torch", "driver", "gpus", "shared-memory", "memory", "open-files", "disk"} <= {
+        one.check for one in found
+    }
+
+
+def test_a_machine_without_gpus_has_no_finding_unless_a_run_shall_use_them() -> None:
+    without = {**HEALTHY, "driver": None, "driver_cuda": None, "gpus": 0}
+    assert check_gpus(without, "node0", device="auto") == []
+    assert check_gpus(without, "node0", device="cpu") == []
+    (found,) = check_gpus(without, "node0", device="cuda")
+    assert (found.check, found.state) == ("driver", "wrong")
+    (inside,) = check_gpus(without, "container", device="cuda", image="an image")
+    assert "NVIDIA Container Toolkit" in inside.mend
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda", "state"),
+    [
+        ("530.30.02", "12.1", "ok"),
+        ("525.60.13", "12.1", "ok"),  # by minor version compatibility
+        ("525.60.12", "12.1", "wrong"),
+        ("470.256.02", "12.1", "wrong"),
+        ("470.256.02", "11.8", "ok"),
+        ("450.80.01", "11.8", "wrong"),
+        ("575.57.08", "13.0", "wrong"),
+        ("580.65.06", "13.1", "ok"),
+        ("535.183.01", "99.0", "ok"),  # of a CUDA that is not known nothing is claimed
+    ],
+)
+def test_a_driver_is_compared_with_the_cuda_that_torch_was_built_with(driver: str, cuda: str, state: str) -> None:
+    (found,) = [one for one in on_gpus(driver=driver, cuda=cuda) if one.check == "driver"]
+    assert found.state == state, found
+    assert cuda in found.seen
+
+
+def test_a_driver_that_is_too_old_for_cuda_12_1_is_told_which_one_to_install() -> None:
+    found = on_gpus(driver="515.105.01")[0]
+    assert "needs 530.30.02 (525.60.13 by minor version compatibility)" in found.seen
+    assert "install driver 530.30.02 or newer" in found.mend
+
+
+def test_gpus_that_do_not_start_or_are_hidden_or_a_torch_without_cuda() -> None:
+    assert states(on_gpus(driver_error=999, gpus=0)) == {"gpus": "wrong"}
+    assert states(on_gpus(gpus=0)) == {"gpus": "wrong"}
+    assert states(on_gpus(cuda=None, torch="2.3.1+cpu")) == {"driver": "wrong"}
+
+
+def test_links_between_gpus_are_described() -> None:
+    pair = {"a": 0, "b": 1, "direct": True, "nvlinks": 4}
+    (linked,) = check_links({"gpus": ["A100"] * 2, "pairs": [pair]}, "node0")
+    assert linked.seen == "direct access between all 2 GPUs: NVLink"
+    (apart,) = check_links({"gpus": ["RTX 3090"] * 2, "pairs": [{**pair, "direct": False, "nvlinks": 0}]}, "node0")
+    assert (apart.state, "over host memory" in apart.seen) == ("ok", True)
+    unlike = check_links({"gpus": ["A100", "T4"], "pairs": [{**pair, "nvlinks": 0}]}, "node0")
+    assert states(unlike) == {"gpu-links": "warning"}
+    assert check_links({}, "node0") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"shm_bytes": 64 * 2**20, "shm_free_bytes": 64 * 2**20}, {"shared-memory": "wrong"}),
+        ({"shm_bytes": 256 * 2**20, "shm_free_bytes": 256 * 2**20}, {"shared-memory": "warning"}),
+        ({"shm_free_bytes": 2**20}, {"shared-memory": "wrong"}),
+        ({"memory_bytes": 100 * 2**20}, {"memory": "wrong"}),
+        ({"memory_bytes": 600 * 2**20}, {"memory": "warning"}),
+        ({"open_files": 64}, {"open-files": "wrong"}),
+        ({"open_files": 512}, {"open-files": "warning"}),
+        ({"open_files": -1}, {}),
+        ({"folder_bytes": 0}, {"disk": "wrong"}),
+        ({"folder_bytes": 500 * 2**20}, {"disk": "warning"}),
+        ({"folder_files": 0}, {"disk": "wrong"}),
+        ({"folder_writable": False}, {"disk": "wrong"}),
+        ({"folder_bytes": None}, {"disk": "wrong"}),
+    ],
+)
+def test_what_is_too_small_is_found(change: dict[str, Any], expected: dict[str, str]) -> None:
+    facts = {**HEALTHY, **change}
+    found = [*check_machine(facts, "node0", shm_mend="-"), *check_folder(facts, "node0")]
+    assert states(found) == expected
+    assert all(one.mend for one in found if one.state != "ok")
+
+
+def test_the_disk_of_the_engine_is_checked_where_it_can_be_seen() -> None:
+    assert states(check_image_disk("/var/lib/docker", 10, "vm")) == {"engine-disk": "wrong"}
+    assert states(check_image_disk("/var/lib/docker", GIB, "vm")) == {"engine-disk": "warning"}
+    assert check_image_disk("/var/lib/docker", None, "vm") == []
+
+
+def test_another_torch_is_wrong_between_nodes_and_a_warning_beside_an_image() -> None:
+    other = {**HEALTHY, "torch": "2.4.0+cu121"}
+    assert states(check_difference(HEALTHY, other, "node1", together=True)) == {"versions": "wrong"}
+    (found,) = check_difference(HEALTHY, other, "container", together=False)
+    assert (found.state, found.seen) == ("warning", "torch 2.4.0+cu121 there, torch 2.3.1+cu121 on this machine")
+
+
+@pytest.mark.parametrize("change", [{"python": "3.10.1"}, {"nccl": "2.21.5"}])
+def test_another_python_or_nccl_is_a_warning(change: dict[str, str]) -> None:
+    assert states(check_difference(HEALTHY, {**HEALTHY, **change}, "node1", together=True)) == {"versions": "warning"}
+
+
+@pytest.mark.parametrize("change", [{"python": "3.11.9"}, {"torch": "2.3.1+cpu"}, {"nccl": None}, {"torch": None}])
+def test_what_makes_no_difference_is_none(change: dict[str, str | None]) -> None:
+    assert states(check_difference(HEALTHY, {**HEALTHY, **change}, "node1", together=True)) == {}
+
+
+def test_an_image_without_torch_or_torchrun_is_found() -> None:
+    assert states(check_versions({"python": "3.11"}, "container", image="plain")) == {"torch": "wrong"}
+    assert states(check_versions({**HEALTHY, "torchrun": None}, "container", image="x")) == {"torchrun": "wrong"}
+    assert states(check_versions({**HEALTHY, "torchrun": None}, "vm")) == {}, "the runner calls torch's module itself"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "chosen"),
+    [
+        (GLOO, "eth0", ["eth0"]),
+        (GLOO, "eth", []),
+        (GLOO, "ib0,eth0", ["ib0", "eth0"]),
+        (NCCL, "eth", ["eth0", "eth01"]),
+        (NCCL, "=eth0", ["eth0"]),
+        (NCCL, "^docker,lo", ["eth0", "eth01", "ib0"]),
+        (NCCL, "^=eth0", ["eth01", "ib0", "docker0", "lo"]),
+        (NCCL, "ib", ["ib0"]),
+    ],
+)
+def test_variables_choose_interfaces_as_gloo_and_nccl_read_them(variable: str, value: str, chosen: list[str]) -> None:
+    assert chosen_by(variable, value, ["eth0", "eth01", "ib0", "docker0", "lo"]) == chosen
+
+
+def test_the_way_to_an_address_is_that_of_the_system() -> None:
+    assert route_to("127.0.0.1") == ("lo", "127.0.0.1")
+    assert route_to("no such name.invalid") is None
+    assert route_to("") is None or route_to("")
+
+
+def of_cluster(**changes: Any) -> dict[str, str]:
+    node = {"name": "n0", "ready": True, "closed": False, "pressures": [], "gpus": 0, "cpu": "8", "memory": "1Gi"}
+    facts: dict[str, Any] = {"stage": "nodes", "host": "https://c", "namespace": "default", "version": "v1.32.0"}
+    facts |= {"crd": ["v1"], "missing_kind": "", "lacking": [], "restricted": False}
+    facts["nodes"] = [{**node, "images": ["docker.io/library/kit:1"], **changes.pop("node", {})}]
+    device = changes.pop("device", "cpu")
+    return states(cluster.check({**facts, **changes}, "vm", Options(image="kit:1"), device))
+
+
+def test_for_a_trainjob_trainer_jobset_and_the_rights_to_both_of_its_objects_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def found(**options: str) -> dict[str, str]:
+        monkeypatch.setattr(cluster, "Cluster", lambda *_: Answers(**options))
+        facts = cluster.gather(Options(job="trainjob"))
+        return {one.check: one.seen for one in cluster.check(facts, "vm", Options(job="trainjob"), "cpu")}
+
+    assert found()["crd"] == "TrainJob v1alpha1"
+    assert found()["rights"].startswith("the user may create")
+    assert found(lacks="JobSet")["crd"] == "the cluster knows no JobSet"
+    assert found(forbids="delete trainingruntimes")["rights"] == "no right in namespace lab to delete trainingruntimes"
+
+
+def test_what_a_cluster_lacks_is_found() -> None:
+    assert of_cluster() == {}
+    assert of_cluster(nodes=None) == {}
+    assert of_cluster(lacking=["create pytorchjobs"]) == {"rights": "wrong"}
+    assert of_cluster(missing_kind="the cluster knows no PyTorchJob: use another") == {"crd": "wrong"}
+    assert of_cluster(restricted=True) == {"pod-security": "wrong"}
+    assert of_cluster(node={"ready": False}) == {"nodes": "wrong"}
+    assert of_cluster(node={"pressures": ["DiskPressure"]}) == {"nodes": "warning"}
+    assert of_cluster(node={"images": []}) == {"image": "warning"}
+    assert of_cluster(device="cuda") == {"gpus": "wrong"}
+    assert of_cluster(device="cuda", node={"gpus": 8}) == {}

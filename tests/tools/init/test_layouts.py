@@ -1,0 +1,64 @@
+"""From a repository of other people to its first table, in three commands and without an edit of its code."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from tests.support.repository import git
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+    from tests.tools.init.conftest import Copy
+
+
+class Layout(NamedTuple):
+    repository: str
+    folder: str
+    name: str
+    program: str
+    dialect: str
+    measure: str
+    layouts: list[str]
+    accuracy: bool
+
+
+LAYOUTS = [
+    Layout("src_layout", ".", "train", "spirals.train", "epoch-losses", "stated_seconds", ["1x1", "1x2"], True),
+    Layout("flat", ".", "main", "main.py", "pytorch-mnist", "wall_seconds", ["1x1"], True),
+    Layout("notebooks", ".", "train", "scripts/train.py", "pytorch-tutorials", "wall_seconds", ["1x1"], True),
+    Layout("monorepo", "training/speech", "finetune", "finetune.py", "none", "wall_seconds", ["1x1", "1x2"], False),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda one: one.repository)
+def test_three_commands_lead_to_the_first_table(copy: Copy, layout: Layout) -> None:
+    project = copy(layout.repository, layout.folder)
+    made = project.runner("init")
+    assert made.code == 0, made.snapshot
+    assert made.stdout.splitlines()[-2:] == [f"next: runner run {layout.name}", "then: runner summarize results/"]
+    assert f"program: {layout.program}\n" in (project.root / f"experiments/{layout.name}.yaml").read_text()
+
+    ran = project.runner("run", layout.name)
+    assert ran.code == 0, ran.snapshot
+    records = [project.record(path) for path in project.runs(layout.name)]
+    assert len(records) == 3 * len(layout.layouts)
+    assert {record["launch"]["measure"] for record in records} == {layout.measure}
+    assert {name for record in records for name in record["launch"]["dialects"]} == {layout.dialect}
+
+    table = project.runner("summarize", "results/", "--format", "json")
+    rows: list[dict[str, Any]] = json.loads(table.stdout)
+    assert [row["layout"] for row in rows] == layout.layouts
+    assert all(row["n"] == 3 and row["seconds"] > 0 for row in rows)
+    assert all((row["accuracy"] is not None) == layout.accuracy for row in rows)
+    _is_unedited(project)
+
+
+def _is_unedited(project: Project) -> None:
+    """Nothing that was committed is other than it was, but for lines that were appended; results stay out of git."""
+    changed = git(project.root, "diff", "--numstat").split("\n")
+    assert all(row.split("\t")[1] == "0" for row in changed if row)
+    assert all(row.split("\t")[2].endswith(("pyproject.toml", ".gitignore")) for row in changed if row)
+    assert "results" not in git(project.root, "status", "--porcelain", "--untracked-files=all")

@@ -1,0 +1,167 @@
+"""What cannot become a project is refused in one line with the way out, and nothing is written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.projects import RUNNER, Ended
+from tests.support.repository import commit_all, git
+from tests.tools.init.test_scripts import SERVES, TRAINS, write
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+NEEDS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('config')\np.parse_args()\n" + TRAINS
+COMMANDS = """
+import typer
+app = typer.Typer()
+@app.command()
+def train(data: str, epochs: int = 3): ...
+@app.command()
+def evaluate(ckpt: str, steps: int = 9): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "words", "said"),
+    [
+        ({}, [], "no training script here (no Python files); name one: runner init path/to/train.py"),
+        ({"serve.py": SERVES}, [], "none of 1 Python files trains and can be run"),
+        ({"a.ipynb": "{}"}, [], "only notebooks (a.ipynb)"),
+        ({"serve.py": SERVES, "a.ipynb": "{}"}, [], "notebooks are not started: a.ipynb"),
+        ({"a.py": TRAINS, "b.py": TRAINS}, [], "2 scripts may be the training: a.py, b.py; name one: runner init a.py"),
+        ({}, ["train.py"], "no script train.py here"),
+        ({}, ["a.ipynb"], "jupyter nbconvert --to script"),
+        ({"conf.yaml": ""}, ["conf.yaml"], "conf.yaml holds settings: name the script that reads it"),
+        ({"pkg/a.py": ""}, ["pkg"], "pkg is a folder: name a script in it"),
+        ({"train": TRAINS}, ["train"], "train is no Python file"),
+        (
+            {"-a.py": TRAINS, "-b.py": TRAINS},
+            [],
+            "2 scripts may be the training: -a.py, -b.py; name one: runner init ./-a.py",
+        ),
+        ({"train.py": "print 'x'\n"}, ["train.py"], "train.py cannot be read: line 1 is no Python 3."),
+        ({"train.py": "x = '\0'\n"}, ["train.py"], "train.py cannot be read"),
+        ({}, ["/etc/hostname.py"], "no script /etc/hostname.py here"),
+        ({"train.py": NEEDS}, [], "does not start without the argument config: runner init --set config=VALUE"),
+        ({"train.py": NEEDS}, ["--set", "confg=1"], "takes no arg 'confg'; did you mean 'config'?"),
+        (
+            {"train.py": COMMANDS + TRAINS},
+            [],
+            "the arguments command, data: runner init --set command=train --set data=",
+        ),
+        ({"train.py": COMMANDS + TRAINS}, ["--set", "command=evaluate"], "without the argument ckpt: runner init"),
+        (
+            {"train.py": COMMANDS + TRAINS},
+            ["--set", "command=train", "--set", "ckpt=1"],
+            "--set ckpt: program train.py takes it only with another command: evaluate",
+        ),
+        ({"train.py": TRAINS}, ["--set", "epochs"], "--set epochs: write arg=value"),
+        ({"train.py": TRAINS}, ["--set", "device=cpu"], "the device is chosen on the command line"),
+        ({"train.py": TRAINS}, ["--name", "A B"], "for example --name a-b"),
+        ({"train.py": TRAINS, "experiments/train.yaml": ""}, ["--name", "\u7ec3"], "for example --name train"),
+        ({"train.py": TRAINS, "pyproject.toml": "[tool.runner"}, [], "pyproject.toml: not TOML"),
+        ({"train.py": TRAINS, "pyproject.toml": "[tool.runner]\nimge = 1"}, [], "unknown key 'imge'"),
+        ({"x\\y/train.py": TRAINS}, [], "no backslash and no line break: rename it"),
+        ({"a\nb.py": TRAINS}, [], "no backslash and no line break: rename it"),
+        ({"d" * 90 + "/finetune-it.py": TRAINS}, [], "100 characters at most"),
+        ({"train.py": "from ..net import x\n" + TRAINS}, [], "imports from its package, which begins above"),
+        ({"src/my-pkg/train.py": "from .net import x\n" + TRAINS}, [], "is no name of a module: rename it"),
+        ({"src/p/train.py": "from .n import x\n" + TRAINS, "runner.toml": ""}, [], 'write path = ["src"] there first'),
+        ({"train.py": TRAINS}, ["--try-seconds", "0"], "0.0 is not in the range"),
+    ],
+)
+def test_it_is_one_line(folder: Project, files: dict[str, str], words: list[str], said: str) -> None:
+    write(folder.root, files)
+    before = folder.written()
+    done = folder.runner("init", "--no-try", *words)
+    assert done.code == 2, done.snapshot
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert folder.written() == before
+
+
+def test_a_definition_that_is_there_is_never_overwritten(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS})
+    assert folder.runner("init", "--no-try").code == 0
+    path = folder.root / "experiments" / "train.yaml"
+    path.write_text(path.read_text().replace("repeat: 3", "repeat: 7"))
+    done = folder.runner("init", "--no-try")
+    assert done.code == 2
+    assert done.stderr.endswith("give the new one another name, runner init --name train-2\n")
+    assert "repeat: 7" in path.read_text()
+    assert folder.runner("init", "--no-try", "--name", "train-2").code == 0
+
+
+def test_a_bare_repository_has_nothing_to_start(folder: Project) -> None:
+    commit_all(folder.root)
+    git(folder.root.parent, "init", "-q", "--bare", "bare.git")
+    folder.root = folder.root.parent / "bare.git"
+    before = folder.written()
+    done = folder.runner("init")
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
+    assert "is a bare repository or a folder of git's own: clone it, and go there" in done.stderr
+    assert folder.written() == before
+
+
+def test_a_repository_that_git_does_not_trust_is_not_taken_for_none(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS})
+    commit_all(folder.root)
+    before = folder.written()
+    refusing = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    done = folder.runner("init", "--no-try", env=refusing)
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
+    assert "is in a repository of somebody else: git config --global --add safe.directory " in done.stderr
+    assert folder.written() == before
+
+
+def test_a_name_that_is_not_utf_8_is_refused(folder: Project) -> None:
+    path = os.fsencode(folder.root) + b"/tr\xe4in.py"
+    with open(path, "w") as file:  # noqa: PTH123
+        file.write(TRAINS)
+    done = folder.runner("init", "--no-try")
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
+    assert "is not UTF-8: rename it" in done.stderr
+
+
+@pytest.mark.parametrize("with_git", [False, True], ids=["walked", "git"])
+def test_folders_that_cannot_be_read_are_named(folder: Project, *, with_git: bool) -> None:
+    write(folder.root, {"closed/train.py": TRAINS})
+    if with_git:
+        commit_all(folder.root)
+    done = with_rights(folder, "closed", 0)
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
+    assert "could not be read: closed" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS})
+    done = with_rights(folder, ".", 0o555)
+    assert done.code == 2
+    assert done.stderr.endswith("cannot be written: you have no right to; nothing was written\n")
+    assert folder.written() == {"train.py"}
+
+
+def with_rights(folder: Project, path: str, mode: int) -> Ended:
+    """Run the command while a folder has other rights, also against root."""
+    limited = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    (folder.root / path).chmod(mode)
+    try:
+        command = [*limited, RUNNER, "init", "--no-try"]
+        done = subprocess.run(command, cwd=folder.root, env=folder.environment(), capture_output=True, check=False)
+    finally:
+        (folder.root / path).chmod(0o755)
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_git_that_is_not_there_is_not_missed(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS})
+    (folder.root / ".git").mkdir()
+    done = folder.runner("init", "--no-try")
+    assert done.code == 0
+    assert "(without git)" in done.stderr

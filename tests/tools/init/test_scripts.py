@@ -1,0 +1,263 @@
+"""Which script is taken, how it is started, and what a definition says of it; nothing is started here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.definitions import experiment as definition
+from runner.tools.init.arguments import for_first_try
+from runner.tools.init.proposal import Proposal, propose
+from runner.tools.init.reading import unread
+from tests.support.repository import commit_all
+from tests.tools.init.conftest import REPOSITORIES
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+    from tests.tools.init.conftest import Copy
+
+TRAINS = """
+import torch
+
+def main():
+    loss = torch.zeros(1, requires_grad=True).sum()
+    loss.backward()
+
+if __name__ == "__main__":
+    main()
+"""
+LIBRARY = TRAINS.partition("if __name__")[0]
+SERVES = "import torch\nif __name__ == '__main__':\n    print(torch.ones(1))\n"
+GROUP = "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
+COMMANDS = {
+    "typer": """
+import typer
+app = typer.Typer()
+@app.command()
+def train(epochs: int = 3): ...
+@app.command()
+def evaluate(ckpt: str, steps: int = 9): ...
+""",
+    "fire": """
+import fire
+class Trainer:
+    def train(self, epochs=3): ...
+    def evaluate(self, ckpt, steps=9): ...
+fire.Fire(Trainer)
+""",
+}
+PACKAGES = {"pkg/__init__.py": "", "pkg/net.py": ""}
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+
+def look(folder: Project, files: dict[str, str], script: str | None = None) -> Proposal:
+    write(folder.root, files)
+    return propose(folder.root, script, None, [])
+
+
+def text(proposal: Proposal, tmp_path: Path) -> str:
+    """The definition, which loads."""
+    proposal.experiment(unread(), tmp_path)
+    return proposal.text(unread())
+
+
+@pytest.mark.parametrize(
+    ("files", "taken"),
+    [
+        ({"train.py": TRAINS, "evaluate.py": TRAINS, "serve.py": SERVES}, "train.py"),
+        ({"engine.py": LIBRARY, "main.py": "import torch\nfrom engine import main\nmain()\n"}, "main.py"),
+        ({"pkg/train.py": TRAINS, "old/train.py": TRAINS, "tools/finetune.py": TRAINS}, "pkg/train.py"),
+        ({"go.py": TRAINS, "tests/train.py": TRAINS, "build/train.py": TRAINS, ".old/train.py": TRAINS}, "go.py"),
+        ({"go.py": TRAINS, "env1/pyvenv.cfg": "", "env1/lib/train.py": TRAINS}, "go.py"),
+        ({"go.py": TRAINS, "lib/site-packages/x/train.py": TRAINS, "setup.py": TRAINS}, "go.py"),
+        ({"go.py": TRAINS.replace("\n", "\r\n"), "train.py": "print 'Python 2'\nimport torch\n"}, "go.py"),
+        ({"go.py": "\ufeff" + TRAINS, "train.py": "(" * 5_000}, "go.py"),
+        ({"go.py": LIBRARY + "best: float = main()\n", "net.py": "DEVICE = main()\n" + LIBRARY}, "go.py"),
+        ({"fit.py": "import lightning\nt = lightning.Trainer()\nt.fit(1)\n", "forest.py": "m.fit(x)\n"}, "fit.py"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else ",".join(one),
+)
+def test_the_script_that_trains_is_found(folder: Project, files: dict[str, str], taken: str) -> None:
+    assert look(folder, files).choice.modules.script == taken
+    if "env1/pyvenv.cfg" not in files:  # what was committed is listed
+        commit_all(folder.root)
+        assert propose(folder.root, None, None, []).choice.modules.script == taken
+
+
+def test_what_git_ignores_is_not_looked_at(folder: Project) -> None:
+    write(folder.root, {"go.py": TRAINS, "scratch/train.py": TRAINS, ".gitignore": "scratch/\n"})
+    commit_all(folder.root)
+    assert propose(folder.root, None, None, []).choice.modules.script == "go.py"
+
+
+def test_links_are_not_followed(folder: Project) -> None:
+    write(folder.root, {"go.py": TRAINS})
+    (folder.root / "train.py").symlink_to("go.py")
+    (folder.root / "loop").symlink_to(folder.root)
+    assert propose(folder.root, None, None, []).choice.modules.script == "go.py"
+
+
+def test_several_scripts_that_are_as_good_are_named(folder: Project) -> None:
+    files = {"cifar/main.py": TRAINS, "mnist/main.py": TRAINS, "train_net.py": TRAINS.replace("import torch", "")}
+    with pytest.raises(RequestError, match="2 scripts may be the training: cifar/main.py, mnist/main.py; name one"):
+        look(folder, files)
+    assert look(folder, {}, "mnist/main.py").name == "mnist"
+
+
+@pytest.mark.parametrize(
+    ("files", "script", "program", "path"),
+    [
+        ({"train.py": TRAINS}, None, "train.py", ()),
+        ({"src/pkg/train.py": "from .net import x\n" + TRAINS, "src/pkg/net.py": ""}, None, "pkg.train", ("src",)),
+        ({"src/pkg/__init__.py": "", "src/pkg/train.py": "import pkg.net\n" + TRAINS}, None, "pkg.train", ("src",)),
+        ({**PACKAGES, "pkg/cli/train.py": "from ..net import x\n" + TRAINS}, None, "pkg.cli.train", ()),
+        ({**PACKAGES, "train.py": "import pkg.net\n" + TRAINS}, None, "train.py", ()),
+        ({**PACKAGES, "scripts/train.py": "import pkg.net\n" + TRAINS}, None, "scripts/train.py", (".",)),
+        ({"src/pkg/net.py": "", "scripts/train.py": "import pkg.net\n" + TRAINS}, None, "scripts/train.py", ("src",)),
+        ({"scripts/net.py": "", "scripts/train.py": "import net\n" + TRAINS}, None, "scripts/train.py", ()),
+        ({"json/x.py": "", "scripts/train.py": "import json\n" + TRAINS}, None, "scripts/train.py", ()),
+        ({"pkg/__init__.py": "", "pkg/__main__.py": "from . import net\n" + TRAINS}, "pkg", "pkg.__main__", ()),
+        ({"-x/train.py": TRAINS}, None, "-x/train.py", ()),
+        ({'it\'s a "tr\u00e4in" #1.py': TRAINS}, None, 'it\'s a "tr\u00e4in" #1.py', ()),
+    ],
+    ids=lambda one: one if isinstance(one, str) else None,
+)
+def test_a_script_is_started_as_its_imports_ask_for(
+    folder: Project, tmp_path: Path, files: dict[str, str], script: str | None, program: str, path: tuple[str, ...]
+) -> None:
+    proposal = look(folder, files, script)
+    assert (proposal.program.name, proposal.settings.path) == (program, path)
+    text(proposal, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("more", "layout", "scaling"),
+    [
+        ("", "[1x1]", "strong"),
+        (GROUP, "[1x1, 1x2]", "weak"),
+        (GROUP + "s = torch.utils.data.DistributedSampler(x)\n", "[1x1, 1x2]", "strong"),
+        ("a = accelerate.Accelerator()\nm = a.prepare(m)\n", "[1x1, 1x2]", "weak"),
+        ("accelerator = Accelerator()\nm = accelerator.prepare(m)\n", "[1x1, 1x2]", "strong"),
+        ("import transformers\nt = transformers.Trainer()\nt.train()\n", "[1x1, 1x2]", "strong"),
+        ("import deepspeed\nengine = deepspeed.initialize(m)\n", "[1x1, 1x2]", "weak"),
+        ("import lightning as L\nL.Trainer(devices=1).fit(m)\n", "[1x1]", "strong"),
+        (GROUP + "import torch.multiprocessing as mp\nmp.spawn(f, nprocs=2)\n", "[1x1]", "strong"),
+    ],
+    ids=["plain", "group", "sampler", "accelerate", "prepare", "trainer", "deepspeed", "devices", "spawn"],
+)
+def test_the_definition_says_what_the_script_does(
+    folder: Project, tmp_path: Path, more: str, layout: str, scaling: str
+) -> None:
+    written = text(look(folder, {"train.py": "import torch\n" + more + TRAINS}), tmp_path)
+    assert f"  layout: {layout}  # " in written
+    assert f"scaling: {scaling}  # " in written
+
+
+def test_lightning_trains_with_one_process_on_a_cpu(folder: Project, tmp_path: Path) -> None:
+    proposal = look(folder, {"train.py": "import lightning as L\nL.Trainer(devices='auto').fit(m)\n"})
+    experiment = proposal.experiment(unread(), tmp_path)
+    assert [skip is None for _, skip in experiment.cells("cpu")] == [True, False]
+    assert [skip is None for _, skip in experiment.cells("cuda")] == [True, True]
+
+
+def test_what_the_script_says_of_itself_cannot_leave_its_comment(folder: Project, tmp_path: Path) -> None:
+    devices = "WORLD_SIZE[0] \\n name: other \\u202e"
+    proposal = look(
+        folder, {"train.py": f"import lightning as L\nL.Trainer(devices=[1, '''{devices}\nx: y''']).fit(m)\n"}
+    )
+    assert proposal.experiment(unread(), tmp_path).name == "train"
+    assert text(proposal, tmp_path).isascii()
+
+
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        ("Train_Big Model.py", "train-big-model"),
+        ("mnist/main.py", "mnist"),
+        ("\u8bad\u7ec3.py", "train"),
+        ("x" * 60 + ".py", "x" * 40),
+        ("no.py", "no"),
+        ("1e3.py", "1e3"),
+    ],
+)
+def test_any_script_has_a_valid_name(folder: Project, tmp_path: Path, script: str, name: str) -> None:
+    proposal = look(folder, {script: TRAINS}, script)
+    assert proposal.name == name
+    assert proposal.experiment(unread(), tmp_path).name == name
+
+
+def test_a_project_around_the_repository_is_another_one(folder: Project) -> None:
+    (folder.root / "runner.toml").touch()
+    inner = folder.root / "inner"
+    write(inner, {"train.py": TRAINS})
+    assert propose(inner, None, None, []).root == folder.root
+    commit_all(inner)
+    assert propose(inner, None, None, []).root == inner
+
+
+def test_the_search_looks_only_below_the_current_folder(copy: Copy) -> None:
+    project = copy("monorepo", "training")
+    assert propose(project.root, None, None, []).program.name == "speech/finetune.py"
+    assert (REPOSITORIES / "monorepo/services/web/app.py").is_file()
+
+
+def test_what_hydra_reads_is_listed_by_its_dotted_names(folder: Project, tmp_path: Path) -> None:
+    files = {
+        "train.py": "import hydra\n@hydra.main(config_path='conf', config_name='base')\ndef f(c):\n    pass\n" + TRAINS,
+        "conf/base.yaml": "optimizer: {lr: 0.1}\nepochs: 3\n",
+    }
+    written = text(look(folder, files), tmp_path)
+    assert "#   optimizer.lr: 0.1\n" in written
+    assert "# Hydra: any other setting is an arg too, by its dotted name" in written
+    proposal = propose(folder.root, None, None, ["optimizer.lr=0.5"])
+    assert "train.py optimizer.lr=0.5\n" in text(proposal, tmp_path)
+
+
+@pytest.mark.parametrize("library", COMMANDS)
+def test_of_several_commands_only_the_args_of_the_chosen_one_are_written(
+    folder: Project, tmp_path: Path, library: str
+) -> None:
+    write(folder.root, {"train.py": COMMANDS[library] + TRAINS})
+    proposal = propose(folder.root, None, None, ["command=train"])
+    written = text(proposal, tmp_path)
+    assert "train.py train\n" in written
+    assert "#   epochs: 3" in written
+    assert "ckpt" not in written
+    assert for_first_try(proposal.program, proposal.args) == {"epochs": 1}
+
+
+def test_a_script_that_reads_its_settings_from_yaml_is_told_of_with_its_file(folder: Project, tmp_path: Path) -> None:
+    source = (
+        "import argparse, yaml\np = argparse.ArgumentParser()\np.add_argument('--config', required=True)\n"
+        "args = p.parse_args()\nsettings = yaml.safe_load(open(args.config))\n"
+    )
+    files = {"train.py": source + TRAINS, "configs/small.yaml": "lr: 1\n"}
+    with pytest.raises(RequestError, match="runner init --set config=configs/small.yaml"):
+        look(folder, files)
+    written = text(propose(folder.root, None, None, ["config=configs/small.yaml"]), tmp_path)
+    assert "args:\n  config: configs/small.yaml\n" in written
+    assert "# It reads further settings from a YAML file; the arg config names the file." in written
+
+
+def test_the_args_in_the_comment_can_be_used_as_they_stand(folder: Project, tmp_path: Path) -> None:
+    source = (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float, default=1e-3)\n"
+        "p.add_argument('--mode', choices=['a', 'no'], default='no')\np.add_argument('--device', default='cuda')\n"
+        "p.add_argument('--note', default='x: # \"y')\np.add_argument('--amp', action='store_true')\np.parse_args()\n"
+    )
+    proposal = look(folder, {"train.py": source + TRAINS})
+    written = text(proposal, tmp_path)
+    begin, _, rest = written.partition("# args:\n")
+    used = [row.removeprefix("# ") if row.startswith("#   ") else row for row in ("# args:\n" + rest).splitlines()]
+    (tmp_path / "train.yaml").write_text(begin + "\n".join(used).replace("# args:", "args:"), "utf-8")
+    args = definition.load(tmp_path / "train.yaml", folder.root, proposal.settings).args
+    assert args == {"lr": 1e-3, "mode": "no", "note": 'x: # "y', "amp": False}

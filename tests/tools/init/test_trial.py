@@ -1,0 +1,217 @@
+"""The first run: what it starts, how it ends, and what is made of its output."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.processes import lives
+from tests.support.projects import OK, patient
+from tests.tools.init.test_scripts import TRAINS, write
+
+if TYPE_CHECKING:
+    from tests.support.projects import Project
+
+SLOW = """
+import os, subprocess, sys, time, torch
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+open("pids.txt", "w").write(f"{os.getpid()} {child.pid}")
+for epoch in range(1, 1000):
+    print(f"Epoch {epoch}/1000, Loss: {1 / epoch:.4f}")
+    time.sleep(0.1)
+loss.backward()
+"""
+NO_TORCH = "import sys; sys.modules['torch'] = None; sys.argv[0] = 'runner'; from runner.cli import main; main()"
+
+
+def init(folder: Project, source: str, *words: str) -> str:
+    """Try a script, and return its definition and what was said."""
+    write(folder.root, {"train.py": source})
+    done = folder.runner("init", "train.py", *words)
+    assert done.code == 0, done.snapshot
+    planned = folder.runner("plan", "train")
+    assert planned.code == 0, planned.snapshot
+    return (folder.root / "experiments/train.yaml").read_text() + done.stderr
+
+
+def refused(folder: Project, files: dict[str, str], *words: str) -> str:
+    """Try a script that cannot be run, and return the line that says so."""
+    write(folder.root, files)
+    before = folder.written()
+    done = folder.runner("init", "train.py", *words)
+    assert done.code == 2, done.snapshot
+    assert done.stdout == ""
+    assert folder.written() == before
+    said = done.stderr.splitlines()
+    assert [row.partition(": ")[0] for row in said] == ["project", "script", "starts", "error"], done.stderr
+    return said[-1]
+
+
+def kept(tmp_path: Path) -> list[Path]:
+    return list(tmp_path.glob("runner-init-*"))
+
+
+def test_a_script_that_fails_is_shown_with_its_last_error_and_all_of_its_output(
+    folder: Project, tmp_path: Path
+) -> None:
+    said = refused(folder, {"train.py": "print('first line')\nopen('data/train.bin')\n"})
+    assert "train.py failed in its first run: FileNotFoundError: [Errno 2] No such file or directory" in said
+    assert said.endswith("give it arguments with --set name=value, or leave the run out with --no-try")
+    (scratch,) = kept(tmp_path)
+    (stdout,) = scratch.rglob("node0-rank0.stdout")
+    assert str(stdout.parent) in said
+    assert stdout.read_text() == "first line\n"
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(folder: Project, tmp_path: Path) -> None:
+    missing = {"train.py": "import torch\nimport no_such_thing.inner\n"}
+    assert "'no_such_thing', which is not there: pip install no-such-thing" in refused(folder, missing)
+    assert "pip install -r requirements.txt" in refused(folder, {"requirements.txt": "no-such-thing"})
+    assert kept(tmp_path) == []
+
+
+def test_a_module_of_the_repository_that_is_found_nowhere_is_not_to_be_installed(folder: Project) -> None:
+    files = {"train.py": "import importlib\nimportlib.import_module('mine')\n", "src/mine/x.py": ""}
+    assert 'add path = ["src"] to [tool.runner]' in refused(folder, files)
+
+
+def test_arguments_that_only_the_run_shows_to_be_required_are_named(folder: Project) -> None:
+    source = "import argparse as a\np = a.ArgumentParser()\n"
+    source += "for name in ('source',):\n    p.add_argument('--' + name, required=True)\n"
+    assert "without the argument source: runner init --set source=VALUE" in refused(
+        folder, {"train.py": source + "p.parse_args()\n"}
+    )
+    assert "args:\n  source: here\n" in init(folder, source + "print(p.parse_args())\n", "--set", "source=here")
+
+
+def test_without_torch_nothing_is_started(folder: Project) -> None:
+    write(folder.root, {"train.py": TRAINS})
+    command = [sys.executable, "-c", NO_TORCH, "init"]
+    done = subprocess.run(
+        command, cwd=folder.root, env=folder.environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("pip install 'distributed-experiment-kit[torch]'")
+    assert folder.written() == {"train.py"}
+    done = subprocess.run([*command, "--no-try"], cwd=folder.root, env=folder.environment(), check=False)
+    assert done.returncode == 0
+
+
+def test_a_long_run_is_ended_with_all_that_it_started_and_what_it_printed_is_read(
+    folder: Project, tmp_path: Path
+) -> None:
+    said = init(folder, SLOW, "--try-seconds", "3")
+    assert "dialect: epoch-losses  # reads its output: loss, epochs, number of epochs" in said
+    assert "ended: by runner init after 3 s, before it was done" in said
+    assert "the script states no time of its training" in said
+    for pid in map(int, (folder.root / "pids.txt").read_text().split()):
+        assert not lives(pid)
+    assert kept(tmp_path) == []
+
+
+def test_a_script_that_prints_without_end_is_ended(folder: Project, tmp_path: Path) -> None:
+    began = time.monotonic()
+    said = init(folder, "import torch\nwhile True:\n    print('x' * 1_000_000)\n", "--try-seconds", "600")
+    assert time.monotonic() - began < patient(60)
+    assert "before it was done" in said
+    assert "dialect: none" in said
+    assert kept(tmp_path) == []
+
+
+def test_ctrl_c_ends_the_run_and_writes_nothing(folder: Project, tmp_path: Path) -> None:
+    write(folder.root, {"train.py": SLOW})
+    process = folder.start("init", "train.py")
+    pids = folder.root / "pids.txt"
+    deadline = time.monotonic() + patient(30)
+    while not (pids.is_file() and pids.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=patient(30))
+    assert process.returncode == 130, said
+    assert said.endswith("interrupted\n")
+    for pid in map(int, pids.read_text().split()):
+        assert not lives(pid)
+    assert folder.written() == {"train.py", "pids.txt"}
+    assert kept(tmp_path) == []
+
+
+SPAWNS = """
+import os
+import socket
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def worker(rank, world_size, port):
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port)
+    dist.init_process_group("gloo", rank=rank, world_size=world_size)
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    if rank == 0:
+        print(f"Training time: {total.item():.2f} seconds", flush=True)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    mp.spawn(worker, args=(2, port), nprocs=2)
+"""
+
+
+@pytest.mark.real_processes
+def test_a_script_that_starts_its_own_processes_runs_as_it_does_by_hand(folder: Project) -> None:
+    folder.forked = False
+    written = init(folder, SPAWNS)
+    assert "launcher: python  # it starts the processes of its process group itself\n" in written
+    assert "layout: [1x1]  # nodes x processes; the script starts its processes itself (spawn)\n" in written
+    done = folder.runner("run", "train", "--repeat", "1")
+    assert done.code == 0, done.snapshot
+    (run,) = folder.runs("train")
+    assert folder.record(run)["metrics"]["stated_seconds"] == 2.0
+    refused = folder.runner("plan", "train", "--layout", "1x2")
+    assert refused.code == 2
+    assert "layout 1x2: with launcher python the program starts its processes itself" in refused.stderr
+
+
+def test_event_lines_need_no_dialect(folder: Project) -> None:
+    written = init(folder, OK.replace("\n    ", "\n").lstrip())
+    assert "dialect" not in written.partition("project: ")[0]
+    assert "measure: train_seconds\n" in written
+
+
+@pytest.mark.parametrize(
+    ("printed", "dialect", "measure"),
+    [
+        ("Training time: 0.02 seconds", "epoch-losses", "stated_seconds  # the time that the script prints"),
+        ("Training complete in 0m 0s", "pytorch-tutorials", "wall_seconds  # by the runner's clock, from the launch"),
+        ("Training time: 86400.5 seconds", "epoch-losses", "wall_seconds  # by the runner's clock, from the launch"),
+        ("{'train_runtime': 0.031, 'epoch': 3.0}", "huggingface-trainer", "stated_seconds  # the time that the"),
+        ("hello", "none", "wall_seconds  # by the runner's clock, from the launch to the end"),
+        ("", "none", "wall_seconds  # by the runner's clock, from the launch to the end"),
+    ],
+)
+def test_the_stated_time_is_compared_only_if_it_is_exact_and_can_be_true(
+    folder: Project, printed: str, dialect: str, measure: str
+) -> None:
+    written = init(folder, f"import torch\nprint({printed!r})\n")
+    assert f"dialect: {dialect}  # " in written
+    assert f"measure: {measure}" in written
+
+
+def test_a_dialect_that_takes_the_end_for_a_cut_is_not_chosen(folder: Project) -> None:
+    written = init(folder, "import torch\nprint('Epoch 1/9, Loss: 0.5')\nprint('stopped early')\n")
+    assert "dialect: none" in written
+    assert "note: dialect epoch-losses reads it, but not its end" in written
+
+
+def test_two_dialects_are_named_if_each_reads_something_else(folder: Project) -> None:
+    lines = ["Epoch 1/1, Loss: 0.5", "Test set: Average loss: 0.0469, Accuracy: 9848/10000 (98%)"]
+    written = init(folder, "".join(f"print({line!r})\n" for line in lines))
+    assert "dialect: [epoch-losses, pytorch-mnist]" in written or "dialect: [pytorch-mnist, epoch-losses]" in written

@@ -1,0 +1,176 @@
+"""The page in a real browser: on a phone, a wide screen, in the dark and in print, it is whole and runs nothing."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+
+import pytest
+
+from runner.tools.pages.files import write_evidence, write_report
+from tests.support.browser import Browser, Tab
+from tests.support.projects import MINIMAL
+from tests.support.records import Make
+from tests.tools.pages.conftest import HOSTILE, make_messages, make_scaling
+
+pytestmark = pytest.mark.browser
+
+TOO_WIDE = """
+[...document.querySelectorAll("body *")].filter(one => {
+  const box = one.getBoundingClientRect();
+  const wide = document.documentElement.clientWidth;
+  return box.right > wide + 1 && !one.closest(".scroll, defs, clipPath");
+}).map(one => one.tagName + " " + (one.textContent || "").slice(0, 40))
+"""
+CUT = """
+[...document.querySelectorAll("figure svg")].flatMap(svg => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter(text => {
+    const box = text.getBoundingClientRect();
+    return box.left < frame.left - 3 || box.right > frame.right + 3 || box.top < frame.top - 3
+      || box.bottom > frame.bottom + 3;
+  }).map(text => text.textContent);
+})
+"""
+CONTRAST = """
+(() => {
+  const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = colour => {
+    const linear = c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = numbers(colour).slice(0, 3).map(c => linear(c / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = one => {
+    for (; one; one = one.parentElement) {
+      const colour = getComputedStyle(one).backgroundColor;
+      if ((numbers(colour)[3] ?? 1) > 0) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  return Math.min(...[...document.querySelectorAll("h1, h2, h3, h4, p, li, td, th, dt, dd, a, figcaption, svg text")]
+    .filter(one => one.textContent.trim()).map(one => {
+      const style = getComputedStyle(one);
+      const pair = [light(one.closest("svg") ? style.fill : style.color), light(ground(one))].sort((a, b) => b - a);
+      return (pair[0] + 0.05) / (pair[1] + 0.05);
+    }));
+})()
+"""
+DEAD_LINKS = """
+[...document.querySelectorAll("a[href]")].map(one => one.getAttribute("href"))
+  .filter(href => !href.startsWith("#") || !document.getElementById(href.slice(1)))
+"""
+TWICE = """
+(() => { const ids = [...document.querySelectorAll("[id]")].map(one => one.id);
+  return ids.filter((id, place) => ids.indexOf(id) !== place); })()
+"""
+
+
+@pytest.fixture
+def page(scaling: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "the page #1 %41?.html"
+    write_report([scaling], path, experiment=None, plots=None)
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_nothing_overflows_or_is_cut_and_all_can_be_read(browser: Browser, page: Path, width: int, scheme: str) -> None:
+    tab = Tab(browser, page, width, dark=scheme == "dark")
+    assert tab.value("document.documentElement.scrollWidth") <= width
+    assert tab.value(TOO_WIDE) == []
+    assert tab.value(CUT) == []
+    assert tab.value("document.querySelectorAll('figure svg').length") >= 8
+    assert tab.value(CONTRAST) >= 4.5  # WCAG 2.1, level AA
+    ground = sum(map(int, re.findall(r"\d+", tab.value("getComputedStyle(document.body).backgroundColor"))))
+    assert ground < 150 if scheme == "dark" else ground > 700
+    assert tab.complaints == []
+    assert tab.requests == []
+
+
+def test_every_number_of_a_table_leads_to_its_runs(browser: Browser, page: Path) -> None:
+    tab = Tab(browser, page, 1400)
+    assert tab.value(DEAD_LINKS) == []
+    assert tab.value(TWICE) == []
+    cells = "[...document.querySelectorAll('section:has(h2) > h3:first-of-type + .scroll td')]"
+    assert tab.value(f"{cells}.length") > 10
+    assert tab.value(f"{cells}.filter(one => one.textContent && !one.querySelector('a')).length") == 0
+    tab.value("[...document.querySelectorAll('td a')].find(one => one.textContent.startsWith('6.00')).click()")
+    target = "document.querySelector('div.cell:target')"
+    assert tab.value(f"{target}.querySelector('h4').textContent") == "1x2"
+    assert tab.value(f"{target}.querySelectorAll('tbody tr').length") == 3
+
+
+def test_a_wide_table_scrolls_within_itself_on_a_phone(browser: Browser, page: Path) -> None:
+    tab = Tab(browser, page, 400)
+    widest = "Math.max(...[...document.querySelectorAll('.scroll')].map(one => one.scrollWidth))"
+    assert tab.value(widest) > 400
+    assert tab.value("document.documentElement.scrollWidth") <= 400
+
+
+def test_names_and_values_of_strangers_run_nothing_and_break_nothing(
+    browser: Browser, results: Path, make: Make, tmp_path: Path
+) -> None:
+    source = {"source": HOSTILE, "rows": [{"layout": "1x2", "hardware": HOSTILE, "speedup": 1.5, "note": HOSTILE}]}
+    make_scaling(
+        results,
+        make,
+        {"1x1": [10.0, 10.1, 9.9], "1x2": [6.0, 6.1, 5.9]},
+        axes={"way": HOSTILE},
+        args={"name": HOSTILE},
+        program=HOSTILE,
+        facts={"host": HOSTILE, "device_name": HOSTILE, "torch": HOSTILE},
+        argv=[["torchrun", HOSTILE]],
+        code={"commit": HOSTILE, "sources_sha256": HOSTILE},
+        definition={**MINIMAL, "summary": HOSTILE, "published": source},
+    )
+    make_messages(results, make, HOSTILE)
+    for number, write in enumerate((write_report, write_evidence)):
+        path = tmp_path / f"{number}.html"
+        write([results], path, experiment="tiny" if number else None, plots=None)
+        for width in (400, 1400):
+            tab = Tab(browser, path, width)
+            assert tab.value("window.stolen === undefined")
+            assert tab.value("document.querySelectorAll('script, img, iframe, object').length") == 0
+            assert tab.value(TOO_WIDE) == []
+            assert tab.complaints == []
+            assert tab.requests == []
+            assert tab.value("document.querySelectorAll('figure svg').length") >= 1
+            drawn = "[...document.querySelectorAll('figure svg')].map(one => one.textContent).join()"
+            assert number or "<script>" in tab.value(drawn)
+            assert "49" not in tab.value("document.querySelector('h1').textContent")
+
+
+def test_a_page_of_nothing_says_so(browser: Browser, results: Path, tmp_path: Path) -> None:
+    results.mkdir()
+    path = tmp_path / "empty.html"
+    write_report([results], path, experiment=None, plots=None)
+    tab = Tab(browser, path, 400)
+    assert "There are no runs to show yet" in tab.value("document.body.innerText")
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize("letters", [0, 300], ids=["short names", "long names"])
+def test_the_evidence_for_a_proposal_prints_on_one_page_of_paper(
+    browser: Browser, results: Path, make: Make, tmp_path: Path, letters: int
+) -> None:
+    times = {f"1x{processes}": [100.0 / processes] for processes in range(1, 8)}
+    args, long = {"name": "a word " * (letters // 7)}, "w" * (letters // 8)
+    for way in ("one", "two"):
+        make_scaling(results, make, times, axes={"way": way + long}, args=args, facts={"device_name": f"CPU{long}"})
+    path = tmp_path / "evidence.html"
+    write_evidence([results], path, experiment="tiny", plots=None)
+    tab = Tab(browser, path, 1400)
+    assert tab.value("document.querySelectorAll('tbody tr').length") == 12
+    assert "2 more cells" in tab.value("document.body.innerText")
+    assert tab.complaints == []
+    printed = base64.b64decode(tab.ask("Page.printToPDF", preferCSSPageSize=True)["data"])
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
+
+
+def test_print_is_light_also_for_a_dark_screen(browser: Browser, page: Path) -> None:
+    tab = Tab(browser, page, 1400, dark=True)
+    tab.ask("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    assert tab.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert tab.value("getComputedStyle(document.querySelector('figure svg text')).fill") == "rgb(0, 0, 0)"
+    assert len(base64.b64decode(tab.ask("Page.printToPDF")["data"])) > 20_000

@@ -1,0 +1,314 @@
+"""Runs for other tools: their own readers find what the records hold, and a repeated export changes nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.core.ports import free_port
+from runner.tools.pages.export import mlflow_store, tensorboard_files
+from runner.tools.pages.export.runs import ExportedRun, exported_runs, safe_name
+from tests.report.hostile import FORGED, edited
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.records import Make
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+
+
+@pytest.fixture
+def results(results: Path, make: Make) -> Path:
+    """Three complete runs, and one that failed."""
+    for layout, seconds in (("1x1", 10.0), ("1x2", 6.0), ("1x2", 6.25)):
+        make.run(results, seconds, accuracy=0.75, layout=layout, axes={"lr": -1.5}, experiment="tiny")
+    make.run(results, stdout={0: b"nothing"}, experiment="odd")
+    return results
+
+
+def runs(results: Path, experiment: str | None = None) -> list[ExportedRun]:
+    notes: list[str] = []
+    found = list(exported_runs(results, experiment, notes))
+    assert notes == []
+    return found
+
+
+def test_a_run_is_exported_with_its_parameters_figures_and_curves(results: Path) -> None:
+    failed, first, second, _ = runs(results)
+    assert first.params == {
+        "epochs": "1", "seed": "1", "lr": "-1.5", "layout": "1x1", "target": "local", "device": "cpu",
+        "program": "toys.ok", "scaling": "strong", "repeat": "1",
+    }  # fmt: skip
+    assert first.metrics["train_seconds"] == 10.0
+    assert first.metrics["final_accuracy"] == 0.75
+    assert [(point.step, point.value) for point in first.curves["epoch.train_seconds"]] == [(1, 10.0)]
+    assert [(point.step, point.value) for point in first.curves["eval.accuracy"]] == [(1, 0.75)]
+    assert second.curves["eval.accuracy"][0].time_ms == second.started_ms + 6000
+    assert first.started_ms < first.ended_ms
+    assert (failed.experiment, failed.status, failed.curves) == ("odd", "incomplete", {})
+    assert "run_stop" in failed.tags["reason"]
+    assert [run.id for run in runs(results, "odd")] == [failed.id]
+
+
+def test_an_experiment_that_has_no_runs_is_refused_and_a_broken_record_is_a_note(results: Path) -> None:
+    with pytest.raises(RequestError, match="no runs of 'tony'; did you mean 'tiny'"):
+        list(exported_runs(results, "tony", []))
+    broken = next(results.glob("odd/*")) / "run.json"
+    broken.write_text("{")
+    notes: list[str] = []
+    assert len(list(exported_runs(results, None, notes))) == 3
+    assert [note.startswith(f"{broken}: left out: ") for note in notes] == [True]
+
+
+@pytest.mark.parametrize("name", ["../../etc", "..", ".", "", "a/b", "\x1b[2J", FORGED, "é" * 500, "a\nb"])
+def test_a_name_is_no_path_and_shows_nothing_else(name: str) -> None:
+    safe = safe_name(name)
+    assert safe.strip(".")
+    assert len(safe) <= 210
+    assert not set(safe) & set("/\\\n\x1b:")
+    assert (Path("/base") / safe).resolve().parent == Path("/base")
+
+
+def scalars(folder: Path) -> dict[str, dict[str, list[tuple[int, float]]]]:
+    """What TensorBoard reads below a folder: the points of every tag, by run."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
+
+    found = {}
+    for path in sorted(folder.glob("*/*/events.out.tfevents.*")):
+        events = EventAccumulator(str(path)).Reload()
+        tags = events.Tags()["scalars"]
+        found[path.parent.name] = {tag: [(one.step, one.value) for one in events.Scalars(tag)] for tag in tags}
+    return found
+
+
+def hparams(path: Path) -> dict[str, str]:
+    """What TensorBoard's page HParams reads of a run."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
+    from tensorboard.plugins.hparams import metadata  # noqa: PLC0415
+
+    events = EventAccumulator(str(path)).Reload()
+    content = events.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
+    start = metadata.parse_session_start_info_plugin_data(content)
+    return {name: value.string_value for name, value in start.hparams.items()}
+
+
+def test_tensorboard_reads_the_curves_figures_and_parameters_of_every_run(results: Path, tmp_path: Path) -> None:
+    found = runs(results)
+    assert tensorboard_files.export(found, tmp_path / "tb") == (4, 4)
+    read = scalars(tmp_path / "tb")
+    assert set(read) == {run.id for run in found}
+    for run in found:
+        for name, value in run.metrics.items():
+            assert read[run.id][f"run/{name}"] == [(0, pytest.approx(value))]
+        for name, points in run.curves.items():
+            shown = read[run.id][name.replace(".", "/", 1)]
+            assert shown == [(point.step, pytest.approx(point.value)) for point in points]
+        folder = tmp_path / "tb" / run.experiment / run.id
+        assert run.params.items() <= hparams(folder).items()
+
+
+def test_event_files_are_the_same_bytes_again_and_only_a_changed_run_is_written(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tb"
+    tensorboard_files.export(runs(results), folder)
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+    assert tensorboard_files.export(runs(results), folder) == (4, 0)
+    assert tensorboard_files.export(runs(results), tmp_path / "other") == (4, 4)
+    for path, (data, changed) in before.items():
+        assert (path.read_bytes(), path.stat().st_mtime_ns) == (data, changed)
+        assert (tmp_path / "other" / path.relative_to(folder)).read_bytes() == data
+    edited(next(results.glob("tiny/*")), "metrics", "train_seconds", value=11.0)
+    assert tensorboard_files.export(runs(results), folder) == (4, 1)
+    assert {path for path in folder.rglob("*") if path.is_file()} == set(before)
+
+
+def test_a_stranger_s_record_writes_nothing_outside_of_the_folder(results: Path, tmp_path: Path) -> None:
+    for number, run in enumerate(results.glob("tiny/*")):
+        edited(run, "launch", "experiment", value="../../out")
+        edited(run, "launch", "id", value=f"../{number}/\x1b{FORGED}")
+        edited(run, "launch", "args", value={"../x": FORGED, "": 1, "nan": "nan"})
+        edited(run, "launch", "started", value="0001-01-01T00:00:00+23:59")
+        edited(run, "epochs", value=[{"epoch_num": 10**30, "loss": 1e308, "train_seconds": -1}, {"loss": "x"}])
+        edited(run, "load", value=[{"node": "..", "points": {"seconds": [1, "x", 1e308], "cpu": [1, 2, 3]}}])
+    assert tensorboard_files.export(runs(results), tmp_path / "a" / "tb") == (4, 4)
+    kept = list(tmp_path.rglob("*tfevents*"))
+    assert len(kept) == 4
+    assert all(path.is_relative_to(tmp_path / "a" / "tb") for path in kept)
+    assert len(scalars(tmp_path / "a" / "tb")) == 4
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RequestError, match="file/odd/.*: Not a directory: name another folder with --to"):
+        tensorboard_files.export(runs(results), tmp_path / "file")
+
+
+def test_a_link_in_place_of_an_event_file_is_not_followed(results: Path, tmp_path: Path) -> None:
+    tensorboard_files.export(runs(results), tmp_path / "tb")
+    path = next((tmp_path / "tb").glob("tiny/*/*"))
+    (tmp_path / "mine").write_text("mine")
+    path.unlink()
+    path.symlink_to(tmp_path / "mine")
+    with pytest.raises(RequestError):
+        tensorboard_files.export(runs(results), tmp_path / "tb")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("library", "export"), [("tensorboard", tensorboard_files), ("mlflow", mlflow_store)])
+def test_a_package_that_is_missing_is_named_with_the_way_to_install_it(
+    library: str, export: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [one for one in sys.modules if one.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    target = f"sqlite:///{tmp_path}/x.db" if library == "mlflow" else tmp_path
+    with pytest.raises(RequestError, match=f"needs the package {library}: make (report|mlflow) installs it"):
+        export.export([], target)
+
+
+@pytest.mark.parametrize(
+    ("uri", "why"),
+    [
+        ("runs.db", "a tracking server is http://HOST:PORT, a file is sqlite:///FILE"),
+        ("sqlite:///", "a tracking server is"),
+        ("file:///tmp/x", "a tracking server is"),
+        ("ftp://me" + ":secret@host/x", r"ftp://\*\*\*@host/x: a tracking server is"),
+        ("sqlite:////nowhere/x.db", "there is no folder /nowhere"),
+        (f"sqlite:///{__file__}", "is no SQLite file"),
+    ],
+)
+def test_what_is_no_store_is_refused_before_mlflow_is_imported(uri: str, why: str) -> None:
+    with pytest.raises(RequestError, match=why):
+        mlflow_store.export([], uri)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)  # MLflow names a folder for artifacts in the current one
+    return f"sqlite:///{tmp_path}/runs.db"
+
+
+def found_in(uri: str, experiment: str) -> list[Any]:
+    """What MLflow's own client finds of an experiment, the oldest run first."""
+    from mlflow.tracking import MlflowClient  # noqa: PLC0415
+
+    client = MlflowClient(tracking_uri=uri)
+    number = client.get_experiment_by_name(experiment).experiment_id
+    return list(client.search_runs([number], order_by=["attributes.run_name ASC"]))
+
+
+@pytest.mark.mlflow
+def test_mlflow_finds_every_run_once_with_its_parameters_figures_and_curves(results: Path, store: str) -> None:
+    from mlflow.tracking import MlflowClient  # noqa: PLC0415
+
+    assert mlflow_store.export(runs(results), store) == (4, 0, 0)
+    assert mlflow_store.export(runs(results), store) == (0, 0, 4)
+    found = found_in(store, "tiny")
+    assert len(found) == 3
+    for run, theirs in zip(runs(results, "tiny"), found, strict=True):
+        assert theirs.info.run_name == run.id
+        assert theirs.info.status == "FINISHED"
+        assert (theirs.info.start_time, theirs.info.end_time) == (run.started_ms, run.ended_ms)
+        assert theirs.data.params == run.params
+        assert run.metrics.items() <= theirs.data.metrics.items()
+        for name, points in run.curves.items():
+            history = MlflowClient(tracking_uri=store).get_metric_history(theirs.info.run_id, name)
+            assert [(one.step, one.value, one.timestamp) for one in history] == [tuple(point) for point in points]
+    assert [one.info.status for one in found_in(store, "odd")] == ["FAILED"]
+
+
+@pytest.mark.mlflow
+def test_a_changed_run_takes_the_place_of_the_old_one_and_one_that_was_cut_off_is_written_again(
+    results: Path, store: str, tmp_path: Path
+) -> None:
+    mlflow_store.export(runs(results), store)
+    edited(min(results.glob("tiny/*")), "metrics", "train_seconds", value=11.0)
+    assert mlflow_store.export(runs(results), store) == (0, 1, 3)
+    assert [one.data.metrics["train_seconds"] for one in found_in(store, "tiny")] == [11.0, 6.0, 6.25]
+    with sqlite3.connect(tmp_path / "runs.db") as database:
+        database.execute("DELETE FROM tags WHERE key = 'kit.digest'")
+    assert mlflow_store.export(runs(results), store) == (0, 4, 0)
+    assert len(found_in(store, "tiny")) == 3
+
+
+@pytest.mark.mlflow
+def test_mlflow_takes_whatever_a_stranger_s_record_holds(results: Path, store: str) -> None:
+    run = min(results.glob("tiny/*"))
+    edited(run, "launch", "experiment", value="../../out")
+    edited(run, "launch", "args", value={"../x": FORGED, "": 1, **{f"arg{number}": "v" for number in range(250)}})
+    edited(run, "epochs", value=[{"epoch_num": number, "loss": 1e308} for number in range(1_500)])
+    assert mlflow_store.export(runs(results), store) == (4, 0, 0)
+    assert mlflow_store.export(runs(results), store) == (0, 0, 4)
+
+
+@pytest.mark.mlflow
+@pytest.mark.parametrize("damage", ["no database", "a deleted experiment", "another schema"])
+def test_a_store_that_cannot_be_used_is_one_line(damage: str, results: Path, store: str, tmp_path: Path) -> None:
+    if damage == "no database":
+        (tmp_path / "runs.db").write_bytes(b"SQLite format 3\x00and then nothing")
+    else:
+        mlflow_store.export(runs(results), store)
+        change = "UPDATE experiments SET lifecycle_stage = 'deleted'"
+        if damage == "another schema":
+            change = "UPDATE alembic_version SET version_num = 'x'"
+        with sqlite3.connect(tmp_path / "runs.db") as database:
+            database.execute(
+                change if damage.startswith("a deleted") else "UPDATE alembic_version SET version_num = 'x'"
+            )
+    with pytest.raises(RequestError) as caught:
+        mlflow_store.export(runs(results), store.replace("runs.db", "./runs.db"))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A real tracking server."""
+    port = free_port()
+    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1"]
+    command += ["--backend-store-uri", f"sqlite:///{tmp_path}/server.db", "--default-artifact-root", str(tmp_path)]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path, start_new_session=True)
+    try:
+        for _ in range(1_500):
+            try:
+                with urlopen(f"http://127.0.0.1:{port}/health"):
+                    break
+            except OSError:
+                assert process.poll() is None, (tmp_path / "log").read_text()
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.mark.mlflow
+def test_a_tracking_server_takes_every_run_once(results: Path, server: str) -> None:
+    command = [sys.executable, "-m", "runner", "export", "mlflow", str(results), "--to", server]
+    words = ("4 new, 0 replaced, 0 unchanged", "0 new, 0 replaced, 4 unchanged")
+    for expected in words:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, f"4 runs are in {server}: {expected}\n"), done.stderr
+    assert [one.data.metrics["train_seconds"] for one in found_in(server, "tiny")] == [10.0, 6.0, 6.25]
+
+
+def test_the_export_to_tensorboard_is_a_command_and_refuses_a_folder_below_the_results(
+    results: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "runner", "export", "tensorboard", str(results), "--to"]
+    done = subprocess.run([*command, str(tmp_path / "tb")], capture_output=True, text=True, check=True)
+    assert done.stdout == f"4 runs are in {tmp_path}/tb: 4 files written, 0 unchanged\n"
+    refused = subprocess.run([*command, str(results / "tb")], capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: --to ")
+    assert json.loads((next(results.glob("odd/*")) / "run.json").read_text())["status"] == "incomplete"

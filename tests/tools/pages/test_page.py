@@ -1,0 +1,320 @@
+"""The page as a file: what it says, how large it is, that it is the same each time, and what odd results become."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.records.folder import RunFolder
+from runner.records.schema import NodeExit, Outcome
+from runner.tools.pages.document import MOST_BYTES, MOST_PLOTS
+from runner.tools.pages.files import write_report
+from tests.report.hostile import edited, state
+from tests.support.records import Make
+from tests.tools.pages.conftest import HOSTILE, lines_of_epochs, make_messages, make_scaling
+
+PLOTS = ("speed-up", "efficiency", "phases", "loss-epochs", "loss-seconds", "accuracy-epochs", "accuracy-seconds")
+
+
+def page_of(*folders: Path, experiment: str | None = None, plots: Path | None = None) -> str:
+    path = folders[0].parent / "page.html"
+    write_report(list(folders), path, experiment=experiment, plots=plots)
+    return path.read_text("utf-8")
+
+
+def titles(page: str) -> list[str]:
+    return re.findall(r"<figure><h4>(.*?)</h4>", page)
+
+
+def captions(page: str) -> str:
+    return " ".join(re.findall(r"<figcaption>(.*?)</figcaption>", page))
+
+
+def not_drawn(page: str) -> list[str]:
+    return re.findall(r"<li>([^<]*)</li>", page.partition("Not drawn</h3>")[2].partition("</ul>")[0])
+
+
+def test_the_page_has_every_plot_and_says_what_to_conclude(scaling: Path) -> None:
+    page = page_of(scaling)
+    assert titles(page) == [
+        *("Time per phase", "Bus bandwidth, 1x1"),
+        *("Speed-up", "Efficiency", "Time per phase", "Loss over epochs", "Loss over seconds"),
+        *("Accuracy over epochs", "Accuracy over seconds", "CPU load over time", "Memory over time"),
+    ]
+    said = captions(page)
+    for words in (
+        "1x2 is 1.67 [1.61, 1.72] times as fast as 1x1, and this may be claimed; ideal is 2.",
+        "With 1x2, a process does 83% (95%: 81% to 86%) of the work that one alone does.",
+        "After 4 epochs, test accuracy is: 1x1 90.00%, 1x2 90.00%. The cells learn the same.",
+        "Time to 88.2% accuracy: 1x2 after 6.00 s, 1x1 after 10.00 s.",
+        "broadcast is the fastest",
+        "Mean while training: 1x1 42%",
+    ):
+        assert words in said, words
+    assert "May be claimed" in page
+    assert "1 of 1 speed-up may be claimed" in page
+
+
+def test_what_may_not_be_claimed_stands_there_with_its_reason(results: Path, make: Make) -> None:
+    make_scaling(results, make, {"1x1": [10.0, 10.1], "1x2": [6.0, 6.1]})
+    page = page_of(results)
+    assert "May not be claimed, and why" in page
+    assert re.search(r"<b>1x2</b>: [^<]*n = 2", page)
+    assert "No speed-up may be claimed" in captions(page)
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ({"1x2": [20.0, 20.1, 19.9]}, "1 slow-down may be claimed."),
+        ({"1x2": [6.0, 6.1, 5.9], "1x4": [20.0, 20.1, 19.9]}, "1 of 1 speed-up may be claimed, and 1 slow-down."),
+        ({"1x2": [6.0, 6.1], "1x4": [20.0, 20.1, 19.9]}, "0 of 1 speed-up may be claimed, and 1 slow-down."),
+        ({"1x2": [6.0, 6.1], "1x4": [5.0, 5.1, 4.9]}, "1 of 2 speed-ups may be claimed."),
+    ],
+)
+def test_a_slow_down_is_called_one_where_claims_are_counted(
+    results: Path, make: Make, times: dict[str, list[float]], verdict: str
+) -> None:
+    for layout, seconds in {"1x1": [10.0, 10.1, 9.9], **times}.items():
+        for one in seconds:
+            make.run(results, one, layout=layout)
+    page = page_of(results)
+    assert f"\n{verdict}</p>" in page.partition("<nav")[0]
+    layout, seconds = list(times.items())[-1]
+    named = f"<li>{layout} is {10 / seconds[0]:.2f} times as fast as 1x1, a slow-down, 95% interval"
+    assert (named in page) == ("slow-down" in verdict)
+
+
+def test_each_run_stands_there_with_where_it_came_from(results: Path, make: Make) -> None:
+    make_scaling(
+        results,
+        make,
+        {"1x1": [10.0], "1x2": [6.0]},
+        code={"commit": "a" * 40, "dirty": True, "sources_sha256": "c" * 64},
+        image={"digest": "sha256:" + "b" * 64},
+        argv=[["torchrun", "-m", "experiments.toys.ok", "--note", "two words"]],
+    )
+    make_scaling(results, make, {"1x2": [6.1]}, code={"commit": "f" * 40, "sources_sha256": "c" * 64})
+    page = page_of(results)
+    assert "torchrun -m experiments.toys.ok --note &#39;two words&#39;" in page
+    assert "sha256:" + "b" * 64 in page
+    assert "aaaaaaaaaaaa with uncommitted changes" in page
+    assert re.search(r'<th scope="col">commit</th>', page), "what differs between runs is a column"
+    assert "node-a" in page
+    for folder in results.glob("*/*"):
+        assert str(folder) in page
+
+
+def test_the_same_results_give_the_same_bytes_and_nothing_is_written_to_them(scaling: Path, tmp_path: Path) -> None:
+    before = state(scaling)
+    first = page_of(scaling, plots=tmp_path / "one")
+    second = page_of(scaling, plots=tmp_path / "two")
+    assert first == second
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert len(files) == 2 * len(titles(first))
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+    assert state(scaling) == before
+
+
+def test_every_plot_is_there_as_svg_and_png(scaling: Path, tmp_path: Path) -> None:
+    page_of(scaling, plots=tmp_path / "a b" / "plots")
+    for name in PLOTS:
+        drawn = (tmp_path / "a b" / "plots" / f"02-tiny-{name}.svg").read_text("utf-8")
+        assert ET.fromstring(drawn).tag.endswith("svg")  # noqa: S314 - our own file
+        assert "var(" not in drawn, "a file of its own has no page to take colours from"
+        png = (tmp_path / "a b" / "plots" / f"02-tiny-{name}.png").read_bytes()
+        assert png.startswith(b"\x89PNG")
+
+
+def test_nothing_in_the_page_is_fetched_and_no_script_is_in_it(scaling: Path) -> None:
+    page = page_of(scaling)
+    addresses = set(re.findall(r"https?://[^\"'<> ]+", page))
+    assert addresses == {"http://www.w3.org/1999/xlink"}, "the name of a format, no address"
+    assert "<script" not in page
+    assert "default-src 'none'" in page
+
+
+def test_many_experiments_are_a_page_of_less_than_a_megabyte_that_names_the_others(results: Path, make: Make) -> None:
+    for number in range(34):
+        make_scaling(results, make, {"1x1": [10.0], "1x2": [6.0]}, experiment=f"experiment-{number:03}")
+    page = page_of(results)
+    assert len(page.encode()) <= MOST_BYTES < 1_000_000
+    assert len(titles(page)) <= MOST_PLOTS
+    assert "experiment-033" in re.findall(r"<h2>(.*?)</h2>", page), "the newest is there"
+    assert "experiment-000: 1 tables, 2 runs" in page
+    assert len(titles(page_of(results, experiment="experiment-000"))) == 9
+
+
+def test_a_block_of_very_many_cells_and_runs_stays_below_a_megabyte(results: Path, make: Make) -> None:
+    for variant in range(300):
+        make.run(results, 10.0 + variant, axes={"a_long_name_of_an_axis": f"{variant} " + "x" * 150})
+    page = page_of(results)
+    assert len(page.encode()) <= MOST_BYTES
+    assert re.search(r"(100|240|280) more rows are in", page)
+    assert len(re.findall(r'<tr id="b1c\d+r0">', page)) in (200, 60, 20)
+
+
+def test_no_runs_are_a_page_that_says_so(results: Path) -> None:
+    results.mkdir()
+    assert "There are no runs to show yet" in page_of(results)
+
+
+def test_one_run_is_a_page_with_what_can_be_said_of_it(results: Path, make: Make) -> None:
+    make_scaling(results, make, {"1x1": [10.0]})
+    page = page_of(results)
+    assert not_drawn(page) == ["Speed-up: there is one cell, 1x1, and nothing to compare it with"]
+    assert "Loss over epochs" in titles(page)
+
+
+def test_failed_runs_only_are_a_page_with_gaps_that_say_why(results: Path, make: Make) -> None:
+    failed = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=[NodeExit(0, 1)])
+    for layout in ("1x1", "1x2"):
+        make.run(results, stdout={0: b"no event\n"}, outcome=failed, layout=layout)
+    page = page_of(results)
+    assert titles(page) == []
+    assert "Speed-up: no run is complete" in not_drawn(page)
+    assert "<td>failed</td>" in page
+
+
+def test_a_value_that_is_no_number_is_a_gap_in_its_line_and_in_words(results: Path, make: Make) -> None:
+    for number in (1, 2, 3):
+        printed = lines_of_epochs(0, 10.0 + number, [2.0, None, 1.0], [0.5, 0.6, 0.7]).replace(b"null", b"NaN")
+        assert b"NaN" in printed
+        edge = lines_of_epochs(0, 10.0, [2.0, None, 0.5], [0.5, 0.6, 0.7])
+        make.run(results, stdout={0: edge}, repeat=number)
+    page = page_of(results)
+    assert "Where the line of 1x1 breaks, the value is no number." in captions(page)
+    assert "nan" not in re.sub(r"[\"'].*?[\"']", "", captions(page)).lower()
+
+
+def test_losses_that_all_are_no_numbers_are_no_plot_and_a_line(results: Path, make: Make) -> None:
+    make.run(results, stdout={0: lines_of_epochs(0, 10.0, [None, None], [0.5, 0.6])})
+    page = page_of(results)
+    assert "Loss over epochs: each loss that was reported is no number" in not_drawn(page)
+    assert "Accuracy over epochs" in titles(page)
+
+
+PLACES: list[tuple[str | int, ...]] = [
+    ("epochs", 1, "loss"),
+    ("epochs", 1, "train_seconds"),
+    ("epochs", 1, "epoch_num"),
+    ("evaluations", 1, "accuracy"),
+    ("load", 0, "points"),
+    ("load", 0, "points", "cpu_percent"),
+    ("metrics", "train_seconds"),
+    ("metrics", "total_seconds"),
+    ("phases", "setup"),
+    ("launch", "code"),
+    ("launch", "code", "commit"),
+    ("launch", "argv"),
+    ("launch", "definition", "published"),
+    ("launch", "definition", "published", "rows", 0, "layout"),
+    ("launch", "definition", "published", "rows", 0, "total_seconds"),
+    ("ranks", 0, "facts"),
+    ("ranks", 0, "facts", "host"),
+]
+
+
+ODD: list[object] = [1e308, -1e308, 1e-300, "x", None, [], {}, True, 10**30]
+
+
+def test_whatever_a_record_holds_there_is_a_page(results: Path, make: Make) -> None:
+    edits = [(place, value) for value in ODD for place in PLACES]
+    make_scaling(results, make, {"1x1": [10.0], "1x2": [5.0 + number for number, _ in enumerate(edits)]})
+    for variant, _ in enumerate(ODD):
+        make_scaling(results, make, {"1x1": [10.0]}, experiment="all", axes={"variant": variant})
+    runs = [run for run in sorted((results / "tiny").iterdir()) if RunFolder(run).launch().layout == "1x2"]
+    for run, (place, value) in zip(runs, edits, strict=True):
+        edited(run, *place, value=value)
+    for run, value in zip(sorted((results / "all").iterdir()), ODD, strict=True):
+        for place in PLACES[:5]:
+            edited(run, *place, value=value)
+    page = page_of(results)
+    assert "1x2" in re.findall(r"<h4>(.*?)</h4>", page)
+
+
+def test_names_of_strangers_are_text_and_files_stay_in_their_folder(results: Path, make: Make, tmp_path: Path) -> None:
+    make_scaling(results, make, {"1x1": [10.0], "1x2": [6.0]}, axes={"way": HOSTILE})
+    make_messages(results, make, HOSTILE)
+    for run in list(results.glob("tiny/*")):
+        edited(run, "launch", "experiment", value="../../" + HOSTILE)
+    page = page_of(results, plots=tmp_path / "plots")
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert r"$\alpha$" in page
+    assert "{{7*7}}" in page
+    drawn = list((tmp_path / "plots").iterdir())
+    assert len(drawn) > 10
+    assert all(re.fullmatch(r"[\w.-]+", path.name) for path in drawn)
+    for path in drawn:
+        if path.suffix == ".svg":
+            assert not {one.tag.rpartition("}")[2] for one in ET.parse(path).iter()} & {"script", "image", "a"}  # noqa: S314
+
+
+def test_runs_of_several_folders_are_compared_and_copies_count_once(tmp_path: Path, make: Make) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    make_scaling(one, make, {"1x1": [10.0, 10.1, 9.9]})
+    make_scaling(other, make, {"1x2": [6.0, 6.1, 5.9]})
+    page = page_of(one, other)
+    assert "1x2 is 1.67 times as fast as 1x1" in page
+    again = page_of(one, other, other)
+    assert "3 runs lie in more than one of the folders, and count once" in again
+    assert "6 runs in 1 table" in again
+
+
+def test_a_load_that_others_may_have_made_is_not_taken_for_that_of_the_runs(results: Path, make: Make) -> None:
+    make_scaling(results, make, {"1x1": [10.0], "1x2": [6.0]}, facts={"machine_cores": 2})
+    for run in results.glob("tiny/*"):
+        own = 15.0 if RunFolder(run).launch().layout == "1x1" else 95.0
+        edited(run, "load", 0, "mean", value={"cpu_percent": 97.0, "own_cpu_percent": own})
+    said = captions(page_of(results))
+    assert "With 1x2 nothing of it is free" in said
+    disturbed = "1x1 was disturbed: other processes took 1.64 of 2 cores during 1x1 repeat 1"
+    assert f"Not all of it need be the runs&#39; own: {disturbed}." in said
+
+
+def test_an_unknown_experiment_is_one_line_that_knows_the_others(scaling: Path) -> None:
+    with pytest.raises(RequestError, match=r"no runs of 'tinny'; did you mean 'tiny'\?"):
+        page_of(scaling, experiment="tinny")
+
+
+def without_matplotlib(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; sys.modules['matplotlib'] = None; sys.argv = {['runner', 'report', *words]!r}; "
+    return subprocess.run(
+        [sys.executable, "-c", code + "from runner.cli import main; main()"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=60,
+        check=False,
+        env={"PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+
+
+WAY_OUT = "make report installs it, elsewhere pip install 'distributed-experiment-kit[report]'"
+
+
+def test_without_matplotlib_the_page_has_all_but_its_plots_and_says_so(scaling: Path) -> None:
+    done = without_matplotlib(scaling.parent, str(scaling))
+    assert done.returncode == 0, done.stderr
+    assert f"note: the page has no plots, because the package matplotlib is not installed: {WAY_OUT}" in done.stderr
+    page = (scaling.parent / "report.html").read_text("utf-8")
+    assert "the page has no plots" in page
+    assert "<figure" not in page
+    assert "speed-up [95%]" in page
+
+
+@pytest.mark.parametrize("option", ["--evidence", "--plots=pictures"])
+def test_what_is_a_picture_needs_matplotlib(scaling: Path, option: str) -> None:
+    done = without_matplotlib(scaling.parent, str(scaling), option)
+    assert done.returncode == 2
+    assert done.stderr == f"error: runner report {option.partition('=')[0]} needs the package matplotlib: {WAY_OUT}\n"
+    assert not (scaling.parent / "report.html").exists()

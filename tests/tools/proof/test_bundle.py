@@ -1,0 +1,381 @@
+"""`runner bundle`: one archive, the same bytes each time, in which nothing can be changed unseen."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.core.errors import RequestError, RunError
+from runner.tools.proof.archive import difference, pack, unpack
+from runner.tools.proof.bundle import Bundle, write_bundle
+from runner.tools.proof.kit import opened
+from runner.tools.proof.masking import Mask
+from tests.support.projects import ROOT, Project, make_project
+from tests.support.repository import commit_all, git
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.records import Make
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A committed project with two runs and their archive, kit.tar; not to be changed."""
+    base = tmp_path_factory.mktemp("bundled")
+    project = make_project(base / 'it\'s a "pàth"', base / "cache")
+    project.define(matrix={"layout": ["1x1", "1x2"]})
+    (project.root / ".gitignore").write_text("results/\n__pycache__/\n*.tar\n")
+    (project.root / "requirements.lock").write_text("torch==2.3.1\n")
+    (project.root / "LICENSE").write_text("Do what you like.\n")
+    (project.root / "link").symlink_to("/etc/passwd")
+    commit_all(project.root)
+    ended = project.runner("run", "tiny")
+    assert ended.code == 0, ended.snapshot
+    ended = project.runner("bundle", "results", "-o", "kit.tar")
+    assert ended.code == 0, ended.snapshot
+    assert "link: it is a link" in ended.stderr
+    return project
+
+
+def test_made_twice_it_has_the_same_bytes(bundled: Project, tmp_path: Path) -> None:
+    ended = bundled.runner("bundle", "results", "-o", tmp_path / "again.tar", env={"TZ": "Asia/Tokyo", "LC_ALL": "C"})
+    assert ended.code == 0, ended.snapshot
+    assert (tmp_path / "again.tar").read_bytes() == (bundled.root / "kit.tar").read_bytes()
+
+
+def test_it_is_verified_and_summarised_without_unpacking_it(bundled: Project, tmp_path: Path) -> None:
+    elsewhere = Project(tmp_path, bundled.env)
+    ended = elsewhere.runner("verify", bundled.root / "kit.tar", "--json")
+    assert ended.code == 0, ended.snapshot
+    assert [run["level"] for run in json.loads(ended.stdout)["runs"]] == [1, 1]
+    shown = elsewhere.runner("summarize", bundled.root / "kit.tar")
+    assert shown.code == 0, shown.snapshot
+    assert "| 1x2 |" in shown.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_holds_what_a_reviewer_needs(bundled: Project) -> None:
+    with tarfile.open(bundled.root / "kit.tar") as tar:
+        names = set(tar.getnames())
+    for name in ("README.md", "SHA256SUMS", "ro-crate-metadata.json", "report.html", "table.md", "table.json"):
+        assert f"kit/{name}" in names
+    for ending in ("/LICENSE", "/requirements.lock", "/experiments/tiny.yaml", "/experiments/toys/ok.py"):
+        assert any(name.startswith("kit/project/") and name.endswith(ending) for name in names), ending
+    for ending in ("run.json", "raw/node0-rank1.stdout", "request/launch.json", "request/request.json", "SHA256SUMS"):
+        assert any(name.startswith("kit/results/tiny/") and name.endswith(ending) for name in names), ending
+    assert not any(name.endswith("/link") for name in names)
+
+
+def test_nothing_private_is_in_it_and_what_stands_for_it_is_said(bundled: Project) -> None:
+    with tarfile.open(bundled.root / "kit.tar") as tar:
+        texts = {one.name: tar.extractfile(one).read() for one in tar}  # type: ignore[union-attr]
+    everything = b"\n".join(text for name, text in texts.items() if "/project/" not in name)
+    for form in (
+        str(bundled.root),
+        json.dumps(str(bundled.root))[1:-1],
+        json.dumps(str(bundled.root), ensure_ascii=False)[1:-1],
+    ):
+        assert form.encode() not in everything
+    records = [json.loads(text) for name, text in texts.items() if name.endswith("/run.json")]
+    hosts = {record["launch"][part][key] for record in records for part, key in (("host", "name"), ("runner", "host"))}
+    hosts |= {rank["facts"]["host"] for record in records for rank in record["ranks"]}
+    assert hosts == {"host-1", "host-2"}  # the machine's, and the one that the program invents
+    assert b"Masked, always by the same words: home directories" in texts["kit/README.md"]
+
+
+def test_homes_and_hosts_are_masked_as_whole_words(make: Make, tmp_path: Path) -> None:
+    record = make.run(tmp_path).read()
+    record.launch.host["name"] = "gpu"
+    mask = Mask([record], {Path("/srv/work"): "/project"})
+    text = b'"/srv/work/data" /srv/workshop /home/alice/x /Users/Bob/y on gpu: gpu0 gpu-1 gpus, my.gpu (gpu)'
+    assert mask.apply(text) == (
+        b'"/project/data" /srv/workshop /home/user/x /home/user/y on host-1: gpu0 gpu-1 gpus, my.gpu (host-1)'
+    )
+    assert mask.apply(mask.apply(text)) == mask.apply(text)
+
+
+def test_a_flipped_bit_anywhere_in_it_is_found_in_100_of_100(bundled: Project, tmp_path: Path) -> None:
+    data = (bundled.root / "kit.tar").read_bytes()
+    draw = random.Random(17)
+    found = 0
+    for _ in range(100):
+        place, bit = draw.randrange(len(data)), 1 << draw.randrange(8)
+        (tmp_path / "kit.tar").write_bytes(data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :])
+        found += altered(tmp_path / "kit.tar")
+    assert found == 100
+
+
+def test_a_flipped_bit_in_any_file_of_it_names_the_file(bundled: Project, tmp_path: Path) -> None:
+    data = (bundled.root / "kit.tar").read_bytes()
+    with tarfile.open(bundled.root / "kit.tar") as tar:
+        places = {one.name: one.offset_data + one.size // 2 for one in tar if one.size}
+    assert len(places) > 20
+    for name, place in places.items():
+        (tmp_path / "kit.tar").write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with opened(tmp_path / "kit.tar") as kit:
+            assert kit.faults[0].startswith(f"{name.removeprefix('kit/')}: "), name
+    ended = bundled.runner("verify", tmp_path / "kit.tar")
+    assert (ended.code, "no level" in ended.stdout) == (1, True)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_one_that_is_cut_off_is_found(bundled: Project, tmp_path: Path, share: float) -> None:
+    data = (bundled.root / "kit.tar").read_bytes()
+    (tmp_path / "kit.tar").write_bytes(data[: int(len(data) * share)])
+    assert altered(tmp_path / "kit.tar")
+    ended = bundled.runner("verify", tmp_path / "kit.tar")
+    assert ended.code == 1
+    assert "no level" in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("command", ["summarize", "verify", "reproduce"])
+def test_a_file_that_is_no_archive_is_a_wrong_request(project: Project, command: str) -> None:
+    ended = project.runner(command, "experiments/tiny.yaml")
+    says = "error: experiments/tiny.yaml: neither a folder nor an archive of runner bundle\n"
+    assert (ended.code, ended.stderr) == (2, says)
+
+
+def altered(path: Path) -> bool:
+    try:
+        with opened(path) as kit:
+            return bool(kit.faults)
+    except RunError:
+        return True
+
+
+def member(name: str, data: bytes = b"x", **fields: Any) -> Callable[[tarfile.TarFile], None]:
+    def add(tar: tarfile.TarFile) -> None:
+        info = tarfile.TarInfo(name)
+        info.size = 0 if "type" in fields else len(data)
+        for key, value in fields.items():
+            setattr(info, key, value)
+        tar.addfile(info, io.BytesIO(data))
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("add", "says"),
+    [
+        (member("../evil"), "leads out"),
+        (member("kit/../../evil"), "leads out"),
+        (member("/evil"), "leads out"),
+        (member("kit//evil"), "leads out"),
+        (member("evil"), "only what lies in kit/"),
+        (member("kit/link", type=tarfile.SYMTYPE, linkname="/etc"), "no regular file"),
+        (member("kit/link", type=tarfile.LNKTYPE, linkname="/etc/passwd"), "no regular file"),
+        (member("kit/pipe", type=tarfile.FIFOTYPE), "no regular file"),
+        (member("kit/null", type=tarfile.CHRTYPE), "no regular file"),
+        (member("kit/sparse", type=tarfile.GNUTYPE_SPARSE), ""),
+        (member("kit/" + "d/" * 40 + "deep"), "only what lies in kit/"),
+        (member("kit/big", pax_headers={"size": str(10**15)}), ""),
+        (member("kit/bomb", pax_headers={"GNU.sparse.size": str(10**15), "GNU.sparse.map": "0,1"}), ""),
+        (member("kit/long", pax_headers={"comment": "x" * 10_000_000}), ""),
+    ],
+)
+def test_one_from_a_stranger_writes_nothing_outside_and_is_refused_in_one_line(
+    add: Callable[[tarfile.TarFile], None], says: str, project: Project, tmp_path: Path
+) -> None:
+    with tarfile.open(tmp_path / "evil.tar", "w", format=tarfile.PAX_FORMAT) as tar:
+        member("kit/first")(tar)
+        add(tar)
+    before = project.written()
+    for command in ("verify", "summarize"):
+        ended = project.runner(command, tmp_path / "evil.tar")
+        assert ended.code == 1, ended.snapshot
+        assert ended.stderr.count("\n") == 1
+        assert "evil.tar: no level: " in ended.stderr
+        assert says in ended.stderr
+    assert project.written() == before
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != project.root.name) == ["evil.tar"]
+
+
+def header(kind: bytes, size: int) -> bytes:
+    info = tarfile.TarInfo("kit/x")
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "times"),
+    [
+        (tarfile.GNUTYPE_LONGNAME, b"kit/name", 300),
+        (tarfile.XHDTYPE, b"10 path=x\n", 300),
+        (tarfile.XHDTYPE, b"1" * 64_000, 1),
+        (tarfile.XHDTYPE, b"1" * 16_000, 1),
+        (tarfile.XHDTYPE, b"16012 path=" + b"1" * 16_000 + b"\n", 1),
+        (tarfile.XHDTYPE, b"2 " * 8_000 + b"=", 1),
+        (tarfile.XHDTYPE, b"0 path=x\n", 1),
+        (tarfile.XGLTYPE, b"10 path=x\n", 1),
+    ],
+    ids=["long names", "pax headers", "digits", "fewer", "digits of a name", "overlapping", "no length", "global"],
+)
+def test_headers_that_tarfile_reads_for_long_or_one_within_the_other_are_refused_at_once(
+    tmp_path: Path, kind: bytes, text: bytes, times: int
+) -> None:
+    one = header(kind, len(text)) + text + bytes(-len(text) % 512)
+    (tmp_path / "evil.tar").write_bytes(one * times + header(tarfile.REGTYPE, 0) + bytes(1_024))
+    began = time.process_time()
+    with pytest.raises(RunError, match="a header of .* bytes that runner bundle does not write"):
+        unpack(tmp_path / "evil.tar", tmp_path / "out")
+    assert time.process_time() - began < 0.2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "twice.tar", "w") as tar:
+        member("kit/one")(tar)
+        member("kit/one", b"other")(tar)
+    with pytest.raises(RunError, match="kit/one is in it twice"):
+        unpack(tmp_path / "twice.tar", tmp_path / "out")
+
+
+def test_a_file_below_a_file_is_refused_in_one_line(project: Project, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "below.tar", "w") as tar:
+        member("kit/one")(tar)
+        member("kit/one/two")(tar)
+    ended = project.runner("verify", tmp_path / "below.tar")
+    assert (ended.code, ended.stderr.count("\n")) == (1, 1), ended.snapshot
+    assert "below.tar: no level: " in ended.stderr
+    assert "kit/one/two is in it twice, or lies below a file" in ended.stderr
+
+
+def test_an_archive_that_ends_early_is_named_where_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "one").write_bytes(b"x" * 700)
+    with (tmp_path / "kit.tar").open("wb") as stream:
+        pack(tmp_path / "folder", stream)
+    os.truncate(tmp_path / "kit.tar", 5_000)
+    assert "near byte 5,000" in str(difference(tmp_path / "kit.tar", tmp_path / "folder"))
+
+
+def test_a_report_of_an_archive_is_refused_with_the_way_out(bundled: Project) -> None:
+    ended = bundled.runner("report", "kit.tar")
+    assert (ended.code, ended.stderr.count("\n")) == (2, 1), ended.snapshot
+    assert "an archive of runner bundle has its report.html in it" in ended.stderr
+
+
+def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    longest = "/".join(["1" * 255] * 12)
+    for name in ("é目 'x'.txt", "n" * 200, "d/" * 20 + "e", os.fsdecode(b"\xff\xfe"), "new\nline", "#1 %20", longest):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(name, "utf-8", "surrogateescape")
+    with (tmp_path / "kit.tar").open("wb") as stream:
+        pack(source, stream)
+    unpack(tmp_path / "kit.tar", tmp_path / "out")
+    same = subprocess.run(["diff", "-r", source, tmp_path / "out" / "kit"], capture_output=True, check=False)
+    assert same.returncode == 0, same.stdout
+
+
+def test_a_committed_file_whose_name_is_not_utf_8_is_bundled_and_described(
+    project: Project, make: Make, tmp_path: Path
+) -> None:
+    (project.root / ".gitignore").write_text("results/\n")
+    (project.root / os.fsdecode(b"caf\xe9.txt")).write_text("coffee\n")
+    commit_all(project.root)
+    commit = git(project.root, "rev-parse", "HEAD").strip()
+    make.run(project.results, code={"sources_sha256": "c" * 64, "commit": commit})
+    write_bundle(project.results, project.root, tmp_path / "kit.tar", lambda _: None)
+    with opened(tmp_path / "kit.tar") as kit:
+        assert kit.faults == []
+        graph = json.loads((kit.folder / "ro-crate-metadata.json").read_bytes())["@graph"]
+    assert f"project/{commit}/caf%E9.txt" in [one["@id"] for one in graph]
+
+
+def test_a_disk_that_is_full_before_the_archive_is_written_is_one_line(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(_: Bundle) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/kit/run.json")  # noqa: S108 - nothing is written
+
+    make.run(tmp_path / "results")
+    monkeypatch.setattr(Bundle, "fill", fill)
+    with pytest.raises(RequestError, match=r"kit.tar: cannot be written: No space left on device \(/tmp/"):
+        write_bundle(tmp_path / "results", None, tmp_path / "kit.tar", lambda _: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+def test_an_altered_record_is_not_bundled(finished: Project, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(finished.results, results)
+    raw = next(results.glob("tiny/*/raw/node0-rank0.stdout"))
+    raw.write_bytes(raw.read_bytes() + b"\n")
+    ended = finished.runner("bundle", results, "-o", tmp_path / "kit.tar")
+    assert ended.code == 1
+    assert "raw/node0-rank0.stdout: altered" in ended.stderr
+    assert not (tmp_path / "kit.tar").exists()
+
+
+def test_records_without_a_commit_go_without_code_and_it_says_so(finished: Project, tmp_path: Path) -> None:
+    ended = finished.runner("bundle", finished.results, "-o", tmp_path / "kit.tar")
+    assert ended.code == 0, ended.snapshot
+    assert "left out: the code of results/tiny/" in ended.stderr
+    assert "the record names no commit" in ended.stderr
+    ended = finished.runner("verify", tmp_path / "kit.tar")
+    assert ended.code == 1
+    assert "level 1: changes: the record names no commit" in ended.stdout
+
+
+def test_a_hundred_runs_are_bundled_within_ten_seconds(project: Project, make: Make) -> None:
+    project.forked = False  # a child, whose CPU time is counted
+    for number in range(100):
+        make.run(project.results, layout=f"1x{number % 4 + 1}")
+    begun = sum(os.times()[2:4])
+    ended = project.runner("bundle", "results", "-o", "kit.tar")
+    took = sum(os.times()[2:4]) - begun
+    assert ended.code == 0, ended.snapshot
+    assert 0.1 < took < 10
+    assert project.runner("verify", "kit.tar", "--level", "0").code == 0
+
+
+def test_the_description_names_every_run_and_every_file(bundled: Project) -> None:
+    with opened(bundled.root / "kit.tar") as kit:
+        crate = json.loads((kit.folder / "ro-crate-metadata.json").read_bytes())
+        graph = {one["@id"]: one for one in crate["@graph"]}
+        actions = [one for one in graph.values() if one["@type"] == "CreateAction"]
+        assert len(actions) == len(kit_runs(kit.folder)) == 2
+        named = {one["@id"] for one in graph["./"]["hasPart"]}
+        there = {path.relative_to(kit.folder).as_posix() for path in kit.folder.rglob("*") if path.is_file()}
+        assert there - named - {"ro-crate-metadata.json", "SHA256SUMS"} == set()
+        assert all(graph[one["@id"]] for action in actions for one in (*action["object"], *action["result"]))
+        assert graph[graph["./"]["license"]["@id"]]["@type"] == "File"
+
+
+def kit_runs(folder: Path) -> list[Path]:
+    return list(folder.glob("results/*/*/run.json"))
+
+
+@pytest.mark.network
+def test_the_validator_of_the_profile_finds_nothing_wrong_and_finds_what_is(bundled: Project, tmp_path: Path) -> None:
+    uv = str(Path(sys.executable).with_name("uv"))
+    subprocess.run([uv, "venv", "--quiet", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [uv, "pip", "install", "--quiet", "--python", str(python), "roc-validator==0.13.0", "rocrate"]
+    subprocess.run(install, check=True)
+    with opened(bundled.root / "kit.tar") as kit:
+        command = [str(python), str(ROOT / "tests" / "proof" / "validate_crate.py"), str(kit.folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        path = kit.folder / "ro-crate-metadata.json"
+        crate = json.loads(path.read_bytes())
+        for one in crate["@graph"]:
+            one.pop("instrument", None)
+        path.write_text(json.dumps(crate))
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "process-run-crate" in done.stdout

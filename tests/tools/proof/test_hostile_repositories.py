@@ -1,0 +1,112 @@
+"""The commands, in a repository whose settings name programs: only what a person starts is run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.records import manifest
+from runner.tools.proof.archive import pack
+from tests.support.hostile import arm, touch_all
+from tests.support.repository import commit_all, git
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.projects import Project
+    from tests.support.records import Make
+
+COMMANDS = (
+    ("run", "tiny", "--layout", "1x1"),
+    ("verify", "results"),
+    ("bundle", "results"),
+    ("verify", "kit.tar"),
+    ("reproduce", "kit.tar"),
+    ("init", "train.py", "--no-try"),
+)
+TRAINS = "import torch\nmodel = torch.nn.Linear(1, 1)\nloss = model(torch.ones(1))\nloss.backward()\n"
+
+
+def test_no_command_runs_what_the_settings_of_a_repository_name(project: Project, tmp_path: Path) -> None:
+    project.define(matrix={"layout": ["1x1"]})
+    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
+    (project.root / "train.py").write_text(TRAINS)
+    commit_all(project.root)
+    arm(project.root, tmp_path / "marks")
+    for words in COMMANDS:
+        touch_all(project.root / "experiments")
+        ended = project.runner(*words)
+        assert ended.code in (0, 1), ended.snapshot
+        assert list((tmp_path / "marks").iterdir()) == [], words
+        (project.root / "experiments" / "toys" / "ok.py").touch()
+    assert len(project.runs()) == 1
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["with .git", "a bare repository itself"])
+def test_a_repository_in_an_archive_is_not_asked(project: Project, make: Make, tmp_path: Path, bare: bool) -> None:  # noqa: FBT001
+    commit, diff = "a" * 40, b"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
+    top = tmp_path / "kit"
+    tree = top / "project" / commit
+    code = {
+        "commit": commit,
+        "dirty": True,
+        "diff_sha256": hashlib.sha256(diff).hexdigest(),
+        "sources_sha256": "c" * 64,
+    }
+    run = make.run(top / "results", code=code)
+    (run.path / "request" / "code.diff").write_bytes(diff)
+    (run.path / manifest.NAME).unlink()
+    run.seal()
+    tree.mkdir(parents=True)
+    (tree / "a.txt").write_text("one\n")
+    commit_all(tree)
+    arm(tree, tmp_path / "marks")
+    if bare:
+        for path in (tree / ".git").iterdir():
+            path.rename(tree / path.name)
+        (tree / ".git").rmdir()
+    (top / manifest.NAME).write_bytes(manifest.write(manifest.make(top)))
+    with (project.root / "evil.tar").open("wb") as file:
+        pack(top, file)
+    ended = project.runner("verify", "evil.tar")
+    assert ended.code == 1, ended.snapshot
+    assert ("a repository of git; runner bundle packs none" in ended.stderr) is not bare
+    assert list((tmp_path / "marks").iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["link", "dangling", "file", "folder"])
+def test_data_may_be_a_link_or_a_file_of_the_repository(project: Project, tmp_path: Path, what: str) -> None:
+    project.define(matrix={"layout": ["1x1"]})
+    ok = project.root / "experiments" / "toys" / "ok.py"
+    seen = 'print("sees", open("data" if os.path.isfile("data") else "data/set").read())'
+    ok.write_text(ok.read_text().replace("log = EventLog(rank)", f"log = EventLog(rank)\n    {seen}"))
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "set").write_text("prepared")
+    data = project.root / "data"
+    if what == "file":
+        data.write_text("committed")
+    elif what == "folder":
+        data.mkdir()
+        (data / "set").write_text("committed")
+    else:
+        data.symlink_to(tmp_path / "far")
+    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n")
+    commit_all(project.root)
+    assert project.runner("run", "tiny").code == 0
+    if what == "dangling":
+        git(project.root, "rm", "--quiet", "--cached", "data")
+        (tmp_path / "far").rename(tmp_path / "near")
+        data.unlink()
+        data.symlink_to(tmp_path / "near")
+    elif what == "file":
+        data.unlink()
+        data.symlink_to(tmp_path / "far")
+    ended = project.runner("reproduce", project.runs()[0], "--json")
+    assert ended.code == 0, ended.snapshot
+    (verdict,) = json.loads(ended.stdout)["runs"]
+    assert verdict["level"] >= 2
+    (log,) = (project.root / "reproduced").rglob("node0-rank0.stdout")
+    assert f"sees {'committed' if what in ('file', 'folder') else 'prepared'}" in log.read_text()

@@ -1,0 +1,254 @@
+"""`runner reproduce`: a record is run again from what it says alone, and compared."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.records.folder import RunFolder
+from runner.report.run_summary import summary_of
+from runner.tools.proof.again import compare, explain
+from runner.tools.proof.reproduce import options_again
+from tests.support.predictions import lines
+from tests.support.projects import OK, Project, make_project
+from tests.support.repository import commit_all, git
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.records import Make
+
+COUNTS = """
+    import os, pathlib
+    count = pathlib.Path(os.environ["COUNT_FILE"])
+    before = int(count.read_text()) if count.exists() else 0
+    if os.environ["RANK"] == "0":
+        count.write_text(str(before + 1))
+"""
+
+
+def committed(project: Project) -> None:
+    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
+    commit_all(project.root)
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A committed project whose one cell was run three times, and its archive; not to be changed."""
+    base = tmp_path_factory.mktemp("repeated")
+    project = make_project(base / 'it\'s a "pàth"', base / "cache")
+    project.define(matrix={"layout": ["1x2"]}, repeat=3)
+    committed(project)
+    assert project.runner("run", "tiny").code == 0
+    assert project.runner("bundle", "results").code == 0
+    return project
+
+
+def verdict_of(project: Project, *words: str | Path, code: int = 0) -> dict[str, Any]:
+    ended = project.runner("reproduce", *words, "--json")
+    assert ended.code == code, ended.snapshot
+    (verdict,) = json.loads(ended.stdout)["runs"]
+    found: dict[str, Any] = verdict
+    return found
+
+
+def test_a_run_is_made_again_from_its_record_alone(repeated: Project, tmp_path: Path) -> None:
+    run = repeated.runs()[0]
+    verdict = verdict_of(repeated, run, "--results", tmp_path / "again", "--level", "4")
+    assert verdict["level"] == 4, verdict
+    assert [check["same"] for check in verdict["checks"]] == [True, True, True]
+    (again,) = (tmp_path / "again" / "tiny").iterdir()
+    assert repeated.record(again)["launch"]["code"]["commit"] == repeated.record(run)["launch"]["code"]["commit"]
+
+
+def test_a_stranger_verifies_and_reproduces_an_archive_without_a_clone(repeated: Project, tmp_path: Path) -> None:
+    stranger = Project(tmp_path, repeated.env)
+    shutil.copy(repeated.root / "kit.tar", tmp_path / "kit.tar")
+    assert stranger.runner("verify", "kit.tar").code == 0
+    ended = stranger.runner("reproduce", "kit.tar")
+    assert ended.code == 0, ended.snapshot
+    assert "kit.tar: tiny/" in ended.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kit.tar", "reproduced"]
+
+
+def test_the_code_is_that_of_the_commit_with_the_kept_changes_whatever_stands_here_now(
+    project: Project, tmp_path: Path
+) -> None:
+    project.define(matrix={"layout": ["1x1"]})
+    committed(project)
+    path = project.root / "experiments" / "toys" / "ok.py"
+    path.write_text(path.read_text().replace("(0.5).hex()", "(0.25).hex()"))
+    assert project.runner("run", "tiny").code == 0
+    path.write_text("raise SystemExit('another program')\n")
+    git(project.root, "commit", "--quiet", "-am", "Another")
+    verdict = verdict_of(project, project.runs()[0], "--results", tmp_path / "again")
+    assert verdict["level"] >= 2
+
+
+def test_the_first_step_and_rank_that_differ_are_named_and_what_may_explain_it(
+    project: Project, tmp_path: Path
+) -> None:
+    program = OK.replace("rank = int(", COUNTS.replace("\n    ", "\n        ") + "        rank = int(", 1)
+    program = program.replace("(0.5).hex()", "(0.5 + (before > 1) * (epoch > 1)).hex()")
+    project.program("toys.counts", program)
+    project.define(program="toys.counts", matrix={"layout": ["1x1"]}, args={"epochs": 3})
+    project.env["COUNT_FILE"] = str(tmp_path / "count")
+    (tmp_path / "count").write_text("1")
+    committed(project)
+    assert project.runner("run", "tiny").code == 0
+    (tmp_path / "count").write_text("2")
+    verdict = verdict_of(project, project.runs()[0], "--results", tmp_path / "again", code=1)
+    assert verdict["level"] == 1
+    (why,) = verdict["stopped"]
+    assert "the first difference is at rank 0, epoch 2 (steps 14 to 26), epoch_stop loss_hex:" in why
+    assert f"'{(0.5).hex()}' before, '{(1.5).hex()}' now" in why
+    assert why.endswith("inputs, versions, threads and device are the same: the program itself does not repeat")
+    assert any(note.startswith("level 3 holds by itself") for note in verdict["notes"])
+
+
+def test_a_run_that_followed_the_clock_is_made_again_with_what_it_chose(project: Project, tmp_path: Path) -> None:
+    program = OK.replace("import os\n", "import os\n    import time\n", 1)
+    program = program.replace('"--verbose", action="store_true"', '"--pace", default="measured"')
+    chosen = 'pace = str(time.time()) if args.pace == "measured" else args.pace\n        '
+    program = program.replace("rank = int(", chosen + "rank = int(", 1)
+    program = program.replace("(0.5).hex()", "float(pace).hex()")
+    repeat = 'log.point("repeat_with", {"pace": pace, "unknown": "1", "seed": 7})\n        '
+    program = program.replace('log.point("tracked_stats"', repeat + 'log.point("tracked_stats"')
+    project.program("toys.paced", program)
+    project.define(program="toys.paced", matrix={"layout": ["1x1"], "pace": ["measured"]})
+    committed(project)
+    assert project.runner("run", "tiny").code == 0
+    pace = project.record(project.runs()[0])["facts"]["repeat_with"]["pace"]
+    assert f"followed the clock; --set pace={pace}" in project.runner("summarize").stdout
+    assert f"runner reproduce gives it what it chose: pace={pace}" in project.runner("verify", project.runs()[0]).stdout
+    verdict = verdict_of(project, project.runs()[0], "--results", tmp_path / "again")
+    assert verdict["level"] >= 2, verdict
+    assert f"the run followed the clock; run again with what it chose: pace={pace}" in verdict["notes"]
+
+
+def test_a_command_repeats_a_run_whose_choices_are_too_long_to_write_down(make: Make, tmp_path: Path) -> None:
+    choices = "/".join(f"{step}:{step},1" for step in range(1, 100))
+    said = lines(0, [("repeat_with", {"balance": choices}, {})])
+    run = make.run(tmp_path, args={"balance": "measured"}, stdout={0: said})
+    assert summary_of(run.read()).repeat_with == "runner reproduce"
+
+
+def test_a_run_that_followed_the_clock_and_does_not_say_how_is_named_as_such(make: Make, tmp_path: Path) -> None:
+    one, other = (make.run(tmp_path, stdout={0: make.lines(0, 1.0)}).read() for _ in range(2))
+    assert "followed the clock" not in explain(one, other)
+    one.facts["repeat_with"] = None
+    assert explain(one, other) == "the run followed the clock, and has not reported the arguments that repeat it"
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({"threads": 2}, "threads: threads 1 before, 2 now"),
+        ({"torch": "2.4.0"}, "versions: torch 2.3.1 before, 2.4.0 now"),
+        ({"device_name": "Other CPU"}, "device: device_name Toy CPU before, Other CPU now"),
+    ],
+)
+def test_what_may_explain_a_difference_is_named(make: Make, tmp_path: Path, change: Any, cause: str) -> None:
+    def run(loss: float, **start: Any) -> RunFolder:
+        text = make.lines(0, 1.0, **start)
+        text = text.replace(
+            b'"epoch_num": 1, "trained', b'"loss_hex": "%s", "epoch_num": 1, "trained' % loss.hex().encode()
+        )
+        assert b"loss_hex" in text
+        return make.run(tmp_path, stdout={0: text})
+
+    one, other = run(0.5), run(0.75, **change)
+    checks = compare(one.path, one.read(), other.path, other.read(), [summary_of(one.read())])
+    assert checks[0].same is False
+    assert cause in checks[0].words
+
+
+def test_a_time_outside_the_interval_of_the_earlier_runs_is_not_level_4(make: Make, tmp_path: Path) -> None:
+    earlier = [summary_of(make.run(tmp_path, seconds=seconds).read()) for seconds in (1.0, 1.01, 1.02)]
+    one = make.run(tmp_path, seconds=1.0)
+    for seconds, same in ((1.015, True), (1.5, False)):
+        new = make.run(tmp_path, seconds=seconds)
+        assert compare(one.path, one.read(), new.path, new.read(), earlier)[2].same is same
+
+
+def test_a_time_on_another_kind_of_machine_is_not_compared(make: Make, tmp_path: Path) -> None:
+    small, large = (make.launch().host | {"memory_bytes": size} for size in (16_000_000_000, 24_000_000_000))
+    earlier = [make.run(tmp_path, seconds=seconds, host=small) for seconds in (1.0, 1.01, 1.02)]
+    one, new = earlier[0], make.run(tmp_path, seconds=1.01, host=large)
+    time = compare(one.path, one.read(), new.path, new.read(), [summary_of(each.read()) for each in earlier])[2]
+    assert str(time) == "time: not checked: another kind of machine: memory differs: 16.0 GB and 24.0 GB"
+
+
+def test_nothing_is_run_from_a_record_whose_hashes_do_not_hold_unless_asked(repeated: Project, tmp_path: Path) -> None:
+    run = tmp_path / "results" / "tiny" / repeated.runs()[0].name
+    shutil.copytree(repeated.runs()[0], run)
+    with (run / "raw" / "node0-rank0.stderr").open("ab") as file:
+        file.write(b"x")
+    ended = repeated.runner("reproduce", run, "--results", tmp_path / "again")
+    assert (ended.code, ended.stderr.count("\n")) == (1, 1), ended.snapshot
+    assert "raw/node0-rank0.stderr: altered" in ended.stderr
+    assert not (tmp_path / "again").exists()
+    verdict = verdict_of(repeated, run, "--results", tmp_path / "again", "--anyway", code=1)
+    assert verdict["level"] is None
+    assert verdict["checks"][0]["same"] is True
+
+
+def test_nothing_is_run_from_an_archive_that_was_altered(repeated: Project, tmp_path: Path) -> None:
+    data = (repeated.root / "kit.tar").read_bytes()
+    place = data.index(b"def main():")
+    (tmp_path / "kit.tar").write_bytes(data[:place] + b"def niam():" + data[place + 11 :])
+    ended = repeated.runner("reproduce", tmp_path / "kit.tar", "--results", tmp_path / "again")
+    assert (ended.code, ended.stderr.count("\n")) == (1, 1), ended.snapshot
+    assert "experiments/toys/ok.py: altered" in ended.stderr
+    assert not (tmp_path / "again").exists()
+
+
+def test_what_cannot_be_run_again_is_refused_in_one_line(repeated: Project, finished: Project, tmp_path: Path) -> None:
+    cases: list[tuple[Project, list[str | Path], int, str]] = [
+        (finished, [finished.runs()[0]], 1, "level 0: the record names no commit"),
+        (finished, ["results"], 2, "name the folder of one run"),
+        (repeated, [repeated.root / "kit.tar", "--run", "nosuch"], 2, "no run 'nosuch' in it"),
+        (repeated, [repeated.root / "experiments" / "tiny.yaml"], 2, "neither a folder nor an archive"),
+    ]
+    for project, words, code, says in cases:
+        ended = project.runner("reproduce", *words, "--results", tmp_path / "again")
+        assert (ended.code, ended.stderr.count("\n")) == (code, 1), ended.snapshot
+        assert says in ended.stderr
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_commit_that_is_gone_is_named(repeated: Project, project: Project, tmp_path: Path) -> None:
+    committed(project)
+    ended = project.runner("reproduce", repeated.runs()[0], "--results", tmp_path / "again")
+    assert ended.code == 1
+    assert "is not in this repository: git fetch it" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "image", "says"),
+    [
+        ("ssh", {"hosts": "prod-db1,prod-db2", "config": "/home/eve/ssh"}, None, "hosts, config"),
+        ("kubernetes", {"job": "indexed", "context": "prod", "shm_size": "1Gi"}, None, "context"),
+        ("compose", {"image": "eve/miner", "link": "1gbit"}, None, "image"),
+        ("slurm", {"partition": "gpu", "container": "eve.sif"}, None, "partition, container"),
+        ("compose", {"memory": "0", "shm_size": "1gb", "link": "1gbit"}, {"id": "sha256:" + "a" * 64}, ""),
+        ("compose", {}, {"id": "eve/miner"}, ""),
+        ("local", {}, None, ""),
+    ],
+)
+def test_what_a_record_names_is_used_only_where_a_person_names_it_too(
+    make: Make, tmp_path: Path, target: str, options: dict[str, Any], image: Any, says: str
+) -> None:
+    launch = make.launch(target=target, options=options, image=image)
+    if not says:
+        words = options_again(tmp_path, launch, target)
+        assert "eve" not in str(words)
+        assert ("image=sha256:" in str(words)) == bool(options)
+        return
+    with pytest.raises(RequestError, match=f"its {says} is not used: .*--on {target} --with"):
+        options_again(tmp_path, launch, target)
+    assert options_again(tmp_path, launch, "local") == []

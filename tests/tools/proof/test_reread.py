@@ -1,0 +1,118 @@
+"""`runner verify` reads `raw/` again: an altered record is found behind a fitting manifest, and no other is accused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.records.folder import RunFolder
+from runner.records.provenance import describe_runner
+from runner.tools.proof.reread import read_again
+from runner.tools.proof.verify import verify
+from tests.records.test_schema1 import KEPT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from runner.tools.proof.level import Verdict
+    from tests.support.records import Make
+
+LOG = b"took 12.5 s: done\n"
+DIALECT = r"""
+name: rounds
+about: a program that counts rounds
+lines:
+  - pattern: '^took (?P<wall>{number}) s'
+    example: 'took 12.5 s: done'
+    units: {wall: s}
+"""
+
+
+def altered(folder: RunFolder, change: Callable[[dict[str, Any]], object]) -> Verdict:
+    """Alter a record and its manifest, and verify it."""
+    document = json.loads((folder.path / "run.json").read_bytes())
+    change(document)
+    (folder.path / "run.json").write_text(json.dumps(document))
+    said = folder.kept_manifest().said
+    (folder.path / "SHA256SUMS").unlink()
+    folder.reseal("run.json", said[0])
+    (verdict,) = verify([folder.path], None)
+    return verdict
+
+
+CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "time": (
+        lambda record: record["metrics"].update(train_seconds=1.5),
+        "metrics.train_seconds is 1.5 in it, and 10.0",
+    ),
+    "loss": (lambda record: record["epochs"][0].update(loss=0.01), "epochs[0].loss is 0.01 in it, and "),
+    "status": (lambda record: record.update(status="failed"), "status is 'failed' in it, and 'completed'"),
+    "fact": (lambda record: record["facts"].update(data_sha256="0"), "facts.data_sha256 is '0' in it"),
+    "doubt": (lambda record: record.update(doubts=["a doubt"]), "doubts"),
+    "args": (lambda record: record["launch"]["args"].update(epochs=9), "launch.args.epochs is 9 in it"),
+    "added": (lambda record: record["metrics"].update(best_seconds=1.0), "best_seconds is 1.0 in it, and absent"),
+    "removed": (lambda record: record["metrics"].pop("train_seconds"), "train_seconds is absent in it, and 10.0"),
+}
+
+
+@pytest.mark.parametrize(("change", "says"), CHANGES.values(), ids=CHANGES)
+def test_whatever_was_changed_in_a_record_is_named_with_both_values(
+    make: Make, tmp_path: Path, change: Callable[[dict[str, Any]], object], says: str
+) -> None:
+    verdict = altered(make.run(tmp_path, runner=describe_runner()), change)
+    assert verdict.level is None
+    assert len(verdict.stopped) == 1
+    assert says in verdict.stopped[0]
+
+
+def of_another_version(make: Make, folder: Path, **changes: Any) -> RunFolder:
+    return make.run(folder, runner={"version": "0.0.9", "manifest": "SHA256SUMS"}, **changes)
+
+
+def test_a_figure_that_a_program_printed_is_found_whatever_version_made_the_record(make: Make, tmp_path: Path) -> None:
+    verdict = altered(of_another_version(make, tmp_path), CHANGES["time"][0])
+    assert verdict.level is None
+    assert "metrics.train_seconds is 1.5 in it, and 10.0" in verdict.stopped[0]
+
+
+@pytest.mark.parametrize("what", ["status", "fact", "doubt", "added", "removed"])
+def test_a_record_of_another_version_is_not_accused_of_what_that_may_have_read(
+    make: Make, tmp_path: Path, what: str
+) -> None:
+    verdict = altered(of_another_version(make, tmp_path), CHANGES[what][0])
+    assert (verdict.level, verdict.stopped) == (0, [])
+    (check,) = verdict.checks
+    assert check.same is None
+    assert "another version (0.0.9) made the record: " in check.words
+
+
+def test_a_time_of_a_foreign_log_is_held_against_the_log(make: Make, tmp_path: Path) -> None:
+    foreign = {"dialects": {"rounds": DIALECT}, "stdout": {0: LOG}}
+    for own in (True, False):
+        folder = make.run(tmp_path, runner=describe_runner() if own else {"version": "0.0.9"}, **foreign)
+        assert folder.read().metrics["stated_seconds"] == 12.5
+        verdict = altered(folder, lambda record: record["metrics"].update(stated_seconds=1.25))
+        assert verdict.level == (None if own else 0)
+        (words,) = verdict.stopped or [str(check) for check in verdict.checks]
+        assert "metrics.stated_seconds is 1.25 in it, and" in words
+        assert "12.5" in words
+
+
+def test_a_whole_record_is_none_of_these(make: Make, tmp_path: Path) -> None:
+    folders = [make.run(tmp_path, runner=describe_runner()), of_another_version(make, tmp_path)]
+    for verdict in verify([folder.path for folder in folders], None):
+        assert [str(check) for check in verdict.checks] == ["raw output: read again, it gives the same record"]
+    (first,) = (KEPT / "quickstart").iterdir()
+    kept = RunFolder(first)
+    assert read_again(kept, kept.read(), [])[0] == []
+
+
+def test_a_masked_record_is_not_accused_of_what_is_masked_and_a_figure_is_found(make: Make, tmp_path: Path) -> None:
+    masked = {"masked": ["args.hf_token"], "args": {"hf_token": "<masked>"}, "runner": describe_runner()}
+    verdict = altered(make.run(tmp_path, **masked), lambda record: record["facts"].update(dataset="<masked>"))
+    assert (verdict.level, [check.same for check in verdict.checks]) == (0, [None])
+    verdict = altered(make.run(tmp_path, **masked), CHANGES["time"][0])
+    assert (verdict.level, len(verdict.stopped)) == (None, 1)

@@ -1,0 +1,167 @@
+"""The code of a run, put together again from its commit and the kept changes, here and from an archive."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.definitions.definition import hash_resolved
+from runner.tools.proof.sources import lay_out
+from tests.support.projects import Project, make_project
+from tests.support.repository import commit_all, git
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.records import Make
+
+IGNORED = "results/\nreproduced/\n__pycache__/\n*.tar\n"
+
+
+def started(project: Project) -> Path:
+    """Run the one cell of a project; its folder."""
+    ended = project.runner("run", "tiny", "--layout", "1x1")
+    assert ended.code == 0, ended.snapshot
+    return project.runs()[-1]
+
+
+def change(project: Project) -> None:
+    path = project.root / "experiments" / "toys" / "ok.py"
+    path.write_text(path.read_text().replace("(0.5).hex()", "(0.25).hex()"))
+
+
+def bundled(project: Project) -> Path:
+    ended = project.runner("bundle", "results")
+    assert ended.code == 0, ended.snapshot
+    return project.root / "kit.tar"
+
+
+def test_a_project_in_a_folder_of_a_repository_is_verified_and_made_again_from_its_archive(tmp_path: Path) -> None:
+    top = tmp_path / "mono répo"
+    project = make_project(top / "services" / "my [exp]", tmp_path / "cache")
+    (top / "shared.txt").write_text("shared\n")
+    (top / ".gitignore").write_text(IGNORED)
+    commit_all(top)
+    change(project)
+    (top / "shared.txt").write_text("changed\n")
+    run = started(project)
+    git(top, "stash", "--quiet")
+    for where in (run, bundled(project)):
+        ended = project.runner("verify", where)
+        assert ended.code == 0, ended.snapshot
+        assert " and the kept changes" in ended.stdout
+        ended = project.runner("reproduce", where)
+        assert ended.code == 0, ended.snapshot
+    ended = project.runner("verify", "reproduced")
+    assert ended.code == 0, ended.snapshot
+
+
+@pytest.mark.parametrize("prefix", ["/etc", "../../etc", "a/../../etc", "a\0b"])
+def test_a_prefix_from_a_stranger_leads_nowhere_else(tmp_path: Path, prefix: str) -> None:
+    (tmp_path / "tree").mkdir()
+    made, why = lay_out(tmp_path / "tree", prefix, tmp_path / "scratch" / "deep" / "er", None)
+    assert (made, why) == (None, "lies in a folder that leads elsewhere")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tree"]
+
+
+def test_what_git_leaves_out_of_its_own_archives_is_in_the_checkout(project: Project) -> None:
+    (project.root / ".gitignore").write_text(IGNORED)
+    (project.root / ".gitattributes").write_text("experiments/toys export-ignore\n*.yaml export-subst\n")
+    commit_all(project.root)
+    started(project)
+    ended = project.runner("verify", bundled(project))
+    assert ended.code == 0, ended.snapshot
+
+
+def test_a_submodule_is_said_to_be_left_out_at_bundling_and_at_verifying(project: Project, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "lib.py").write_text("lib = 1\n")
+    commit_all(other)
+    (project.root / ".gitignore").write_text(IGNORED)
+    commit_all(project.root)
+    add = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other))
+    git(project.root, *add, "experiments/toys/third")
+    git(project.root, "commit", "--quiet", "-am", "Third")
+    program = project.root / "experiments" / "toys" / "ok.py"
+    program.write_text("from experiments.toys.third import lib\n" + program.read_text())
+    git(project.root, "commit", "--quiet", "-am", "Use it")
+    started(project)
+    ended = project.runner("bundle", "results")
+    assert "/experiments/toys/third: a submodule: its files are in another repository" in ended.stderr
+    ended = project.runner("verify", "kit.tar")
+    assert "the commit does not hold experiments/toys/third, a submodule" in ended.stdout, ended.snapshot
+
+
+def with_kept_changes(project: Project) -> Path:
+    (project.root / ".gitignore").write_text(IGNORED)
+    commit_all(project.root)
+    change(project)
+    return started(project)
+
+
+def sealed_again(project: Project, run: Path, **code: Any) -> None:
+    """Write what a record says of its code again, with a manifest that fits."""
+    for name in ("run.json", "request/launch.json"):
+        document = json.loads((run / name).read_bytes())
+        document.get("launch", document)["code"].update(code)
+        (run / name).write_text(json.dumps(document))
+    (run / "SHA256SUMS").unlink()
+    assert project.runner("collect", run).code == 0
+
+
+def test_changes_that_no_tree_takes_are_found_also_where_the_programs_are_those_of_the_checkout(
+    project: Project,
+) -> None:
+    run = with_kept_changes(project)
+    path = run / "request" / "code.diff"
+    path.write_bytes(
+        path.read_bytes()
+        + b"diff --git a/x.png b/x.png\nindex 11..22 100644\nBinary files a/x.png and b/x.png differ\n"
+    )
+    sealed_again(project, run, diff_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    ended = project.runner("verify", run)
+    assert ended.code == 1, ended.snapshot
+    assert "  level 1: programs: those of this checkout, but commit" in ended.stdout
+    assert "does not take the kept changes: error: x.png: No such file or directory" in ended.stdout
+
+
+def test_nothing_is_run_with_changes_that_were_cut(project: Project) -> None:
+    run = with_kept_changes(project)
+    sealed_again(project, run, diff_sha256="d" * 64)
+    ended = project.runner("reproduce", run)
+    assert (ended.code, ended.stderr.count("\n")) == (1, 1), ended.snapshot
+    assert "request/code.diff was cut at 1 MB or altered: its hash is another; nothing is run from it" in ended.stderr
+
+
+def test_a_run_that_is_made_again_rests_on_its_inputs(project: Project) -> None:
+    run = with_kept_changes(project)
+    sealed_again(project, run, sources_sha256="d" * 64)
+    ended = project.runner("reproduce", run, "--json")
+    assert ended.code == 1, ended.snapshot
+    (verdict,) = json.loads(ended.stdout)["runs"]
+    assert (verdict["level"], verdict["checks"][0]["same"]) == (0, True)
+    assert verdict["stopped"][0].startswith("programs: neither those of this checkout nor of commit")
+    assert any(note.startswith("level 2 holds by itself") for note in verdict["notes"])
+
+
+def test_a_cell_that_cannot_be_put_together_costs_no_other_its_verdict(project: Project, make: Make) -> None:
+    (project.root / ".gitignore").write_text(IGNORED)
+    commit_all(project.root)
+    started(project)
+    sha256 = hash_resolved(make.launch().definition)
+    make.run(project.results, layout="1x2", definition_sha256=sha256)
+    commit = git(project.root, "rev-parse", "HEAD").strip()
+    code = {"commit": commit, "dirty": False, "sources_sha256": "c" * 64}
+    make.run(project.results, layout="1x3", program="toys.gone", code=code, definition_sha256=sha256)
+    bundled(project)
+    ended = project.runner("reproduce", "kit.tar", "--json")
+    assert ended.code == 1, ended.snapshot
+    verdicts = json.loads(ended.stdout)["runs"]
+    assert sorted(one["level"] >= 2 for one in verdicts) == [False, False, True]
+    assert any("the record names no commit to run again" in why for one in verdicts for why in one["stopped"])
+    assert "/tmp/" not in ended.stdout  # noqa: S108 - a name, not a place to write
+    assert str(project.root.parent) not in ended.stdout
