@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from runner import targets
+from runner.cli.commands import FURTHER, MAIN
 from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
 from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
-LEVELS = {"core": 0, "logs": 1, "records": 2, "definitions": 3, "report": 4, "targets": 4, "execution": 5}
-LEVELS |= {"tools": 6, "cli": 7}
-"""A room imports from rooms of a lower level only: `report`, `audit` and `targets` do not know each other."""
+LEVELS = {"core": 0, "logs": 1, "records": 2, "definitions": 3, "report": 4, "targets": 4, "execution": 5, "cli": 6}
+LEVELS |= dict.fromkeys(("tools.audit", "tools.doctor", "tools.init", "tools.pages", "tools.predict", "tools.proof"), 7)
+"""A room imports from rooms of a lower level only: `report` and `targets` do not know each other, nor do two tools."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
 ONLY_IN = {
     "rich": "runner.cli.terminal",
@@ -33,7 +34,7 @@ ONLY_IN = {
     "mlflow": "runner.tools.pages.export.mlflow_store",
     "tensorboard": "runner.tools.pages.export.tensorboard_files",
 }
-"""Libraries that one module or room knows."""
+"""Libraries that one module or room knows; a tool's commands, `*_command.py`, know typer too."""
 LISTING = """
 import sys
 sys.argv = ["runner", *sys.argv[1:]]
@@ -41,7 +42,7 @@ from runner.cli import main
 try:
     main()
 finally:
-    print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+    print(*sorted({name if name[:6] == "runner" else name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
 """
 # Calls that write files; who may make them outside of a run's folder, and where that is.
 WRITING = {
@@ -126,7 +127,9 @@ def graph(folder: str) -> dict[str, set[str]]:
 
 
 def room(module: str) -> str:
-    return (module.split(".") + ["", ""])[1]
+    """The room of a module; each tool is one."""
+    parts = module.split(".")[1:]
+    return ".".join(parts[:2] if parts[:1] == ["tools"] else parts[:1])
 
 
 def below(module: str, place: str) -> bool:
@@ -136,7 +139,7 @@ def below(module: str, place: str) -> bool:
 def test_every_import_runs_from_a_higher_room_to_a_lower_one() -> None:
     edges = graph("runner")
     assert len(edges) > 40
-    assert {room(name) for name in edges} == {*LEVELS, "", "__main__"}
+    assert {room(name) for name in edges} == {*LEVELS, "", "__main__", "tools"}
     wrong = [
         f"{name} -> {other}"
         for name, others in edges.items()
@@ -170,6 +173,7 @@ def test_each_library_is_known_only_where_it_belongs() -> None:
     for name, tree in sources("runner").items():
         first = {one.partition(".")[0] for one in imports(tree)}
         wrong += [f"{name}: {library}" for library in first & TRAINS]
+        first -= {"typer"} if name.endswith("_command") else set()
         wrong += [f"{name}: {lib}" for lib, place in ONLY_IN.items() if lib in first and not below(name, place)]
     for folder in ("trainkit", "experiments"):
         above = {"runner", "experiments"} if folder == "trainkit" else {"runner"}
@@ -191,7 +195,7 @@ def named_options(tree: ast.Module) -> set[str]:
 
 
 def test_what_compares_records_names_no_option_of_a_target() -> None:
-    rooms = ("report", "tools")
+    rooms = ("report", "tools.pages", "tools.predict")
     modules = {name: tree for name, tree in sources("runner").items() if room(name) in rooms}
     assert any("launch.options" in ast.unparse(tree) for tree in modules.values())
     assert not {name: found for name, tree in modules.items() if (found := named_options(tree))}
@@ -280,12 +284,14 @@ def modules_of(*words: str, project: Project) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
-def test_help_loads_no_target_and_nothing_heavy(project: Project) -> None:
+def test_help_loads_no_target_no_command_and_nothing_heavy(project: Project) -> None:
     loaded = modules_of("--help", project=project)
     assert "typer" in loaded
     heavy = {"markdown_it", "docker", "kubernetes", "msgspec", "psutil", "ruamel", "rich", "sqlite3", "asyncio"}
     heavy |= {"mlflow", "tensorboard", "matplotlib", "jinja2"}
     assert not loaded & (heavy | TRAINS)
+    assert "runner.cli.commands" in loaded
+    assert not loaded & {f"runner.{entry.partition(':')[0]}" for entry, _ in (MAIN | FURTHER).values()}
 
 
 def test_no_command_loads_what_trains(finished: Project) -> None:

@@ -1,72 +1,61 @@
-"""The commands, one file each, and how they are called."""
+"""How the commands of the table are shown and called."""
 
 from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
 
 from runner import __version__
-from runner.cli import image
-from runner.cli.collect import collect
-from runner.cli.compare import compare
-from runner.cli.exit import ended_by_signals, leave
-from runner.cli.exit import explain as explain_error
-from runner.cli.explain import explain
+from runner.cli.commands import FURTHER, MAIN, load, summaries
+from runner.cli.exit import ended_by_signals, explain, leave
 from runner.cli.lines import show, show_document
-from runner.cli.list import list_
-from runner.cli.node import node
-from runner.cli.plan import plan
-from runner.cli.prepare import PASS_ON, prepare
-from runner.cli.recover import recover
-from runner.cli.render import render
-from runner.cli.resume import resume
-from runner.cli.run import run
-from runner.cli.schema import schema
-from runner.cli.summarize import summarize
-from runner.cli.targets import targets
-from runner.tools.audit.audit_command import audit
-from runner.tools.doctor.doctor_command import doctor
-from runner.tools.init.init_command import init
-from runner.tools.pages import export_command
-from runner.tools.pages.report_command import report
-from runner.tools.predict.predict_command import predict
-from runner.tools.proof.bundle_command import bundle
-from runner.tools.proof.reproduce_command import reproduce
-from runner.tools.proof.verify_command import verify
+
+_PANELS = {"Commands": MAIN, "Further commands": FURTHER}
+
+
+class _Commands(TyperGroup):
+    """The commands by their names and summaries; one that is called is imported then."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        known = summaries(MAIN | FURTHER)
+        self.commands = {name: TyperCommand(name, help=summary) for name, summary in known.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Import the command that is called."""
+        name, command, words = super().resolve_command(ctx, args)
+        return name, command and _loaded(str(name)), words
+
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:
+        """Show what most people need, and then the rest."""
+        for title, table in _PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(summaries(table).items()))
+
+
+def _loaded(name: str) -> Any:
+    """Make a command of typer of what its module has."""
+    found, settings = load(name)
+    alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+    else:
+        alone.command(name, context_settings=settings)(found)
+    return get_group(alone).commands[name]
+
 
 app = typer.Typer(
+    cls=_Commands,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Run experiments in distributed training, and make tables of them that one can believe.",
 )
-app.command()(init)
-app.command("list")(list_)
-app.command()(plan)
-app.command()(run)
-app.command()(summarize)
-app.command()(report)
-app.command()(explain)
-app.command()(predict)
-app.command()(compare)
-app.command()(audit)
-app.command()(verify)
-app.command()(bundle)
-app.command()(reproduce)
-app.command(context_settings=PASS_ON)(prepare)
-app.command()(collect)
-app.command()(recover)
-app.command()(resume)
-app.command()(targets)
-app.command()(node)
-app.command()(doctor)
-app.command()(schema)
-app.command()(render)
-app.add_typer(image.app, name="image")
-app.add_typer(export_command.app, name="export")
 
 
 @app.callback(invoke_without_command=True)
@@ -90,7 +79,7 @@ def run_command() -> NoReturn:
         with ended_by_signals():
             code = app(standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where everything ends
-        code = explain_error(error)
+        code = explain(error)
     except SystemExit:  # click's way to end when the reader of a pipe has gone, for example `| head`
         code = 0
     leave(code if isinstance(code, int) else 0)

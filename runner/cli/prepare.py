@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runner.execution.signals import Interrupts
 
 _SECONDS_TO_END = 10
-PASS_ON = {"allow_interspersed_args": False}
+SETTINGS = {"allow_interspersed_args": False}
 """All words after the name are for the family's own program, `--help` too."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from runner.cli.commands import capability
 from runner.cli.lines import say, show_document
 from runner.core.errors import RequestError
 
@@ -63,22 +64,23 @@ def summarize(
 
 def _predicted(results: Path, runs: list[RunSummary], form: str, experiment: str | None) -> list[str]:
     """Make tables of what was predicted beside what was measured; only where a network was measured too."""
-    from runner.tools.predict import MEASURE
-
-    if not any(run.measure == MEASURE for run in runs):
-        return []
     from runner.report.formats import TABLES, write_table
-    from runner.tools.predict.beside import tables
 
-    return [write_table(form, table) for table in tables(results, runs, experiment)] if form in TABLES else []
+    predictions = capability("predictions")
+    if predictions is None or form not in TABLES:
+        return []
+    return [write_table(form, table) for table in predictions.tables_if_known(results, runs, experiment)]
 
 
 def _of_kit(path: Path, form: str, experiment: str | None) -> tuple[list[str], list[str]]:
     """Make the tables of an archive, with a note for each file of it that was altered."""
     from runner.report.summarize import show
-    from runner.tools.proof.kit import opened
 
-    with opened(path) as kit:
+    archive = capability("archive")
+    if archive is None:
+        msg = f"{path}: a file, not a folder of records; this kit lacks the tool that opens archives"
+        raise RequestError(msg)
+    with archive.opened(path) as kit:
         texts, notes = show(kit.results, form, experiment)
         here = f"{kit.folder}/"
         altered = [f"{path}: not as it was packed: {fault}" for fault in kit.faults]

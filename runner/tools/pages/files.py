@@ -27,6 +27,11 @@ class Written(NamedTuple):
     written: list[str]
 
 
+def page_of(results: Path, title: str) -> str:
+    """Return the page of a results folder."""
+    return make_page(select([results]), title).html
+
+
 def write_report(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> Written:
     """Write the page of some results folders, and its plots if there is a folder for them."""
     page = make_page(select(folders, experiment), _title(folders, experiment))

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.cli.commands import capability
 from runner.core import git
 from runner.core.errors import RequestError, RunError
 from runner.core.output import require_outputs
@@ -174,15 +175,16 @@ class Bundle:
         """Make the tables and the page from the records as they are in the archive."""
         from runner.report.forms import FORMS  # noqa: PLC0415 - it takes its time
         from runner.report.summarize import show  # noqa: PLC0415
-        from runner.tools.pages.document import make_page  # noqa: PLC0415
-        from runner.tools.pages.select import select  # noqa: PLC0415
 
         results, here = self.folder / RESULTS, f"{self.folder}/"
         for form, file in (("markdown", "table.md"), ("json", "table.json"), ("csv", "table.csv")):
             text = "".join(FORMS[form].document(show(results, form)[0]))
             self._write(file, text.replace(here, "").encode("utf-8", "backslashreplace"))
-        page = make_page(select([results]), "Results")
-        self._write("report.html", page.html.replace(here, "").encode("utf-8", "backslashreplace"))
+        if pages := capability("page"):
+            page: str = pages.page_of(results, "Results").replace(here, "")
+            self._write("report.html", page.encode("utf-8", "backslashreplace"))
+        else:
+            self.left_out.append("report.html: this kit lacks the tool that makes pages")
 
     def _licence(self) -> str | None:
         trees = list(self.trees.values())

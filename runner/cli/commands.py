@@ -1,0 +1,75 @@
+"""The table of commands, and what the pipeline asks of tools: names here, modules imported on use.
+
+Nothing else of the pipeline knows a tool. A kit without a tool's folder lacks its commands, and nothing else.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+MAIN = {
+    "init": ("tools.init.init_command", "Make your repository a project with a first definition."),
+    "list": ("cli.list:list_", "Show the experiments."),
+    "plan": ("cli.plan", "Show what would be run; start nothing."),
+    "run": ("cli.run", "Run an experiment and keep a record of it."),
+    "summarize": ("cli.summarize", "Make the table of the records."),
+    "compare": ("cli.compare", "Say whether B is faster or slower than A."),
+    "explain": ("cli.explain", "Say where a run's time went, what slows it and what helps."),
+    "report": ("tools.pages.report_command", "Make one HTML file of the records, with plots."),
+    "collect": ("cli.collect", "Make the record of a run, of a job, or of any stdout."),
+    "doctor": ("tools.doctor.doctor_command", "Look whether runs will work here, and what would stop them."),
+}
+FURTHER = {
+    "predict": ("tools.predict.predict_command", "Say what more processes would bring, before paying for them."),
+    "audit": ("tools.audit.audit_command", "Recompute the tables of others."),
+    "verify": ("tools.proof.verify_command", "Say how far a record can be believed."),
+    "bundle": ("tools.proof.bundle_command", "Make one archive of the records that others can check."),
+    "reproduce": ("tools.proof.reproduce_command", "Run a record again from what it says, and compare."),
+    "prepare": ("cli.prepare", "Bring the data of experiments here, once."),
+    "recover": ("cli.recover", "Finish the runs whose runner was killed."),
+    "resume": ("cli.resume", "Start a run again that was interrupted, killed or failed."),
+    "targets": ("cli.targets", "Show the targets, or the options of one of them."),
+    "node": ("cli.node", "Start one node's part of a run by hand."),
+    "schema": ("cli.schema", "Print the JSON Schema of a definition, for editors."),
+    "render": ("cli.render", "Render compose/, k8s/, slurm/ and the bases of the Dockerfile."),
+    "image": ("cli.image:app", "The images that containers run."),
+    "export": ("tools.pages.export_command:app", "Hand the runs to other tools; again adds only what is new."),
+}
+"""Each command's module below `runner`, with the name in it where that is another, and its summary."""
+
+CAPABILITIES = {
+    "archive": "tools.proof.kit",
+    "page": "tools.pages.files",
+    "predictions": "tools.predict.summary",
+}
+"""What a tool can do for a command of another place, and its module."""
+
+
+def capability(name: str) -> Any:
+    """Import what a tool can do; None if this kit does without the tool."""
+    return _module(CAPABILITIES[name]) if _is_there(CAPABILITIES[name]) else None
+
+
+def summaries(table: dict[str, tuple[str, str]]) -> dict[str, str]:
+    """Return the summary of each command that this kit has."""
+    return {name: summary for name, (entry, summary) in table.items() if _is_there(entry)}
+
+
+def load(name: str) -> tuple[Any, dict[str, Any] | None]:
+    """Import a command: its function, or its group of commands, and the settings for its words."""
+    entry, _ = (MAIN | FURTHER)[name]
+    module = _module(entry)
+    return getattr(module, entry.partition(":")[2] or name), getattr(module, "SETTINGS", None)
+
+
+def _module(entry: str) -> Any:
+    return import_module(f"runner.{entry.partition(':')[0]}")
+
+
+def _is_there(entry: str) -> bool:
+    try:
+        return find_spec(f"runner.{entry.partition(':')[0]}") is not None
+    except ModuleNotFoundError:
+        return False
