@@ -107,7 +107,7 @@ def test_a_clean_install_is_small_and_its_commands_work(
 
 def test_a_foreign_repository_has_its_first_table_after_three_commands(installed: Installed, tmp_path: Path) -> None:
     root = tmp_path / "theirs"
-    shutil.copytree(ROOT / "tests" / "init" / "repositories" / "src_layout", root)
+    shutil.copytree(ROOT / "tests" / "tools" / "init" / "repositories" / "src_layout", root)
     before = {path: path.read_bytes() for path in root.rglob("*.py")}
     made = installed.run(root, "runner", "init")
     assert made.code == 0, made.snapshot

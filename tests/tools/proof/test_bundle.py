@@ -22,7 +22,7 @@ from runner.tools.proof.archive import difference, pack, unpack
 from runner.tools.proof.bundle import Bundle, write_bundle
 from runner.tools.proof.kit import opened
 from runner.tools.proof.masking import Mask
-from tests.support.projects import ROOT, Project, make_project
+from tests.support.projects import Project, make_project
 from tests.support.repository import commit_all, git
 
 if TYPE_CHECKING:
@@ -368,7 +368,7 @@ def test_the_validator_of_the_profile_finds_nothing_wrong_and_finds_what_is(bund
     install = [uv, "pip", "install", "--quiet", "--python", str(python), "roc-validator==0.13.0", "rocrate"]
     subprocess.run(install, check=True)
     with opened(bundled.root / "kit.tar") as kit:
-        command = [str(python), str(ROOT / "tests" / "proof" / "validate_crate.py"), str(kit.folder)]
+        command = [str(python), str(Path(__file__).with_name("validate_crate.py")), str(kit.folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         path = kit.folder / "ro-crate-metadata.json"
