@@ -12,7 +12,8 @@ from typer.main import get_command
 
 from runner.cli.app import app
 from runner.cli.commands import FURTHER, MAIN
-from tests.support.projects import ROOT, patient
+from tests.support.patience import patient
+from tests.support.projects import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
