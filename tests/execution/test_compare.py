@@ -54,7 +54,7 @@ def nothing_left(project: Project) -> bool:
 
 
 def compared(project: Project, *words: str) -> tuple[int, dict[str, Any]]:
-    ended = project.runner("compare", *words, "--json", within=300)
+    ended = project.runner("compare", *words, "--json")
     assert ended.stdout.startswith("{"), ended.snapshot
     return ended.code, json.loads(ended.stdout)
 
@@ -85,7 +85,7 @@ def test_a_thing_against_itself_shows_no_difference(versions: Project) -> None:
     known = sleeping(0.1, "(0.5, 0.501, 0.5, 0.501, 0.502, 0.502)[runs.tell() - 1]")
     versions.program("toys.ok", known.replace("time.sleep(0.1)", counting))
     git(versions.root, "commit", "-qam", "known times")
-    ended = versions.runner("compare", "HEAD", ".", "--experiment", "tiny", "--repeat", "3", within=300)
+    ended = versions.runner("compare", "HEAD", ".", "--experiment", "tiny", "--repeat", "3")
     assert ended.code == 0, ended.snapshot
     assert "1x1\t3\t0.50 [0.50, 0.50]\t0.50 [0.50, 0.50]\t1.000 [0.994, 1.006]\tno difference shown" in ended.stdout
     assert "1x1: --repeat 3 finds a difference of 5% in 9 of 10 comparisons; there were 3" in ended.stdout
@@ -136,12 +136,12 @@ def test_a_side_that_fails_is_exit_code_1_and_is_not_run_again(versions: Project
 @pytest.mark.real_processes
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_removes_the_worktrees_and_keeps_the_records(versions: Project, number: signal.Signals) -> None:
-    versions.program("toys.ok", sleeping(60))
+    versions.program("toys.ok", sleeping(600))
     git(versions.root, "commit", "-qam", "long")
     process = versions.start("compare", "HEAD", "HEAD", "--experiment", "tiny")
     until(versions.runs)
     os.killpg(process.pid, number)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate()
     assert process.returncode == 130, said
     assert nothing_left(versions)
     assert [versions.record(folder)["status"] for folder in versions.runs()] == ["interrupted"]
