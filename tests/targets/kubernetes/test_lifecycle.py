@@ -116,10 +116,10 @@ def test_ctrl_c_in_the_middle_of_the_start_leaves_no_object(
         cluster.asked.wait()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        next(iter(handle.lines()))
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(handle.lines()))
     threading.Timer(0.1, cluster.waited_for.set).start()
     handle.stop()
     handle._pool.shutdown()
