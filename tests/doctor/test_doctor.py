@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.patience import patient
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -140,6 +142,6 @@ def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tm
         started = time.monotonic()
         with fault.told():
             done = project.runner("doctor", "--on", "kubernetes", env={"KUBECONFIG": str(tmp_path / "config")})
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < patient(20)
     assert done.code == 1
     assert "no answer within 12 s" in done.stdout

@@ -28,7 +28,7 @@ from runner.targets import watchdog
 from runner.targets.children import marks
 
 run, null = Path(sys.argv[1]), subprocess.DEVNULL
-child = subprocess.Popen(["sleep", "60"], env={**os.environ, **marks(run.name)}, stdout=null, stderr=null)
+child = subprocess.Popen(["sleep", "600"], env={**os.environ, **marks(run.name)}, stdout=null, stderr=null)
 watchdog.watch("local", run)
 print(child.pid, flush=True)
 os._exit(0)
@@ -54,7 +54,7 @@ def test_a_watchdog_cleans_up(folder: Path, tmp_path: Path) -> None:
         check=True,
     )
     child = psutil.Process(int(done.stdout))
-    until(lambda: not lives(child), 30)
+    until(lambda: not lives(child))
 
 
 def test_processes_are_looked_at(folder: Path) -> None:

@@ -43,7 +43,7 @@ import os, signal, sys, time
 if sys.argv[1] == "ignores":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("here", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -66,13 +66,13 @@ def test_ranks_end_with_a_runner_and_an_agent_that_are_killed(project: Project, 
     process.kill()
     end(*(agents if killed == "runner and agents" else []))
     process.wait()
-    until(lambda: processes_of(run.name) == [], 30)
+    until(lambda: processes_of(run.name) == [])
 
 
 def test_a_run_that_ends_by_itself_needs_no_watchdog(project: Project) -> None:
     one_run(project, "import os\nprint('rank', os.environ['RANK'])\n", "1x2")
     run = project.results / "tiny" / "20261121T000000Z-local-0badcafe"
-    assert start_runner(project, run).wait(60) == 0
+    assert start_runner(project, run).wait() == 0
     assert processes_of(run.name) == []
     assert sorted(path.read_text() for path in run.rglob("stdout.log")) == ["rank 0\n", "rank 1\n"]
 
@@ -93,26 +93,26 @@ def marked(mark: str, how: str = "ends") -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize("how", ["ends", "ignores"])
-def test_a_marked_process_is_asked_to_end_and_then_killed(how: str) -> None:
+@pytest.mark.parametrize(("how", "grace_seconds"), [("ends", 3_600), ("ignores", 0.5)])
+def test_a_marked_process_is_asked_to_end_and_then_killed(how: str, grace_seconds: float) -> None:
     process = marked("run-a", how)
     began = time.monotonic()
-    end_marked("run-a", 0.5)
-    process.wait(10)
-    assert (time.monotonic() - began >= 0.5) == (how == "ignores")
+    end_marked("run-a", grace_seconds)
+    process.wait()
+    assert (time.monotonic() - began >= grace_seconds) == (how == "ignores")
 
 
 def test_a_run_s_processes_are_orphans_only_once_their_runner_is_dead() -> None:
     own = marked("run-b/node0")  # of this process, which lives
     script = (
         "import os, subprocess, sys\nfrom runner.targets.children import marks\n"
-        "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], "
+        "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], "
         "env={**os.environ, **marks('run-b/node1')}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
     orphan = psutil.Process(int(done.stdout))
     end_orphans("run-b", 2)
-    until(lambda: not lives(orphan), 5)
+    until(lambda: not lives(orphan))
     assert own.poll() is None
     own.kill()
     own.wait()
