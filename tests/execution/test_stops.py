@@ -24,8 +24,8 @@ from tests.support.launches import (
     until,
     words_are_printed,
 )
-from tests.support.patience import patient
 from tests.support.processes import end
+from tests.support.projects import patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

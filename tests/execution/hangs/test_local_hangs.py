@@ -12,7 +12,7 @@ import pytest
 
 from runner.execution.hangs.watch import QUIET_SECONDS
 from tests.support.launches import BEGINNING, WAIT, ended, one_run, until, words_are_printed
-from tests.support.patience import patient
+from tests.support.projects import patient
 
 if TYPE_CHECKING:
     from tests.support.projects import Project
