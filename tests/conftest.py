@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.support import browser, ssh_hosts
 from tests.support.cluster import kinds_of_runs
 from tests.support.fork_server import ForkServer
 from tests.support.jobs import missing_for_slurm_tests
+from tests.support.patience import crowding
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.faults"]
 
@@ -51,6 +53,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if FORK_SERVER in config.stash:
         config.stash[FORK_SERVER].close()
         shutil.rmtree(config.stash[STATE], ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End a test that hangs, later on a crowded machine: no command that a test waits for has a bound of its own."""
+    if not item.get_closest_marker("timeout") and not item.config.getoption("timeout"):
+        item.add_marker(pytest.mark.timeout(float(item.config.getini("timeout")) * crowding()))
+    return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -69,9 +69,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         f"{Path(command_of('runner')).parent}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     )
     environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "PET_MONITOR_INTERVAL": "0.1"}
-    return subprocess.run(
-        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    return subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 @cache

@@ -16,7 +16,8 @@ from tests.support.containers import docker, left_of, running_of
 from tests.support.jobs import jobs_of, limits_memory
 from tests.support.launches import processes_of, run_once, starting, until
 from tests.support.odd import define
-from tests.support.projects import Project, patient
+from tests.support.patience import patient
+from tests.support.projects import Project
 
 if TYPE_CHECKING:
     import subprocess
@@ -69,7 +70,7 @@ class Harness:
     def run_all(self, experiment: str, *words: str) -> tuple[Ended, list[dict[str, Any]]]:
         """Run several cells once each; what the command said, and the records."""
         words = (*words, *self.words, "--device", "cpu", "--repeat", "1")
-        done = self.project.runner("run", experiment, *words, within=400)
+        done = self.project.runner("run", experiment, *words)
         return done, [self.project.record(run) for run in self.project.runs(experiment)]
 
     @contextmanager

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.targets import HERE, IN_CI, TARGETS, of, on
 from tests.support.launches import ended, until
-from tests.support.projects import patient
+from tests.support.patience import patient, within
 
 if TYPE_CHECKING:
     from tests.contract.harness import Harness
@@ -52,7 +52,7 @@ def test_an_interrupted_run_is_collected(harness: Harness, layout: str, number: 
     if number == signal.SIGINT:
         time.sleep(0.2)
         os.killpg(process.pid, number)  # impatience changes nothing
-    code, stderr = ended(process, 90)
+    code, stderr = ended(process)
     assert code == 130, stderr
     assert "interrupted" in stderr
     record = harness.project.record(run)
@@ -69,7 +69,7 @@ def test_ctrl_c_before_anything_is_printed_is_recorded_too(harness: Harness) -> 
     process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)
     harness.is_starting(run)
     os.killpg(process.pid, signal.SIGINT)
-    code, stderr = ended(process, 90)
+    code, stderr = ended(process)
     assert code == 130, stderr
     assert harness.project.record(run)["status"] == "interrupted"
     harness.require_nothing_left(run)
@@ -105,9 +105,7 @@ def test_a_runner_that_is_killed_leaves_nothing_and_its_run_can_be_collected(har
 @on("local", "compose", "pytorchjob", "trainjob", "ssh", "slurm")
 def test_a_program_that_never_stops_printing_is_ended_with_the_time(harness: Harness) -> None:
     name = harness.define("says", 3)
-    began = time.monotonic()
-    done, record = harness.run(name, "--layout", "2x1", "--set", "seconds=300", "--set", "pause=0.001")
-    assert time.monotonic() - began < patient(90)
+    done, record = harness.run(name, "--layout", "2x1", "--set", "seconds=100000", "--set", "pause=0.001")
     assert done.code == 1
     seconds = record["launch"]["timeout_seconds"]
     assert (record["status"], record["reason"]) == ("timed_out", f"not done after timeout_seconds: {seconds:g}")
@@ -122,10 +120,9 @@ def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness, fault
     harness.forbid_node_1()
     process, run = harness.start(name, "--layout", "2x1", *LONG)
     harness.hold_node_1(run)
-    began = time.monotonic()
-    code, stderr = ended(process, 150)
+    with within(harness.start_seconds + 75):  # a pod's own grace is a minute
+        code, stderr = ended(process)
     assert code == 1
-    assert time.monotonic() - began < patient(harness.start_seconds + 75)  # a pod's own grace is a minute
     record = harness.project.record(run)
     assert record["status"] == "timed_out"
     assert all(word in record["reason"] for word in harness.says_of_node_1), (record["reason"], stderr)

@@ -26,7 +26,6 @@ def records(results: Path, *words: str) -> list[dict[str, Any]]:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -67,7 +67,6 @@ def run(name: str, only: list[str], changes: list[str], results: Path) -> list[d
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

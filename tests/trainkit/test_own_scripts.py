@@ -25,9 +25,9 @@ TESTED = {"huggingface_text": 200}
 def records(project: Project, name: str, **changes: Any) -> list[dict[str, Any]]:
     """Put a script into a project, run it in one process and in two; its records by the layout."""
     (project.root / "train.py").write_text((SCRIPTS / f"{name}.py").read_text("utf-8"), "utf-8")
-    values: dict[str, Any] = {"args": {EPOCHS[name]: 2}, "scaling": "weak", "timeout_seconds": 300, **changes}
+    values: dict[str, Any] = {"args": {EPOCHS[name]: 2}, "scaling": "weak", **changes}
     project.define(program="train.py", **values)
-    done = project.runner("run", "tiny", "--device", "cpu", within=400)
+    done = project.runner("run", "tiny", "--device", "cpu")
     assert done.code == 0, done.snapshot
     found = [project.record(folder) for folder in project.runs()]
     return sorted(found, key=lambda record: str(record["launch"]["layout"]))

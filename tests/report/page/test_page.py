@@ -293,7 +293,6 @@ def without_matplotlib(folder: Path, *words: str) -> subprocess.CompletedProcess
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=60,
         check=False,
         env={"PYTHONPATH": str(Path(__file__).parents[3])},
     )
