@@ -16,7 +16,7 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,12 +54,11 @@ def one_round(words: list[str]) -> dict[str, str | None]:
     """Run pytest once; return for each test the first line of its failure, or None if it passed."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
-        subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *words], stdout=subprocess.DEVNULL, check=False
-        )
+        pytest = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
+        subprocess.run([*pytest, *words], stdout=subprocess.DEVNULL, check=False)
         if not report.exists():
             sys.exit(f"error: pytest made no report: python -m pytest {' '.join(words)}")
-        cases = list(ElementTree.parse(report).getroot().iter("testcase"))  # noqa: S314 - pytest has just written it
+        cases = list(ET.parse(report).getroot().iter("testcase"))  # noqa: S314 - pytest has just written it
     outcomes: dict[str, str | None] = {}
     for case in cases:
         trouble = case.find("failure") if case.find("failure") is not None else case.find("error")

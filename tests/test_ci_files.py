@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 from tests.support.projects import OK, ROOT, Project
 from tests.support.repository import git
+from tests.support.slow import slow_but
 
 FILES = {"github": "github-workflows", "gitlab": "gitlab-ci"}
 """The file in docs/ci, and the name of its schema."""
@@ -41,6 +42,9 @@ def test_a_file_is_valid_by_the_schema_of_its_service_and_a_broken_one_is_not(
     assert check(broken, schema).returncode == 1
 
 
+SLOWER = (1.5, "slower", 1)
+
+
 def scripts() -> dict[str, str]:
     """What compares, as each service's shell gets it."""
     steps = read("github")["jobs"]["compare"]["steps"]
@@ -54,7 +58,7 @@ def says(seconds: float) -> str:
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize(("seconds", "verdict", "code"), [(1.5, "slower", 1), (0.8, "faster", 0)])
+@pytest.mark.parametrize(("seconds", "verdict", "code"), slow_but([SLOWER], [SLOWER, (0.8, "faster", 0)]))
 def test_the_script_compares_a_branch_with_its_base_and_leaves_the_table(
     project: Project, name: str, seconds: float, verdict: str, code: int
 ) -> None:

@@ -7,10 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = ROOT / "tools" / "setup.py"
 OTHER_PYTHON = """
 import runpy, sys
+
+import pytest
 sys.version_info = (3, 13, 1, "final", 0)
 sys.argv = [{path!r}, {venv!r}, "runtime"]
 runpy.run_path({path!r}, run_name="__main__")
@@ -33,6 +37,7 @@ def test_another_python_is_refused_in_one_line_before_anything_is_made(tmp_path:
     assert not venv.exists()
 
 
+@pytest.mark.slow
 def test_without_a_package_index_the_last_line_says_the_way_out(tmp_path: Path) -> None:
     nowhere = {
         "PIP_INDEX_URL": "http://127.0.0.1:9/simple",

@@ -48,6 +48,7 @@ def test_a_refusal_keeps_its_exit_code(project: Project, unwritable: int) -> Non
     assert code_of(project, unwritable, "plan", "nothing") == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_that_ends_the_reader_first_ends_the_run_and_is_recorded(project: Project) -> None:
     one_run(project, BEGINNING + WAIT, "1x1")
     with project.start("run", "tiny") as process:

@@ -14,8 +14,11 @@ import pytest
 
 from tests.support.launches import until
 from tests.support.projects import Project
+from tests.support.slow import slow_but
 
 pytestmark = pytest.mark.real_processes
+
+DRY_RUN = ["run", "tiny", "--dry-run"]
 
 STARTED = """
 import signal, sys
@@ -27,7 +30,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("words", [["list"], ["summarize"], ["run", "tiny", "--dry-run"]], ids=" ".join)
+@pytest.mark.parametrize("words", slow_but([DRY_RUN], [["list"], ["summarize"], DRY_RUN]), ids=" ".join)
 def test_ctrl_c_in_the_first_half_second_is_one_line_and_never_a_traceback(finished: Project, words: list[str]) -> None:
     codes = set()
     for number in range(20):
@@ -52,6 +55,7 @@ def test_ctrl_c_in_the_first_half_second_is_one_line_and_never_a_traceback(finis
     assert 130 in codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", ["bundle", "verify", "reproduce"])
 def test_a_signal_leaves_no_temporary_file_behind(finished: Project, tmp_path: Path, command: str, number: int) -> None:

@@ -46,7 +46,7 @@ def late(record: dict[str, Any]) -> float:
 
 
 @pytest.mark.fault("a rank makes no progress", series=5)
-@on("local", "compose", "pytorchjob", "indexed", "ssh", "slurm")
+@on("local", "compose", "pytorchjob", "ssh", "slurm", soon=True)
 def test_a_rank_that_keeps_the_others_waiting_is_named_with_its_last_event_and_its_stack(
     harness: Harness, fault: Fault
 ) -> None:

@@ -130,6 +130,7 @@ def test_an_engine_or_a_cluster_that_is_not_there_is_wrong_only_where_it_is_aske
         assert wrong[0]["mend"]
 
 
+@pytest.mark.slow
 @pytest.mark.fault("doctor: the cluster does not answer", target="kubernetes", series=5)
 def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tmp_path: Path, fault: Fault) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and never says anything

@@ -99,6 +99,7 @@ def test_a_thing_against_itself_shows_no_difference(versions: Project) -> None:
     assert (refused.code, refused.stderr) == (2, "error: --json and --markdown: choose one of them\n")
 
 
+@pytest.mark.slow
 def test_uncommitted_changes_belong_to_the_project_s_folder(versions: Project) -> None:
     versions.program("toys.ok", taking(about(0.1)))
     code, found = compared(versions, "after", ".", "--experiment", "tiny", "--repeat", "3")
@@ -106,6 +107,7 @@ def test_uncommitted_changes_belong_to_the_project_s_folder(versions: Project) -
     assert found["b"] == "."
 
 
+@pytest.mark.slow
 def test_two_definitions_are_compared_as_they_are_in_the_project(project: Project) -> None:
     project.program("toys.ok", taking(f"args.seed * {about(0.3)}"))
     files = [
@@ -131,6 +133,7 @@ def test_a_commit_finds_the_data_of_the_checkout_and_leaves_it_there(versions: P
     assert nothing_left(versions)
 
 
+@pytest.mark.slow
 def test_a_side_that_fails_is_exit_code_1_and_is_not_run_again(versions: Project) -> None:
     versions.program("toys.ok", "raise SystemExit(3)\n")
     code, found = compared(versions, "before", ".", "--experiment", "tiny", "--repeat", "3")

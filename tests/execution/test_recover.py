@@ -171,6 +171,7 @@ def test_two_that_recover_at_once_finish_it_once(project: Project) -> None:
     assert {folder.read().status for folder in folders} == {"incomplete"}
 
 
+@pytest.mark.slow
 @pytest.mark.real_processes
 @pytest.mark.parametrize("orphan", ["{}", "{}/node0"], indirect=True)
 def test_what_is_left_running_is_ended(project: Project, orphan: tuple[str, subprocess.Popen[bytes]]) -> None:
@@ -180,6 +181,7 @@ def test_what_is_left_running_is_ended(project: Project, orphan: tuple[str, subp
     assert process.wait() == -15
 
 
+@pytest.mark.slow
 @pytest.mark.real_processes
 def test_what_a_record_of_somebody_else_names_is_said_and_ended_once_a_person_names_it(
     project: Project, orphan: tuple[str, subprocess.Popen[bytes]]
@@ -372,6 +374,7 @@ def test_there_has_to_be_such_a_folder(project: Project) -> None:
     assert (done.code, done.stdout, done.stderr) == (2, "", "error: nowhere: there is no such folder\n")
 
 
+@pytest.mark.slow
 def test_many_finished_runs_take_no_time(project: Project) -> None:
     for _ in range(200):
         make_run(project.results)

@@ -163,6 +163,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real_processes
 def test_a_node_whose_agent_dies_is_named(project: Project) -> None:
     one_run(project, BEGINNING + AGENT_DIES, "2x1")
@@ -199,6 +200,7 @@ def test_a_bare_environment_is_enough(project: Project) -> None:
     assert summary.code == 0
 
 
+@pytest.mark.slow
 def test_what_another_launcher_left_in_the_environment_changes_nothing(project: Project) -> None:
     stale = {
         "WORLD_SIZE": "9",

@@ -43,6 +43,7 @@ pytestmark = pytest.mark.real_processes
 WAIT_LONG = WAIT.replace("120", "3_600")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("polite", [True, False], ids=["ends when asked", "ignores SIGTERM"])
 def test_a_run_that_overruns_its_time_is_ended(
     project: Project,
@@ -63,6 +64,7 @@ def test_a_run_that_overruns_its_time_is_ended(
     assert nothing_is_left_of(project.runs()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_the_runner_alone_interrupts_the_run_and_impatience_changes_nothing(
     project: Project, number: signal.Signals
@@ -86,6 +88,7 @@ def test_a_signal_to_the_runner_alone_interrupts_the_run_and_impatience_changes_
     assert nothing_is_left_of(run)
 
 
+@pytest.mark.slow
 def test_ranks_end_if_the_runner_and_its_agents_are_killed_together(project: Project) -> None:
     one_run(project, BEGINNING + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT, "1x2")
     process = project.start("run", "tiny")

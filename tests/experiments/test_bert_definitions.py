@@ -12,6 +12,7 @@ import pytest
 
 from tests.experiments import tiny_bert
 from tests.support.fork_server import command
+from tests.support.slow import slow_but
 from tests.support.smallest import BERT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +40,10 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bert.make(tmp_path_factory.mktemp("tiny"))
 
 
-@pytest.mark.parametrize(("name", "programs"), [("bert", 1), ("bert-slow-link", 1), ("bert-leak", 2)])
+LEAK = ("bert-leak", 2)
+
+
+@pytest.mark.parametrize(("name", "programs"), slow_but([LEAK], [("bert", 1), ("bert-slow-link", 1), LEAK]))
 def test_a_definition_of_bert_trains(name: str, programs: int, tiny: Path, tmp_path: Path) -> None:
     layout = BERT[name].layouts
     words = BERT[name].words((f"layout={layout}", *BERT[name].only))

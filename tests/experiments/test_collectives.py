@@ -172,6 +172,7 @@ def test_a_round_of_large_messages_has_several_calls_as_long_as_it_stays_short(
     assert calls_of_round(size, seconds, most_calls) == calls
 
 
+@pytest.mark.slow
 def test_the_network_is_measured_both_ways_between_all_pairs(plain: Launch) -> None:
     ended = plain("collectives.network", 3, *PING)
     story(ended)

@@ -28,6 +28,7 @@ def gpu_check(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_table_and_a_record_tell_what_each_program_did(tmp_path: Path) -> None:
     done = gpu_check(tmp_path, "--device", "cpu", "--small", "--processes", "2", "--only", "bert,resnet50.split")
     assert done.returncode == 0, done.stderr
@@ -139,6 +140,7 @@ def test_an_event_that_was_cut_off_is_missed() -> None:
     assert result.failed == "events of the ranks [] only"
 
 
+@pytest.mark.slow
 def test_a_refusal_of_the_program_stands_before_the_launcher_s_report(tmp_path: Path) -> None:
     launcher = [command("torchrun"), "--standalone", "--monitor-interval", "0.1", "--nproc-per-node", "1"]
     words = ["-m", "experiments.resnet50.pipelined", "--device", "cpu", "--micro-batches", "9", "--batch-size", "4"]

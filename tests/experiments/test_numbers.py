@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from bench.numbers.__main__ import CHANGES
 from bench.numbers.measure import Change, Curve, compare, train
 from bench.numbers.page import HEAD, page
@@ -33,6 +35,7 @@ def test_a_row_says_which_levels_hold() -> None:
     assert rows[1].startswith(r"| other \| parameters | none |")
 
 
+@pytest.mark.slow
 def test_the_same_training_repeats_bit_for_bit_and_each_change_is_seen() -> None:
     python = command("python")
     base = train(Change("the base", python=python), 1)

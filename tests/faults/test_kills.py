@@ -73,7 +73,7 @@ def finished(harness: Harness, run: Path) -> dict[str, Any]:
 
 
 @pytest.mark.fault("a rank is killed (SIGKILL)")
-@on(*ON, alone=("pytorchjob",))  # there it takes a good part of the time that is promised
+@on(*ON, alone=("pytorchjob",), soon=True)  # there it takes a good part of the time that is promised
 def test_a_rank_that_is_killed_is_named_in_time_and_nothing_is_lost(
     harness: Harness, fault: Fault, tmp_path: Path
 ) -> None:

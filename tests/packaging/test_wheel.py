@@ -105,6 +105,7 @@ def test_a_clean_install_is_small_and_its_commands_work(
     assert "pip install 'distributed-experiment-kit[torch]'" in started.stderr
 
 
+@pytest.mark.slow
 def test_a_foreign_repository_has_its_first_table_after_three_commands(installed: Installed, tmp_path: Path) -> None:
     root = tmp_path / "theirs"
     shutil.copytree(ROOT / "tests" / "init" / "repositories" / "src_layout", root)

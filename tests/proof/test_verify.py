@@ -277,6 +277,7 @@ def test_a_run_made_before_manifests_says_so(project: Project, make: Make) -> No
     assert "level 0: no manifest: made before runs had one; runner collect" in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_thousand_records_are_verified_within_ten_seconds(project: Project, make: Make) -> None:
     for _ in range(1_000):
         make.run(project.root / "results")

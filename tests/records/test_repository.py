@@ -71,6 +71,7 @@ def test_changes_that_are_too_long_are_cut_and_their_hash_says_so(root: Path) ->
     assert code["diff_sha256"] != hashlib.sha256(diff).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_git_that_does_not_answer_is_not_taken_for_one_that_found_nothing(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -305,6 +305,7 @@ def test_a_tracking_server_takes_every_run_once(results: Path, server: str) -> N
     assert [one.data.metrics["train_seconds"] for one in found_in(server, "tiny")] == [10.0, 6.0, 6.25]
 
 
+@pytest.mark.slow
 def test_the_export_to_tensorboard_is_a_command_and_refuses_a_folder_below_the_results(
     results: Path, tmp_path: Path
 ) -> None:

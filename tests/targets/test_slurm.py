@@ -244,6 +244,7 @@ def test_a_job_is_not_taken_for_ended_while_slurm_does_not_answer(
         known(project, monkeypatch, scontrol="echo 'Unable to contact slurm controller' >&2; exit 1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("queue", "seconds", "left"),
     [

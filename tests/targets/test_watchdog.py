@@ -53,6 +53,7 @@ def start_runner(project: Project, run: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", ["runner", "runner and agents"])
 def test_ranks_end_with_a_runner_and_an_agent_that_are_killed(project: Project, killed: str) -> None:
     one_run(project, BEGINNING + WAIT, "1+1")
@@ -69,6 +70,7 @@ def test_ranks_end_with_a_runner_and_an_agent_that_are_killed(project: Project, 
     until(lambda: processes_of(run.name) == [])
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_by_itself_needs_no_watchdog(project: Project) -> None:
     one_run(project, "import os\nprint('rank', os.environ['RANK'])\n", "1x2")
     run = project.results / "tiny" / "20261121T000000Z-local-0badcafe"

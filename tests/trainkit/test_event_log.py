@@ -126,6 +126,7 @@ json_like = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(json_like, st.dictionaries(st.text(), json_like), st.integers(0, 3_000))
 def test_any_event_fits_into_a_line(value: object, fields: dict[str, object], size: int) -> None:

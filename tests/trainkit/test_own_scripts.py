@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.projects import ROOT, Project
+from tests.support.slow import slow_but
 
 SCRIPTS = ROOT / "docs" / "own-scripts"
 EPOCHS = {
@@ -37,7 +38,7 @@ def test_every_script_of_the_documents_is_tried() -> None:
     assert {path.stem for path in SCRIPTS.glob("*.py")} == set(EPOCHS)
 
 
-@pytest.mark.parametrize("name", EPOCHS)
+@pytest.mark.parametrize("name", slow_but(["minimal"], EPOCHS))
 def test_a_script_of_ones_own_has_a_complete_record_and_a_row(name: str, project: Project) -> None:
     for processes, record in zip((1, 2), records(project, name), strict=True):
         assert record["status"] == "completed", record.get("reason")

@@ -30,6 +30,7 @@ with running("late", Namespace(device="cpu", threads=1, backend="gloo")) as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real_processes
 @pytest.mark.parametrize("moment", ["early", "training"])
 def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_path: Path) -> None:
@@ -50,6 +51,7 @@ def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_pa
             end(*ranks)
 
 
+@pytest.mark.slow
 @pytest.mark.real_processes
 def test_processes_of_spawn_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     words = ["-m", "experiments.mnist.spawn", "--dataset", "digits", "--epochs", "100000", "--device", "cpu"]

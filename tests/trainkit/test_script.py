@@ -161,6 +161,7 @@ SPAWNED = """
 """
 
 
+@pytest.mark.slow
 def test_processes_that_a_script_starts_itself_report_as_the_ranks_of_its_group(script: Script) -> None:
     ended = good(script(SPAWNED, None, "early", str(free_port())))
     begun = [event["metadata"] for event in ended.all("run_start")]
@@ -171,6 +172,7 @@ def test_processes_that_a_script_starts_itself_report_as_the_ranks_of_its_group(
     assert ended.stderr == ""
 
 
+@pytest.mark.slow
 def test_of_processes_whose_group_comes_late_rank_0_alone_goes_on_and_says_so_once(script: Script) -> None:
     ended = script(SPAWNED, None, "late", str(free_port()))
     assert ended.code == 0, ended.stderr
@@ -369,6 +371,7 @@ def test_a_place_that_no_launcher_sets_so_is_one_line(script: Script) -> None:
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_package_is_imported_without_torch_and_without_any_framework() -> None:
     look = (
         "import sys, trainkit, trainkit.files, trainkit.sources;"

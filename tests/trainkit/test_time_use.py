@@ -66,6 +66,7 @@ def epochs(ended: Ended) -> list[dict[str, Any]]:
     return [one for one in found if one["epoch_num"] == last]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "processes"), [("mnist.ddp", 2), ("mnist.manual", 2), ("mnist.single", None), ("mnist.ddp", 1)]
 )
@@ -85,6 +86,7 @@ def test_the_parts_add_up_to_the_training(program: str, processes: int | None, t
     assert any(one["slowest_share"] > 0 for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["conv2-fc500", "conv3-bn"])
 def test_a_slow_loader_is_waited_for_whether_in_backward_or_for_buffers(model: str, tmp_path: Path) -> None:
     """DDP sends the buffers of `conv3-bn` around before each forward pass, which waits for rank 0."""
@@ -100,6 +102,7 @@ def test_a_slow_loader_is_waited_for_whether_in_backward_or_for_buffers(model: s
     assert slow["slowest_share"] > 0.5
 
 
+@pytest.mark.slow
 def test_not_a_bit_of_the_losses_and_parameters_differs_if_nothing_is_watched(tmp_path: Path) -> None:
     path = tmp_path / "plain.py"
     path.write_text(NOT_WATCHED)
@@ -138,6 +141,7 @@ LOOP = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timed", [True, False])
 def test_a_script_of_ones_own_has_exchanges_without_an_edit_and_data_by_timed(script: Script, *, timed: bool) -> None:
     seconds = patient(0.1)

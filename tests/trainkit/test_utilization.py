@@ -66,6 +66,7 @@ print("used", os.times())
 """
 
 
+@pytest.mark.slow
 def test_what_the_run_s_own_processes_use_is_told_apart_from_what_others_use() -> None:
     """Two seconds of CPU time are the run's, one of them a child's that has ended; a loop beside it is not."""
     other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -158,6 +159,7 @@ def test_a_block_that_is_over_at_once_tells_nothing(log: EventLog, tmp_path: Pat
     assert told(tmp_path / "lines") == []
 
 
+@pytest.mark.slow
 def test_the_first_process_of_a_node_tells_and_no_event_of_its_own_is_lost() -> None:
     run = start(["-m", "experiments.toy.ddp", "--steps", "3000"], 3, {})
     assert run.code == 0, run.stderr

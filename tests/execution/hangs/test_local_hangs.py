@@ -45,6 +45,7 @@ HELD = r"rank 1 \(node 0\) is at .*train\.py:9 in load_the_next_batch; rank 0 .*
 ANSWERS = "from trainkit.stacks import answer_where\nanswer_where()\n"
 
 
+@pytest.mark.slow
 def test_a_script_that_knows_nothing_of_the_kit_prints_its_stack_as_it_is_ended(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], held_clock: HeldClock
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_script_that_knows_nothing_of_the_kit_prints_its_stack_as_it_is_ended(
     assert "load_the_next_batch" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_that_overruns_its_time_in_silence_says_where_its_ranks_were(
     project: Project, monkeypatch: pytest.MonkeyPatch, held_clock: HeldClock
 ) -> None:
@@ -71,6 +73,7 @@ def test_a_run_that_overruns_its_time_in_silence_says_where_its_ranks_were(
     assert [one["event"] for one in record["outcome"]["stuck"]["ranks"]] == ["progress", "progress"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_a_silent_run_says_where_its_ranks_were(
     project: Project, monkeypatch: pytest.MonkeyPatch, held_clock: HeldClock
 ) -> None:

@@ -122,6 +122,7 @@ def test_options_for_logs_are_refused_for_a_run(tmp_path: Path) -> None:
     assert "--json, --dialect and --explain are for" in collect(tmp_path, "--json", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_line_of_two_gigabytes_is_read_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     with path.open("wb") as file:

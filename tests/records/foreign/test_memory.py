@@ -48,6 +48,7 @@ def read(kind: str, megabytes: int) -> dict[str, object]:
     return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "megabytes"), [("lines", 300), ("progress", 60)])
 def test_memory_does_not_grow_with_the_log(kind: str, megabytes: int) -> None:
     short, long = read(kind, 10), read(kind, megabytes)
