@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from runner.records.folder import new_id
 from runner.targets import node_view
 from runner.targets.ssh.session import BOOT
 from tests.support.launches import until
@@ -47,7 +48,7 @@ def test_a_watchdog_cleans_up(folder: Path, tmp_path: Path) -> None:
     script.parent.mkdir()
     script.write_text(ABANDONED)
     done = subprocess.run(
-        [sys.executable, script, folder / "20261121T000000Z-local-0badcafe"],
+        [sys.executable, script, folder / new_id("local")],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

@@ -12,7 +12,6 @@ from runner.records.folder import begin
 from runner.targets.base import Note
 from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.lifecycle import JobHandle
-from tests.support.launches import until
 from tests.support.records import Make
 
 pytestmark = pytest.mark.usefixtures("held_clock")
@@ -23,11 +22,13 @@ class Empty(Cluster):
 
     def __init__(self) -> None:
         self.namespace = "default"
+        self.created: list[str] = []
         self.there: set[str] = set()
 
     def post(self, path: str, body: dict[str, Any], **query: object) -> dict[str, Any]:
         del query
-        self.there.add(f"{path}/{body['metadata']['name']}")
+        self.created.append(f"{path}/{body['metadata']['name']}")
+        self.there.add(self.created[-1])
         return {}
 
     def delete(self, path: str, **options: object) -> None:
@@ -58,11 +59,8 @@ def test_a_trainjob_is_created_again_until_its_runtime_is_known(make: Make, tmp_
     cluster = Caching(3)
     documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
     handle = JobHandle(cluster, documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
-    assert next(iter(handle.lines())) is None
-    until(lambda: len(cluster.there) == 2)
-    assert cluster.refusals == 0
-    handle.stop()
-    assert cluster.there == set()
+    assert set(handle.lines()) == {None}
+    assert (cluster.refusals, len(cluster.created), cluster.there) == (0, 2, set())
 
 
 def test_a_trainjob_whose_runtime_never_becomes_known_fails_in_one_line(make: Make, tmp_path: Path) -> None:
