@@ -14,9 +14,11 @@ export RESULTS ?= results
 
 .PHONY: wheel run test check test-real test-slow flaky test-cluster test-hosts test-slurm test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
 
+BEGAN := $(shell date +%s)
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
-	$(BIN)/runner run quickstart --results "$$RESULTS"
-	@$(BIN)/runner summarize "$$RESULTS" --experiment quickstart
+	@ready=$$(date +%s) && $(BIN)/runner run quickstart --results "$$RESULTS" && ended=$$(date +%s) && \
+	  $(BIN)/runner summarize "$$RESULTS" --experiment quickstart && \
+	  echo "set-up $$((ready - $(BEGAN))) s, runs $$((ended - ready)) s" >&2
 
 test: $(VENV)/.develop ## style, types, and the tests that take less than a second or say what no other does
 	@began=$$(date +%s); $(MAKE) --no-print-directory lint && linted=$$(date +%s) && \
