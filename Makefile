@@ -9,6 +9,8 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 SLOW = report/page report/test_hostile_sizes.py report/test_two_sides.py records/foreign/test_memory.py
 FAST = $(addprefix tests/,core definitions records report targets test_rooms.py packaging/test_lock_files.py) $(addprefix --ignore tests/,$(SLOW))
+NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
+REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
 export TORCH_CPU ?=
 export RESULTS ?= results
 
@@ -22,20 +24,18 @@ run: $(VENV)/.runtime ## train for real, write to results/, print the table
 
 test: $(VENV)/.develop ## style, types, and the tests that take less than a second or say what no other does
 	@began=$$(date +%s); $(MAKE) --no-print-directory lint && linted=$$(date +%s) && \
-	  $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" && ended=$$(date +%s) && \
+	  $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (slow or $(REAL))" && ended=$$(date +%s) && \
 	  echo "style and types: $$((linted - began)) s; tests: $$((ended - linted)) s"
 
 check: lint ## what takes less than a minute, for the way of working: style, types, and the tests that train nothing
-	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not real_processes" $(FAST)
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not (slow or real_processes or $(REAL))" $(FAST)
 
-NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
-REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
 test-real: $(VENV)/.develop ## the tests that `make test` leaves out: those that take long, and those that need an engine, a cluster, ...
 	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "(slow or $(REAL)) and not alone"
 	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
 
 test-slow: $(VENV)/.develop ## the tests that take long and need nothing else
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m slow
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow and not ($(REAL))"
 
 FLAKY ?= -n 4 --dist loadgroup -m "slow and not alone"
 flaky: $(VENV)/.develop ## run tests 20 times beside 4 busy loops and name those that fail: FLAKY="tests/cli -n 2" make flaky

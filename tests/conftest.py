@@ -75,6 +75,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return None
 
 
+@pytest.hookimpl(trylast=True)  # behind the choice by -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put slow files first; leave out what needs something that is not there, unless KIT_REQUIRE has it."""
     places = {name: number for number, name in enumerate(SLOWEST_FIRST)}

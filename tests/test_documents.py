@@ -119,7 +119,7 @@ def test_continuous_integration_runs_the_two_commands_of_the_readme_and_looks_at
     assert commands == ["make run", "make test"]
     script = (ROOT / ".ci" / "run").read_text("utf-8")
     for command in commands:
-        assert f'"${{without[@]}}" {command}' in script  # without an engine, a cluster or data
+        assert f"\n{command}" in script
     assert "grep" in script.partition("make run")[2].partition("make test")[0]
 
 
