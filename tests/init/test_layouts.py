@@ -34,7 +34,7 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize("layout", slow_but(LAYOUTS[:1], LAYOUTS), ids=lambda layout: layout.repository)
+@pytest.mark.parametrize("layout", slow_but(LAYOUTS[:1], LAYOUTS))
 def test_three_commands_lead_to_the_first_table(copy: Copy, layout: Layout) -> None:
     project = copy(layout.repository, layout.folder)
     made = project.runner("init")
