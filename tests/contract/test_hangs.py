@@ -14,7 +14,7 @@ import pytest
 from tests.contract.harness import SINCE
 from tests.contract.targets import on
 from tests.support.containers import docker, running_of
-from tests.support.launches import ended, until
+from tests.support.launches import ended, shown, until
 from tests.support.odd import define
 from tests.support.patience import patient, within
 
@@ -140,14 +140,8 @@ def test_a_fault_between_the_nodes_is_explained_while_the_rendezvous_waits(
     process, run = harness.start("odd-hangs", "--layout", "2x1")
     project = f"kit-{run.name.lower()}"
     injure(running_of(project, 2), project)
-    shown = b""
-    assert process.stderr is not None
-    while not re.search(says, shown.decode()) and (more := os.read(process.stderr.fileno(), 65_536)):
-        shown += more
-    waits = re.search(SINCE, shown.decode())
-    assert waits
+    waits = shown(process, re.compile(f"{SINCE}(.*\n  )*({says})"))
     assert int(waits["seconds"]) < patient(15)
-    assert re.search(says, shown.decode())
     os.killpg(process.pid, signal.SIGINT)
     code, _ = ended(process)
     assert code == 130

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,6 +94,22 @@ def words_are_printed(project: Project, words: str, count: int = 1) -> Callable[
         return sum(words in path.read_text(errors="replace") for path in files) >= count
 
     return look
+
+
+def printed(run: Path) -> bytes:
+    """All that the processes of a run have printed so far."""
+    return b"".join(path.read_bytes() for path in (run / "raw").rglob("*") if path.is_file())
+
+
+def shown(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
+    """Read what a command says on stderr until it says this."""
+    assert process.stderr is not None
+    text = b""
+    while not (match := pattern.search(text.decode(errors="replace"))):
+        more = os.read(process.stderr.fileno(), 65_536)
+        assert more, f"the command has ended, and said: {text.decode()}"
+        text += more
+    return match
 
 
 def one_run(project: Project, source: str, layout: str, **changes: Any) -> Project:
