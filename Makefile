@@ -9,26 +9,37 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 SLOW = report/test_hostile_sizes.py report/test_two_sides.py logs/test_memory.py
 FAST = $(addprefix tests/,core definitions logs records report targets tools/pages/test_export.py test_rooms.py packaging/test_lock_files.py) $(addprefix --ignore tests/,$(SLOW))
+NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
+REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
 export TORCH_CPU ?=
 export RESULTS ?= results
 
-.PHONY: wheel run test check test-real test-cluster test-hosts test-slurm test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: wheel run test check test-real test-slow flaky test-cluster test-hosts test-slurm test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
 
+BEGAN := $(shell date +%s)
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
-	$(BIN)/runner run quickstart --results "$$RESULTS"
-	@$(BIN)/runner summarize "$$RESULTS" --experiment quickstart
+	@ready=$$(date +%s) && $(BIN)/runner run quickstart --results "$$RESULTS" && ended=$$(date +%s) && \
+	  $(BIN)/runner summarize "$$RESULTS" --experiment quickstart && \
+	  echo "set-up $$((ready - $(BEGAN))) s, runs $$((ended - ready)) s" >&2
 
-test: lint ## every check; tests that need an engine, a cluster, real data or MLflow are left out if there is none
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+test: $(VENV)/.develop ## style, types, and the tests that take less than a second or say what no other does
+	@began=$$(date +%s); $(MAKE) --no-print-directory lint && linted=$$(date +%s) && \
+	  $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (slow or $(REAL))" && ended=$$(date +%s) && \
+	  echo "style and types: $$((linted - began)) s; tests: $$((ended - linted)) s"
 
 check: lint ## what takes less than a minute, for the way of working: style, types, and the tests that train nothing
-	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not real_processes" $(FAST)
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not (slow or real_processes or $(REAL))" $(FAST)
 
-NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
-REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
-test-real: $(VENV)/.develop ## only the tests that need an engine, a cluster, a browser, MLflow, packages or real data; none may be left out
-	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
+test-real: $(VENV)/.develop ## the tests that `make test` leaves out: those that take long, and those that need an engine, a cluster, ...
+	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "(slow or $(REAL)) and not alone"
 	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
+
+test-slow: $(VENV)/.develop ## the tests that take long and need nothing else
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow and not ($(REAL))"
+
+FLAKY ?= -n 4 --dist loadgroup -m "slow and not alone"
+flaky: $(VENV)/.develop ## run tests 20 times beside 4 busy loops and name those that fail: FLAKY="tests/cli -n 2" make flaky
+	$(BIN)/python -m bench.flaky --times 20 --busy 4 -- $(FLAKY)
 
 test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names; KIT_LOAD brings images to it
 	KIT_REQUIRE=cluster $(BIN)/python -m pytest -n 4 --dist loadgroup -m "cluster and not alone"

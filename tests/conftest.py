@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.support import browser, ssh_hosts
 from tests.support.cluster import kinds_of_runs
 from tests.support.fork_server import ForkServer
 from tests.support.jobs import missing_for_slurm_tests
+from tests.support.patience import crowding
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.faults"]
 
@@ -53,6 +55,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[STATE], ignore_errors=True)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End a test that hangs, later on a crowded machine: no command that a test waits for has a bound of its own."""
+    if not item.get_closest_marker("timeout") and not item.config.getoption("timeout"):
+        item.add_marker(pytest.mark.timeout(float(item.config.getini("timeout")) * crowding()))
+    return (yield)
+
+
 @pytest.fixture(scope="session")
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
@@ -65,6 +75,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return None
 
 
+@pytest.hookimpl(trylast=True)  # behind the choice by -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put slow files first; leave out what needs something that is not there, unless KIT_REQUIRE has it."""
     places = {name: number for number, name in enumerate(SLOWEST_FIRST)}

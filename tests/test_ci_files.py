@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.support.projects import OK, ROOT, Project, patient
+from tests.support.projects import OK, ROOT, Project
 from tests.support.repository import git
+from tests.support.slow import slow_but
 
 FILES = {"github": "github-workflows", "gitlab": "gitlab-ci"}
 """The file in docs/ci, and the name of its schema."""
@@ -26,7 +27,7 @@ def read(name: str) -> dict[str, Any]:
 
 def check(path: Path, schema: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(path)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=patient(60), check=False)
+    return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(("name", "schema"), FILES.items())
@@ -39,6 +40,9 @@ def test_a_file_is_valid_by_the_schema_of_its_service_and_a_broken_one_is_not(
     broken = tmp_path / "broken.yml"
     broken.write_text(path.read_text("utf-8").replace("steps:", "stepps:").replace("  script:", "  scrript:"))
     assert check(broken, schema).returncode == 1
+
+
+SLOWER = (1.5, "slower", 1)
 
 
 def scripts() -> dict[str, str]:
@@ -54,7 +58,7 @@ def says(seconds: float) -> str:
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize(("seconds", "verdict", "code"), [(1.5, "slower", 1), (0.8, "faster", 0)])
+@pytest.mark.parametrize(("seconds", "verdict", "code"), slow_but([SLOWER], [SLOWER, (0.8, "faster", 0)]))
 def test_the_script_compares_a_branch_with_its_base_and_leaves_the_table(
     project: Project, name: str, seconds: float, verdict: str, code: int
 ) -> None:
@@ -77,7 +81,6 @@ def test_the_script_compares_a_branch_with_its_base_and_leaves_the_table(
         env=env,
         capture_output=True,
         text=True,
-        timeout=patient(300),
         check=False,
     )
     table = (root / "comparison.md").read_text("utf-8")
@@ -101,7 +104,6 @@ def test_a_wrong_request_fails_the_job_and_posts_nothing(project: Project) -> No
             cwd=project.root,
             env=env,
             capture_output=True,
-            timeout=patient(60),
             check=False,
         )
         assert done.returncode == 2, done

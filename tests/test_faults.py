@@ -56,6 +56,7 @@ def test_no_try_of_the_table_failed_and_nothing_was_lost() -> None:
     assert all(float(told.split()[0]) <= 15 for *_, told in rows if told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "ran"), [("", 1), ("3", 3), ("local=2", 2), ("long", 4)])
 def test_a_fault_is_tried_as_often_as_asked_and_each_try_is_written(tmp_path: Path, asked: str, ran: int) -> None:
     (tmp_path / "test_it.py").write_text(

@@ -277,7 +277,6 @@ def modules_of(*words: str, project: Project) -> set[str]:
         env=project.environment(),
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
     assert done.returncode in (0, 2), done.stderr

@@ -6,7 +6,6 @@ import errno
 import os
 import signal
 import sys
-import time
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,6 +14,7 @@ import typer
 
 from runner import __version__
 from runner.cli.lines import say
+from runner.core import clock
 from runner.core.errors import EXIT_DEFECT, EXIT_INTERRUPTED, Interrupted, KitError, RequestError
 from runner.core.text import one_line
 
@@ -49,9 +49,9 @@ def ended_by_signals() -> Iterator[None]:
 
     def take(_number: int, _frame: object) -> None:
         if not first:
-            first.append(time.monotonic())
+            first.append(clock.monotonic())
             raise _Ended
-        if time.monotonic() > first[0] + AT_ONCE_SECONDS:
+        if clock.monotonic() > first[0] + AT_ONCE_SECONDS:
             os.write(2, b"interrupted\n")
             os._exit(EXIT_INTERRUPTED)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from runner.core import clock
 from runner.core.text import one_line
 from runner.core.values import number, positive, whole
 
@@ -24,7 +24,7 @@ class Progress:
     def __init__(self, number: int, total: int, run: Run, earlier_seconds: list[float]) -> None:
         self._number, self._total, self._run = number, total, run
         self._earlier_seconds = earlier_seconds
-        self._began = time.monotonic()
+        self._began = clock.monotonic()
         self._phase = "starting"
         self._epoch = self._epochs = 0
         self._share = 0.0
@@ -36,7 +36,7 @@ class Progress:
         """Take in an event of rank 0; True if it changed what is shown."""
         if event.key not in _WATCHED or event.metadata.get("rank") not in (0, None):
             return False
-        fields, now = event.metadata, time.monotonic()
+        fields, now = event.metadata, clock.monotonic()
         if event.key == "epoch_start" and (epoch := whole(fields.get("epoch_num"), 1, _MOST_EPOCHS)):
             self._epoch, self._epoch_began, self._share = epoch, now, 0.0
             self._epochs = whole(fields.get("epochs"), 1, _MOST_EPOCHS) or self._epochs
@@ -76,7 +76,7 @@ class Progress:
         if self._rate:
             words.append(f"{self._rate:,.0f} samples/s")
         if self.done > 0:
-            left = (time.monotonic() - self._first_epoch) * (1 - self.done) / self.done
+            left = (clock.monotonic() - self._first_epoch) * (1 - self.done) / self.done
             words.append(f"{_clock(left)} left")
             in_all = self._left_in_all(left)
             if in_all is not None and self._number < self._total:
@@ -91,7 +91,7 @@ class Progress:
     @property
     def elapsed(self) -> float:
         """Seconds since the run was begun."""
-        return time.monotonic() - self._began
+        return clock.monotonic() - self._began
 
     def _left_in_all(self, left: float) -> float | None:
         """Estimate what all remaining runs take, each as long as the earlier ones on average."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.cli.lines import show_document
 from runner.cli.options import Change, Device, Layouts, Name, On, Only, Repeat, Results, With, here, options_of, plan_of
 from runner.core.errors import RunError
+
+if TYPE_CHECKING:
+    from runner.records.schema import Record
 
 
 def run(
@@ -49,6 +52,16 @@ def run(
             screen.note(f"left out: {name}: {skip.why}")
         records = execute(made, target, words, results, screen, interrupts)
         done = sum(record.status == "completed" for record in records)
-        screen.note(f"{done} of {len(made.runs)} runs completed; next: runner summarize {shlex.quote(str(results))}")
+        went = _where_the_time_went(records)
+        screen.note(
+            f"{done} of {len(made.runs)} runs completed{went}; next: runner summarize {shlex.quote(str(results))}"
+        )
     if done < len(records):
         raise typer.Exit(RunError.exit_code)
+
+
+def _where_the_time_went(records: list[Record]) -> str:
+    """Return how long all runs together trained, and how long they took to start and end, where a program says it."""
+    training = sum(record.phases.get("train", 0.0) + record.phases.get("eval", 0.0) for record in records)
+    whole = sum(record.outcome.wall_seconds for record in records if record.outcome)
+    return f" (starting and ending {whole - training:.0f} s, training {training:.0f} s)" if training else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from rich.text import Text
 from runner.cli.failure_card import failure_card
 from runner.cli.lines import line
 from runner.cli.progress import Progress
+from runner.core import clock
 from runner.core.text import one_line
 from runner.core.values import number
 from runner.report.fit import fit
@@ -76,7 +76,7 @@ class Screen:
     def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
         """Announce a run."""
         self._progress = Progress(number, total, run, self._earlier_seconds)
-        self._said = time.monotonic()
+        self._said = clock.monotonic()
         if not self._console.is_terminal:
             self._say(f"run {number}/{total}  {run.name}  repeat {run.repeat}  {folder}")
 
@@ -94,8 +94,8 @@ class Screen:
         """Say it into a pipe or a log file now and then; a terminal is drawn again by itself."""
         if self._console.is_terminal or self._progress is None:
             return
-        if time.monotonic() - self._said >= _PLAIN_SECONDS:
-            self._said = time.monotonic()
+        if clock.monotonic() - self._said >= _PLAIN_SECONDS:
+            self._said = clock.monotonic()
             self._say(f"  {self._progress.line()}")
 
     def stopping(self, why: str) -> None:

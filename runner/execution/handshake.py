@@ -15,10 +15,10 @@ import errno
 import hmac
 import re
 import socket
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from runner.core import clock
 from runner.core.errors import RequestError, RunError
 from runner.core.text import one_line
 from runner.core.values import whole
@@ -96,12 +96,12 @@ class _Host:
 
     async def wait(self, listening: socket.socket, seconds: float) -> None:
         """Serve every caller on its own until all nodes are here."""
-        deadline = time.monotonic() + seconds
+        deadline = clock.monotonic() + seconds
         where = "{}:{}".format(*listening.getsockname())
         server = await asyncio.start_server(self._serve, sock=listening, limit=LONGEST_BYTES)
         try:
             while self._missing:
-                left = deadline - time.monotonic()
+                left = deadline - clock.monotonic()
                 if left <= 0:
                     who = _names(self._missing)
                     how = "started? on one network with node 0? with the --master that node 0 has?"
@@ -110,7 +110,7 @@ class _Host:
                 try:
                     await asyncio.wait_for(self._all_here.wait(), min(left, SAY_SECONDS))
                 except asyncio.TimeoutError:
-                    if deadline > time.monotonic():
+                    if deadline > clock.monotonic():
                         self._say(f"waiting for {_names(self._missing)} at {where}")
         finally:
             server.close()
@@ -159,8 +159,8 @@ class _Host:
 async def _join(
     master: str, node: int, work: str, secret: bytes, say: Callable[[str], None], seconds: float, port: int
 ) -> str:
-    deadline = time.monotonic() + seconds
-    said = time.monotonic()
+    deadline = clock.monotonic() + seconds
+    said = clock.monotonic()
     while True:
         try:
             return await asyncio.wait_for(_ask(master, port, node, work, secret), CALL_SECONDS)
@@ -168,11 +168,11 @@ async def _join(
             why = "no answer"
         except (OSError, ValueError, KeyError, RecursionError) as error:
             why = one_line(getattr(error, "strerror", None) or error)
-        if time.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             msg = f"node 0 did not answer at {master}:{port} within {seconds:g} s: {why}"
             raise RunError(msg)
-        if time.monotonic() - said > SAY_SECONDS:
-            said = time.monotonic()
+        if clock.monotonic() - said > SAY_SECONDS:
+            said = clock.monotonic()
             say(f"waiting for node 0 at {master}:{port}: {why}")
         await asyncio.sleep(0.2)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.core import clock
 from runner.core.errors import KitError
 from runner.core.layout import Layout
 from runner.execution import started
@@ -74,7 +74,7 @@ def supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer,
 
 
 def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer, interrupts: Interrupts) -> Record:
-    began = time.monotonic()
+    began = clock.monotonic()
     guard, reserve, handle, because, watch, stuck, left = None, None, None, None, None, None, None
     try:
         # Before `raising`: a signal in the midst of it would lose the watchdog, which then takes the runner for dead.
@@ -104,7 +104,7 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
         because = what_is_lost(folder.path)
     if reserve:
         reserve.free()
-    seconds = time.monotonic() - began
+    seconds = clock.monotonic() - began
     if watch:
         watch.close()
     outcome = Outcome(ended=utc_now(), wall_seconds=seconds, exits=exits, stopped_because=because, stuck=stuck)
@@ -153,7 +153,7 @@ def follow(
                 observer.event(event)
             elif line.node == line.local_rank == 0:
                 printed = line.text
-        now = time.monotonic()
+        now = clock.monotonic()
         waited: float = getattr(handle, "waited_seconds", 0.0)  # in a queue, before the run began
         because = TIMED_OUT if now > deadline + waited else HUNG if watch.is_hung(now) else loss.found(now)
         if because:
@@ -166,7 +166,7 @@ class _Loss:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._next = time.monotonic() + LOOK_SECONDS
+        self._next = clock.monotonic() + LOOK_SECONDS
         self._times = 0
 
     def found(self, now: float) -> str | None:

@@ -16,13 +16,13 @@ import os
 import re
 import secrets
 import shutil
-import time
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
+from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.records import manifest
@@ -112,7 +112,7 @@ class RunFolder:
     @contextmanager
     def held_alone(self, seconds: float = 1.0) -> Iterator[None]:
         """Hold the run against everybody else; BlockingIOError if somebody holds it for so long."""
-        until = time.monotonic() + seconds
+        until = clock.monotonic() + seconds
         with self._open() as descriptor:
             with _where_locks_are_known():
                 while True:
@@ -120,9 +120,9 @@ class RunFolder:
                         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                         break
                     except BlockingIOError:  # `is_held` of another process holds it for a moment
-                        if time.monotonic() > until:
+                        if clock.monotonic() > until:
                             raise
-                        time.sleep(_AGAIN_SECONDS)
+                        clock.sleep(_AGAIN_SECONDS)
             yield
 
     def is_held(self) -> bool:

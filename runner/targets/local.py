@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.ports import free_port
 from runner.core.text import one_line
@@ -125,9 +125,9 @@ class LocalHandle:
         agents = list(self._agents.values())
         for agent in agents:
             agent.terminate()
-        deadline = time.monotonic() + GRACE_SECONDS
+        deadline = clock.monotonic() + GRACE_SECONDS
         for agent in agents:
-            agent.wait(max(0.0, deadline - time.monotonic()))
+            agent.wait(max(0.0, deadline - clock.monotonic()))
             agent.kill()
         kill_marked(self._mark)
 

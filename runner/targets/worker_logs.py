@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from typing import TYPE_CHECKING, Protocol
 
+from runner.core import clock
 from runner.targets.base import Line, Note
 from runner.targets.bounded_lines import BoundedLines, cut_note
 from trainkit import files
@@ -61,8 +61,8 @@ class WorkerLogs:
             yield None
             polls += 1
             if deadline == math.inf and any(one.failed for one in launchers):
-                deadline = time.monotonic() + GRACE_SECONDS
-            if time.monotonic() > deadline:
+                deadline = clock.monotonic() + GRACE_SECONDS
+            if clock.monotonic() > deadline:
                 stop()
             running[0].wait(POLL_SECONDS)
 

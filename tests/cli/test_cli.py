@@ -158,9 +158,7 @@ def test_a_path_below_a_folder_that_one_may_not_enter_is_one_line(project: Proje
 
 def test_an_arg_that_is_no_text_is_refused(project: Project) -> None:
     command = [RUNNER.encode(), b"run", b"tiny", b"--set", b"seed=\xff"]
-    done = subprocess.run(
-        command, cwd=project.root, env=project.environment(), capture_output=True, timeout=60, check=False
-    )
+    done = subprocess.run(command, cwd=project.root, env=project.environment(), capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == b"error: --set seed=\\udcff: the value has letters that cannot be printed\n"
     assert not project.results.exists()
@@ -210,7 +208,6 @@ def test_a_pipe_that_is_closed_early_is_no_error(finished: Project) -> None:
         env=finished.environment(),
         stdout=writing,
         stderr=subprocess.PIPE,
-        timeout=60,
         check=False,
     )
     os.close(writing)
@@ -253,6 +250,6 @@ def test_the_folder_from_which_it_is_called_may_be_gone(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     script = f"cd '{gone}' && rmdir '{gone}' && exec '{RUNNER}' list"
-    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "error: the current folder is gone: go to the project's folder\n"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.launches import BEGINNING, WAIT, nothing_is_left_of, one_run, until, words_are_printed
-from tests.support.projects import Project, patient
+from tests.support.projects import Project
 from tests.support.records import Make
 
 pytestmark = pytest.mark.real_processes
@@ -32,7 +32,7 @@ def code_of(project: Project, stderr: int, *words: str) -> int:
     """The exit code of a command whose stderr is this one."""
     command = [project.command, *words]
     with subprocess.Popen(command, cwd=project.root, env=project.environment(), stderr=stderr) as process:
-        return process.wait(patient(60))
+        return process.wait()
 
 
 def test_runs_go_on_and_are_recorded(project: Project, make: Make, unwritable: int) -> None:
@@ -48,6 +48,7 @@ def test_a_refusal_keeps_its_exit_code(project: Project, unwritable: int) -> Non
     assert code_of(project, unwritable, "plan", "nothing") == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_that_ends_the_reader_first_ends_the_run_and_is_recorded(project: Project) -> None:
     one_run(project, BEGINNING + WAIT, "1x1")
     with project.start("run", "tiny") as process:
@@ -55,7 +56,7 @@ def test_ctrl_c_that_ends_the_reader_first_ends_the_run_and_is_recorded(project:
         assert process.stderr
         process.stderr.close()  # as that of `2>&1 | tee log`, which is of the same process group
         os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(patient(60)) == 130
+        assert process.wait() == 130
     (run,) = project.runs()
     assert project.record(run)["status"] == "interrupted"
     assert nothing_is_left_of(run)

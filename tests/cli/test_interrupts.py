@@ -8,14 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.support.launches import until
 from tests.support.projects import Project
+from tests.support.slow import slow_but
 
 pytestmark = pytest.mark.real_processes
+
+DRY_RUN = ["run", "tiny", "--dry-run"]
 
 STARTED = """
 import signal, sys
@@ -27,7 +31,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("words", [["list"], ["summarize"], ["run", "tiny", "--dry-run"]], ids=" ".join)
+@pytest.mark.parametrize("words", slow_but([DRY_RUN], [["list"], ["summarize"], DRY_RUN]), ids=" ".join)
 def test_ctrl_c_in_the_first_half_second_is_one_line_and_never_a_traceback(finished: Project, words: list[str]) -> None:
     codes = set()
     for number in range(20):
@@ -44,7 +48,7 @@ def test_ctrl_c_in_the_first_half_second_is_one_line_and_never_a_traceback(finis
         assert process.stderr.readline() == "started\n"  # until here it is Python's own start
         time.sleep(0.002 + number * 0.025)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate()
         said = re.sub(r"^project .*\n", "", said)  # what `list` says of a command that has done its work
         codes.add(process.returncode)
         # At its very end Python gives the signal back to the system, whose way to end a process a shell shows as 130.
@@ -52,6 +56,7 @@ def test_ctrl_c_in_the_first_half_second_is_one_line_and_never_a_traceback(finis
     assert 130 in codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", ["bundle", "verify", "reproduce"])
 def test_a_signal_leaves_no_temporary_file_behind(finished: Project, tmp_path: Path, command: str, number: int) -> None:
@@ -59,14 +64,20 @@ def test_a_signal_leaves_no_temporary_file_behind(finished: Project, tmp_path: P
     scratch.mkdir()
     if command != "bundle":
         assert finished.runner("bundle", "-o", archive).code == 0
-    words = {"bundle": ["bundle", "-o", str(archive)]}.get(command, [command, str(archive)])
-    process = finished.start(*words, env={"TMPDIR": str(scratch)})
-    until(lambda: list(scratch.iterdir()), every=0.001)
-    os.killpg(process.pid, number)
-    os.killpg(process.pid, number)  # as `timeout` does
-    _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (130, "interrupted\n")
-    assert (list(scratch.iterdir()), [one for one in tmp_path.iterdir() if one.name.startswith(".")]) == ([], [])
+    code = 0
+    while code in (0, 1):  # it was done before the signal came
+        if command == "bundle":
+            archive.unlink(missing_ok=True)
+        words = ["-o", archive] if command == "bundle" else [archive]
+        process = finished.start(command, *words, env={"TMPDIR": str(scratch)})
+        until(lambda: list(scratch.iterdir()) or process.poll() is not None, every=0.001)  # noqa: B023
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+            os.killpg(process.pid, number)  # as `timeout` does
+        _, said = process.communicate()
+        code = process.returncode
+        assert (list(scratch.iterdir()), [one for one in tmp_path.iterdir() if one.name.startswith(".")]) == ([], [])
+    assert (code, said) == (130, "interrupted\n")
 
 
 def test_ctrl_c_in_a_family_s_own_program_ends_both(project: Project) -> None:
@@ -78,7 +89,7 @@ def test_ctrl_c_in_a_family_s_own_program_ends_both(project: Project) -> None:
 
         try:
             print("started", file=sys.stderr, flush=True)
-            time.sleep(100)
+            time.sleep(600)
         except KeyboardInterrupt:
             print("cleaned up", file=sys.stderr)
             sys.exit(1)
@@ -88,19 +99,19 @@ def test_ctrl_c_in_a_family_s_own_program_ends_both(project: Project) -> None:
     assert process.stderr
     assert process.stderr.readline() == "started\n"
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate()
     assert (process.returncode, said) == (130, "cleaned up\ninterrupted\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_runner_alone_ends_the_family_s_program_too(project: Project, number: int) -> None:
     project.program(
-        "toys.prepare", "import os, sys, time\nprint(os.getpid(), file=sys.stderr, flush=True)\ntime.sleep(100)\n"
+        "toys.prepare", "import os, sys, time\nprint(os.getpid(), file=sys.stderr, flush=True)\ntime.sleep(600)\n"
     )
     process = project.start("prepare", "toys")
     assert process.stderr
     child = int(process.stderr.readline())
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate()
     assert (process.returncode, said) == (130, "interrupted\n")
-    until(lambda: not os.path.exists(f"/proc/{child}"), 10)  # noqa: PTH110
+    until(lambda: not os.path.exists(f"/proc/{child}"))  # noqa: PTH110

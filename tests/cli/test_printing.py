@@ -88,6 +88,7 @@ def test_no_terminal_gets_an_escape_sequence_from_outside(evil: Project, words: 
     assert not RAW.search(shown), shown.encode("unicode_escape")
 
 
+@pytest.mark.slow
 def test_the_words_are_shown_with_what_they_hide(evil: Project) -> None:
     failed = evil.runner("run", "tiny")
     assert failed.code == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from tests.cluster.conftest import Run, Start
 from tests.support.cluster import kubectl, pods
 from tests.support.launches import until
 from tests.support.odd import define
-from tests.support.projects import Project, patient
+from tests.support.patience import patient, within
+from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
 
@@ -25,9 +25,10 @@ def printed(folder: Path, word: bytes, nodes: int = 2) -> Callable[[], bool]:
     return lambda: all(path.exists() and word in path.read_bytes() for path in logs)
 
 
-def test_a_rank_that_leaves_the_others_is_ended_with_the_time(run: Run) -> None:
+def test_a_rank_that_leaves_the_others_is_ended_with_the_time(project: Project, run: Run) -> None:
     # torchrun holds its pod until the other nodes have ended too.
-    done, record = run("odd-leaves", "--layout", "2x1")
+    define(project, "leaves", name="odd-leaves-in-time", timeout_seconds=round(patient(45)))
+    done, record = run("odd-leaves-in-time", "--layout", "2x1")
     assert done.code == 1
     assert record["status"] == "timed_out"
     assert record["ranks"][1]["events_seen"] > 0
@@ -41,7 +42,7 @@ def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, na
     container["command"] = ["sh", "-c", f"{shlex.join(container['command'])} & sleep {patient(20):.0f}"]
     (project.root / "first.yaml").write_text(yaml.safe_dump(job))
     kubectl("create", "-n", namespace, "-f", "first.yaml", cwd=project.root)
-    done = project.runner("collect", "first.yaml", "--with", f"namespace={namespace}", "--results", "first", within=200)
+    done = project.runner("collect", "first.yaml", "--with", f"namespace={namespace}", "--results", "first")
     kubectl("delete", "-n", namespace, "-f", "first.yaml", "--wait=false", cwd=project.root)
     assert done.code == 1, done.snapshot
     (path,) = (project.root / "first").glob("*/*/run.json")
@@ -54,9 +55,8 @@ def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, na
 
 
 def test_an_image_that_cannot_be_pulled_ends_the_run_before_its_time(run: Run) -> None:
-    began = time.monotonic()
-    done, record = run("odd-slow", "--layout", "2x1", "--with", "image=nowhere.invalid/kit:0")
-    assert time.monotonic() - began < patient(110)
+    with within(110):
+        done, record = run("odd-slow", "--layout", "2x1", "--with", "image=nowhere.invalid/kit:0")
     assert done.code == 1
     assert record["status"] == "failed"
     assert "cannot start: " in record["reason"]
@@ -65,9 +65,8 @@ def test_an_image_that_cannot_be_pulled_ends_the_run_before_its_time(run: Run) -
 
 
 def test_an_image_s_name_that_is_none_is_not_waited_for(run: Run) -> None:
-    began = time.monotonic()
-    done, record = run("odd-slow", "--layout", "2x1", "--with", "image=UPPER//case")
-    assert time.monotonic() - began < patient(40)
+    with within(40):
+        done, record = run("odd-slow", "--layout", "2x1", "--with", "image=UPPER//case")
     assert done.code == 1
     assert "InvalidImageName" in record["reason"]
 
@@ -87,7 +86,7 @@ def test_a_pod_that_somebody_deletes_ends_the_run(project: Project, namespace: s
     until(printed(folder, b"epoch_stop"), 60)
     name = pods(namespace)[1]["metadata"]["name"]
     kubectl("delete", "pod", "-n", namespace, name, "--grace-period=1", "--wait=false")
-    process.communicate(timeout=patient(120))
+    process.communicate()
     assert process.returncode == 1
     record = project.record(folder)
     assert record["status"] in ("failed", "killed")
@@ -100,7 +99,7 @@ def test_a_job_that_somebody_deletes_ends_the_run(project: Project, namespace: s
     process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100")
     until(printed(folder, b"epoch_stop"), 60)
     kubectl("delete", "pytorchjobs", "-n", namespace, "--all", "--wait=false")
-    process.communicate(timeout=patient(150))
+    process.communicate()
     assert process.returncode == 1
     record = project.record(folder)
     assert record["status"] in ("failed", "killed")

@@ -36,10 +36,7 @@ def local(copied: Project) -> Callable[[str], dict[str, Any]]:
     ("layout", "job"),
     [
         ("2x1", "pytorchjob"),
-        pytest.param("1+2", "pytorchjob", marks=pytest.mark.xdist_group("1+2")),
-        pytest.param("1+2", "trainjob", marks=[pytest.mark.xdist_group("1+2"), pytest.mark.trainer]),
-        pytest.param("1+2", "indexed", marks=pytest.mark.xdist_group("1+2")),
-        ("1x2", "pytorchjob"),
+        pytest.param("1+2", "trainjob", marks=pytest.mark.trainer),
     ],
 )
 def test_a_cluster_gives_the_losses_of_this_machine_bit_for_bit(

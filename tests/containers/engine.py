@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.containers import CONTROL, containers_of, left_of, networks_of
 from tests.support.launches import run_once
-from tests.support.projects import patient
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def run(project: Project, *words: str) -> tuple[Ended, dict[str, Any]]:
     """Run one cell on target compose, which leaves nothing; the command's end, and the new record."""
-    done, record = run_once(project, *words, "--on", "compose", within=400)
+    done, record = run_once(project, *words, "--on", "compose")
     assert left_of(newest(project, record["launch"]["experiment"])) == []
     return done, record
 
@@ -46,7 +45,6 @@ def compose(project: Project, file: str, *words: str, **env: str) -> subprocess.
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=patient(400),
         check=False,
     )
     done.stdout = CONTROL.sub("", done.stdout)  # Compose clears the terminal's line even where there is none

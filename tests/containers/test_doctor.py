@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from tests.support.containers import base_image, docker, name_of_its_own
 from tests.support.launches import ended, until
+from tests.support.patience import within
 
 if TYPE_CHECKING:
     from tests.support.faults import Fault
@@ -30,9 +30,8 @@ def project(copied: Project) -> Project:
 
 def examined(project: Project, *words: str) -> tuple[Ended, list[dict[str, Any]]]:
     """Examine the engine; the command's end, and what is not right. It leaves no container."""
-    started = time.monotonic()
-    done = project.runner("doctor", "--on", "compose", "--device", "cpu", "--json", *words)
-    assert time.monotonic() - started < 15
+    with within(15):
+        done = project.runner("doctor", "--on", "compose", "--device", "cpu", "--json", *words)
     until(lambda: containers() == [], 10)  # the engine may still be about it
     assert done.stdout, done.stderr
     return done, [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]

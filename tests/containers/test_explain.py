@@ -27,7 +27,7 @@ def test_the_quota_of_a_container_is_named_with_its_rank(project: Project, fault
         until(words_are_printed(project, "init_stop", 2), 60)  # before, less of a core only makes the start longer
         names = containers_of(f"kit-{run.name.lower()}")
         docker("update", "--cpus", CORES, names[1])
-        code, stderr = ended(process, 200)
+        code, stderr = ended(process)
     assert code == 0, stderr
     done = project.runner("explain", run)
     assert done.code == 0, done.snapshot

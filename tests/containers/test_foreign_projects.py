@@ -45,11 +45,11 @@ def up(tmp_path: Path, image: Images) -> Iterator[Callable[..., str]]:
             for number, script in enumerate(scripts)
         }
         (tmp_path / "compose.yaml").write_text(yaml.safe_dump({"services": services}))
-        subprocess.run([*words, "up", *["-d"] * detached], check=True, capture_output=True, timeout=120)
+        subprocess.run([*words, "up", *["-d"] * detached], check=True, capture_output=True)
         return name
 
     yield up
-    subprocess.run([*words, "down", "--timeout", "1"], check=True, capture_output=True, timeout=120)
+    subprocess.run([*words, "down", "--timeout", "1"], check=True, capture_output=True)
 
 
 def collected(project: Project, name: str) -> dict[str, Any]:

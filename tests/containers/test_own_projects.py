@@ -14,7 +14,7 @@ import pytest
 
 from tests.containers.engine import compose
 from tests.support.containers import docker, inspected, left_of
-from tests.support.projects import ROOT, WEIRD, Ended, Project, patient
+from tests.support.projects import ROOT, WEIRD, Ended, Project
 from tests.support.repository import commit_all, git
 from tests.tools.init.conftest import REPOSITORIES
 
@@ -65,12 +65,12 @@ class Own:
     root: Path
     installed: Installed
 
-    def runner(self, *words: str, within: float = 600) -> Ended:
-        return self.installed.run(self.root, "runner", *words, within=within)
+    def runner(self, *words: str) -> Ended:
+        return self.installed.run(self.root, "runner", *words)
 
     def define(self, name: str, program: str, more: str = "dialect: epoch-losses\n") -> None:
         text = DEFINITION.format(name=name, program=program, more=more)
-        (self.root / "experiments" / f"{name}.yaml").write_text(text + "timeout_seconds: 300\n")
+        (self.root / "experiments" / f"{name}.yaml").write_text(text + "timeout_seconds: 600\n")
 
     def run(self, name: str, layout: str = "1x2") -> tuple[Ended, dict[str, Any], Path]:
         """Run one cell in a container; the command's end, the record, and its folder."""
@@ -194,8 +194,6 @@ def test_a_requirement_that_the_base_does_not_meet_ends_the_build(own: Own, tmp_
     if base := os.environ.get("CPU_BASE_IMAGE"):
         words += ["--build-arg", f"CPU_BASE_IMAGE={base}"]
     environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
-    done = subprocess.run(
-        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=patient(300), check=False
-    )
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "torch==2.0.1" in done.stderr

@@ -6,14 +6,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.containers import docker, name_of_its_own
-from tests.support.projects import patient
+from tests.support.launches import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,15 +49,13 @@ def bare_engine(tmp_path: Path) -> Iterator[str]:
                 env={**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
             )
         try:
-            end = time.monotonic() + patient(60)
-            while subprocess.run(["docker", "-H", socket, "info"], capture_output=True, check=False).returncode:
-                assert time.monotonic() < end, (tmp_path / "log").read_text()
-                assert engine.poll() is None, (tmp_path / "log").read_text()
-                time.sleep(0.2)
+            asked = ["docker", "-H", socket, "info"]
+            until(lambda: subprocess.run(asked, capture_output=True, check=False).returncode == 0 or engine.poll(), 60)
+            assert engine.poll() is None, (tmp_path / "log").read_text()
             yield socket
         finally:
             engine.terminate()
-            engine.wait(patient(60))
+            engine.wait()
 
 
 def test_gpus_on_an_engine_without_a_driver_are_refused(project: Project, bare_engine: str) -> None:

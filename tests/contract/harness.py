@@ -14,9 +14,8 @@ from tests.support import ssh_hosts
 from tests.support.cluster import claim_with, kubectl, pods, things
 from tests.support.containers import docker, left_of, running_of
 from tests.support.jobs import jobs_of, limits_memory
-from tests.support.launches import processes_of, run_once, starting, until
-from tests.support.odd import define
-from tests.support.projects import Project, patient
+from tests.support.launches import printed, processes_of, run_once, starting, until
+from tests.support.projects import Project
 
 if TYPE_CHECKING:
     import subprocess
@@ -39,7 +38,7 @@ class Harness:
 
     start_seconds = 8.0
     """What a run needs at most until its processes print, also beside other tests."""
-    says_of_node_1: tuple[str, ...] = ("not done after timeout_seconds: ", "node 1 has not joined: ")
+    says_of_node_1: tuple[str, ...] = ("node 1 has not joined: ",)
     """Words of the record of a run whose node 1 never starts."""
     says_of_rendezvous = re.compile(
         SINCE + r"node 1 has not joined: its torchrun is stopped by a signal "
@@ -69,7 +68,7 @@ class Harness:
     def run_all(self, experiment: str, *words: str) -> tuple[Ended, list[dict[str, Any]]]:
         """Run several cells once each; what the command said, and the records."""
         words = (*words, *self.words, "--device", "cpu", "--repeat", "1")
-        done = self.project.runner("run", experiment, *words, within=400)
+        done = self.project.runner("run", experiment, *words)
         return done, [self.project.record(run) for run in self.project.runs(experiment)]
 
     @contextmanager
@@ -83,19 +82,14 @@ class Harness:
         """Start a run; its process and its folder."""
         return self._start(experiment, *words)
 
-    def define(self, program: str, seconds: float = 0) -> str:
-        """Define an experiment with an odd program that is ended so many seconds after its processes have begun."""
-        timeout = round(patient(self.start_seconds + seconds))
-        return define(self.project, program, name=f"odd-{program}-{timeout}s", timeout_seconds=timeout)
-
     def have_begun(self, run: Path, ranks: int) -> Callable[[], bool]:
         """Whether all ranks have printed their first words and an event of their work."""
         last = [re.compile(rb'"epoch_stop".*"rank": %d\b' % rank) for rank in range(ranks)]
 
         def look() -> bool:
-            printed = b"".join(path.read_bytes() for path in (run / "raw").rglob("*") if path.is_file())
-            begun = all(b"rank %d has begun" % rank in printed for rank in range(ranks))
-            return begun and all(pattern.search(printed) for pattern in last)
+            text = printed(run)
+            begun = all(b"rank %d has begun" % rank in text for rank in range(ranks))
+            return begun and all(pattern.search(text) for pattern in last)
 
         return look
 

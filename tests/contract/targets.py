@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 TARGETS = {
-    "local": pytest.param("local"),
+    "local": pytest.param("local", marks=pytest.mark.slow),
     "compose": pytest.param("compose", marks=pytest.mark.engine),
     "pytorchjob": pytest.param("pytorchjob", marks=pytest.mark.cluster),
     "slurm": pytest.param("slurm", marks=pytest.mark.slurm),
@@ -18,19 +18,25 @@ IN_CI = tuple(name for name in TARGETS if name != "trainjob")
 """Those whose faults docs/faults.md counts."""
 
 
-def on(*names: str, alone: tuple[str, ...] = ()) -> pytest.MarkDecorator:
-    """Run a test on these targets, on some of them while no other test runs."""
+SOON = pytest.param("local")
+"""Target local, in a test that `make test` runs: one way to fail, to hang, to be interrupted and to be killed."""
+
+
+def on(*names: str, alone: tuple[str, ...] = (), soon: bool = False) -> pytest.MarkDecorator:
+    """Run a test on these targets, on some of them while no other test runs, and on local also in `make test`."""
+    targets = TARGETS | {"local": SOON} if soon else TARGETS
     cases = [
-        pytest.param(*TARGETS[name].values, marks=[*TARGETS[name].marks, *[pytest.mark.alone] * (name in alone)])
+        pytest.param(*targets[name].values, marks=[*targets[name].marks, *[pytest.mark.alone] * (name in alone)])
         for name in names
     ]
     return pytest.mark.parametrize("harness", cases, indirect=True)
 
 
-def of(layouts: dict[str, tuple[str, ...]]) -> pytest.MarkDecorator:
-    """Run a test with these layouts, each on its targets."""
+def of(layouts: dict[str, tuple[str, ...]], *, soon: bool = False) -> pytest.MarkDecorator:
+    """Run a test with these layouts, each on its targets, on local also in `make test`."""
+    targets = TARGETS | {"local": SOON} if soon else TARGETS
     cases = [
-        pytest.param(*TARGETS[name].values, layout, marks=TARGETS[name].marks)
+        pytest.param(*targets[name].values, layout, marks=targets[name].marks)
         for layout, names in layouts.items()
         for name in names
     ]

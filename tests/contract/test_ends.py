@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.targets import HERE, IN_CI, TARGETS, of, on
-from tests.support.launches import ended, until
-from tests.support.projects import patient
+from tests.contract.targets import IN_CI, TARGETS, of, on
+from tests.support.launches import ended, printed, shown, until
+from tests.support.patience import patient
 
 if TYPE_CHECKING:
     from tests.contract.harness import Harness
@@ -21,11 +21,11 @@ LONG = ("--set", "seconds=100")
 KILLED = "the runner did not record how the run ended: it was killed, or it could not write"
 
 
-@of({"1x2": HERE, "1+2": tuple(TARGETS)})
+@of({"1+2": tuple(TARGETS)}, soon=True)
 def test_a_rank_that_exits_is_named_with_its_node_and_code(harness: Harness, layout: str) -> None:
     done, record = harness.run("odd-exits", "--layout", layout, "--set", "code=3")
     assert done.code == 1
-    why = f"rank 1 (node {0 if layout == '1x2' else 1}) exited with 3"
+    why = "rank 1 (node 1) exited with 3"
     assert (record["status"], record["reason"]) == ("failed", why)
     assert why in done.stderr
     assert record["ranks"][0]["events_seen"] > 0
@@ -43,16 +43,14 @@ def test_a_node_that_runs_out_of_memory_says_so(harness: Harness, layout: str) -
     assert "ran out of memory" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@of({"1+2": ("local", "compose", "pytorchjob", "trainjob", "ssh", "slurm")})
-def test_an_interrupted_run_is_collected(harness: Harness, layout: str, number: signal.Signals) -> None:
+@of({"1+2": ("local", "compose", "pytorchjob", "trainjob", "ssh", "slurm")}, soon=True)
+def test_an_interrupted_run_is_collected(harness: Harness, layout: str) -> None:
     process, run = harness.start("odd-slow", "--layout", layout, *LONG)
     until(harness.have_begun(run, 3), 90)
-    os.killpg(process.pid, number)
-    if number == signal.SIGINT:
-        time.sleep(0.2)
-        os.killpg(process.pid, number)  # impatience changes nothing
-    code, stderr = ended(process, 90)
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)  # impatience changes nothing
+    code, stderr = ended(process)
     assert code == 130, stderr
     assert "interrupted" in stderr
     record = harness.project.record(run)
@@ -69,7 +67,7 @@ def test_ctrl_c_before_anything_is_printed_is_recorded_too(harness: Harness) -> 
     process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)
     harness.is_starting(run)
     os.killpg(process.pid, signal.SIGINT)
-    code, stderr = ended(process, 90)
+    code, stderr = ended(process)
     assert code == 130, stderr
     assert harness.project.record(run)["status"] == "interrupted"
     harness.require_nothing_left(run)
@@ -102,36 +100,32 @@ def test_a_runner_that_is_killed_leaves_nothing_and_its_run_can_be_collected(har
     assert project.record(run) == record
 
 
-@on("local", "compose", "pytorchjob", "trainjob", "ssh", "slurm")
-def test_a_program_that_never_stops_printing_is_ended_with_the_time(harness: Harness) -> None:
-    name = harness.define("says", 3)
-    began = time.monotonic()
-    done, record = harness.run(name, "--layout", "2x1", "--set", "seconds=300", "--set", "pause=0.001")
-    assert time.monotonic() - began < patient(90)
-    assert done.code == 1
-    seconds = record["launch"]["timeout_seconds"]
-    assert (record["status"], record["reason"]) == ("timed_out", f"not done after timeout_seconds: {seconds:g}")
+@on("local", "compose", "pytorchjob")
+def test_a_program_that_never_stops_printing_is_ended_all_the_same(harness: Harness) -> None:
+    process, run = harness.start("odd-says", "--layout", "2x1", "--set", "seconds=100000", "--set", "pause=0.001")
+    until(lambda: all(printed(run).count(b'"rank": %d' % rank) > 100 for rank in (0, 1)), 90)
+    os.killpg(process.pid, signal.SIGINT)
+    code, stderr = ended(process)
+    assert code == 130, stderr
+    record = harness.project.record(run)
+    assert record["status"] == "interrupted"
     assert all(rank["events_seen"] > 100 for rank in record["ranks"])
-    assert "time is up" in done.stderr
+    harness.require_nothing_left(run)
 
 
 @pytest.mark.fault("a node never joins the rendezvous", series=3)
 @on(*IN_CI)
-def test_a_node_that_never_starts_is_ended_with_the_time(harness: Harness, fault: Fault) -> None:
-    name = harness.define("slow", 4)  # the nodes are looked at after 6 s, which takes some more
+def test_a_node_that_never_starts_is_named_while_the_others_wait_for_it(harness: Harness, fault: Fault) -> None:
     harness.forbid_node_1()
-    process, run = harness.start(name, "--layout", "2x1", *LONG)
+    process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)
     harness.hold_node_1(run)
-    began = time.monotonic()
-    code, stderr = ended(process, 150)
-    assert code == 1
-    assert time.monotonic() - began < patient(harness.start_seconds + 75)  # a pod's own grace is a minute
-    record = harness.project.record(run)
-    assert record["status"] == "timed_out"
-    assert all(word in record["reason"] for word in harness.says_of_node_1), (record["reason"], stderr)
-    assert "time is up" in stderr
-    said = harness.says_of_rendezvous.search(stderr)
-    assert said, stderr
+    said = shown(process, harness.says_of_rendezvous)
     assert int(said["seconds"]) < patient(15)
+    os.killpg(process.pid, signal.SIGINT)
+    code, stderr = ended(process)
+    assert code == 130, stderr
+    record = harness.project.record(run)
+    assert record["status"] == "interrupted"
+    assert all(word in record["reason"] for word in harness.says_of_node_1), (record["reason"], stderr)
     fault(told_seconds=int(said["seconds"]))
     harness.require_nothing_left(run)

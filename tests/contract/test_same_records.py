@@ -16,7 +16,7 @@ SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_millisec
 OTHERS = tuple(name for name in TARGETS if name != "local")
 
 
-@of({"2x1": ("ssh",), "1+2": OTHERS, "2x2": ("ssh",)})
+@of({"1+2": OTHERS})
 def test_the_record_differs_from_that_of_local_in_nothing_but_places_and_times(harness: Harness, layout: str) -> None:
     words = ("mnist", "--layout", layout, *SMALL)
     done, there = harness.run(*words)

@@ -18,14 +18,19 @@ from tests.support.projects import OK, Project
 from tests.support.records import Make
 from tests.support.repository import git
 
+MEASURED = '{"train_seconds": 1.0 + rank / 4, "final'
 STEP = 'log.start("epoch_start", epoch_num=epoch, epochs=args.epochs)'
+SLEEPS = OK.replace(STEP, f"{STEP}; __import__('time').sleep(600)")
 
 
-def sleeping(seconds: float, measured: str = "time.monotonic() - began") -> str:
-    """The project's program, whose one step takes so long, and what it says of that."""
-    source = OK.replace("import os\n", "import os\n    import time\n", 1)
-    source = source.replace(STEP, f"{STEP}\n            began = time.monotonic()\n            time.sleep({seconds})")
-    return source.replace('{"train_seconds": 1.0 + rank / 4, "final', f'{{"train_seconds": {measured}, "final')
+def taking(seconds: str) -> str:
+    """The project's program, which says that its training took so long."""
+    return OK.replace(MEASURED, MEASURED.replace("1.0 + rank / 4", seconds))
+
+
+def about(seconds: float) -> str:
+    """A time that differs by some thousandths from run to run, on a busy machine too."""
+    return f"{seconds} * (1 + os.getpid() % 7 / 1_000)"
 
 
 @pytest.fixture
@@ -37,7 +42,7 @@ def versions(project: Project, tmp_path: Path) -> Project:
     (tmp_path / ".git" / "hooks" / "post-checkout").write_text("#!/bin/sh\ntouch hooked\n")
     (tmp_path / ".git" / "hooks" / "post-checkout").chmod(0o755)
     for seconds, tag in ((0.4, "before"), (0.7, "after")):
-        project.program("toys.ok", sleeping(seconds))
+        project.program("toys.ok", taking(about(seconds)))
         git(tmp_path, "add", ".")
         git(tmp_path, "commit", "-qm", tag)
         git(tmp_path, "tag", tag)
@@ -54,12 +59,12 @@ def nothing_left(project: Project) -> bool:
 
 
 def compared(project: Project, *words: str) -> tuple[int, dict[str, Any]]:
-    ended = project.runner("compare", *words, "--json", within=300)
+    ended = project.runner("compare", *words, "--json")
     assert ended.stdout.startswith("{"), ended.snapshot
     return ended.code, json.loads(ended.stdout)
 
 
-def test_a_commit_that_sleeps_in_its_step_is_slower(versions: Project) -> None:
+def test_a_commit_that_takes_longer_is_slower(versions: Project) -> None:
     code, found = compared(versions, "before", "after", "--experiment", "tiny", "--repeat", "4")
     (cell,) = found["cells"]
     assert (code, cell["verdict"], cell["design"]) == (1, "slower", "pairs"), cell
@@ -81,11 +86,11 @@ def test_a_commit_that_sleeps_in_its_step_is_slower(versions: Project) -> None:
 
 def test_a_thing_against_itself_shows_no_difference(versions: Project) -> None:
     """Its times are known for each run, in the order ABBAAB, so that no chance is left in the test."""
-    counting = f"time.sleep(0.1); runs = open({str(versions.root.parent / 'count')!r}, 'a'); runs.write('x')"
-    known = sleeping(0.1, "(0.5, 0.501, 0.5, 0.501, 0.502, 0.502)[runs.tell() - 1]")
-    versions.program("toys.ok", known.replace("time.sleep(0.1)", counting))
+    counting = f"{STEP}; runs = open({str(versions.root.parent / 'count')!r}, 'a'); runs.write('x')"
+    known = taking("(0.5, 0.501, 0.5, 0.501, 0.502, 0.502)[runs.tell() - 1]")
+    versions.program("toys.ok", known.replace(STEP, counting))
     git(versions.root, "commit", "-qam", "known times")
-    ended = versions.runner("compare", "HEAD", ".", "--experiment", "tiny", "--repeat", "3", within=300)
+    ended = versions.runner("compare", "HEAD", ".", "--experiment", "tiny", "--repeat", "3")
     assert ended.code == 0, ended.snapshot
     assert "1x1\t3\t0.50 [0.50, 0.50]\t0.50 [0.50, 0.50]\t1.000 [0.994, 1.006]\tno difference shown" in ended.stdout
     assert "1x1: --repeat 3 finds a difference of 5% in 9 of 10 comparisons; there were 3" in ended.stdout
@@ -94,15 +99,17 @@ def test_a_thing_against_itself_shows_no_difference(versions: Project) -> None:
     assert (refused.code, refused.stderr) == (2, "error: --json and --markdown: choose one of them\n")
 
 
+@pytest.mark.slow
 def test_uncommitted_changes_belong_to_the_project_s_folder(versions: Project) -> None:
-    versions.program("toys.ok", sleeping(0.1))
+    versions.program("toys.ok", taking(about(0.1)))
     code, found = compared(versions, "after", ".", "--experiment", "tiny", "--repeat", "3")
     assert (code, found["cells"][0]["verdict"]) == (0, "faster")
     assert found["b"] == "."
 
 
+@pytest.mark.slow
 def test_two_definitions_are_compared_as_they_are_in_the_project(project: Project) -> None:
-    project.program("toys.ok", sleeping(0.3).replace("time.sleep(0.3)", "time.sleep(0.3 * args.seed)"))
+    project.program("toys.ok", taking(f"args.seed * {about(0.3)}"))
     files = [
         project.define(name=name, args={"seed": seed}, matrix={"layout": layouts})
         for name, seed, layouts in (("one", 1, ["1x1"]), ("two", 2, ["1x1", "1x2"]))
@@ -120,12 +127,13 @@ def test_a_commit_finds_the_data_of_the_checkout_and_leaves_it_there(versions: P
         project = trees.add(git(versions.root, "rev-parse", "before").strip())
         assert project.name == versions.root.name
         assert (project / "data" / "set" / "x").read_text() == "prepared"
-        assert "time.sleep(0.4)" in (project / "experiments" / "toys" / "ok.py").read_text()
+        assert about(0.4) in (project / "experiments" / "toys" / "ok.py").read_text()
     assert not project.exists()
     assert data.read_text() == "prepared"
     assert nothing_left(versions)
 
 
+@pytest.mark.slow
 def test_a_side_that_fails_is_exit_code_1_and_is_not_run_again(versions: Project) -> None:
     versions.program("toys.ok", "raise SystemExit(3)\n")
     code, found = compared(versions, "before", ".", "--experiment", "tiny", "--repeat", "3")
@@ -136,12 +144,12 @@ def test_a_side_that_fails_is_exit_code_1_and_is_not_run_again(versions: Project
 @pytest.mark.real_processes
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_removes_the_worktrees_and_keeps_the_records(versions: Project, number: signal.Signals) -> None:
-    versions.program("toys.ok", sleeping(60))
+    versions.program("toys.ok", SLEEPS)
     git(versions.root, "commit", "-qam", "long")
     process = versions.start("compare", "HEAD", "HEAD", "--experiment", "tiny")
     until(versions.runs)
     os.killpg(process.pid, number)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate()
     assert process.returncode == 130, said
     assert nothing_left(versions)
     assert [versions.record(folder)["status"] for folder in versions.runs()] == ["interrupted"]

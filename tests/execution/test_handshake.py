@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from runner.core.errors import KitError, RequestError, RunError
 from runner.core.ports import free_port
 from runner.execution import handshake
 from runner.execution.handshake_messages import SECRET, SECRET_FILE, read_secret
+from tests.support.held_clock import HeldClock
+from tests.support.launches import until
 
 RUN = "20261121T120000Z-compose-0123abcd"
 KNOWN, OTHER = b"a secret of the nodes", b"a secret of somebody else"
@@ -40,8 +42,7 @@ class Thread(threading.Thread):
             self.result = error
 
     def ended(self) -> Any:
-        self.join(30)
-        assert not self.is_alive()
+        self.join()
         return self.result
 
 
@@ -55,7 +56,7 @@ def port() -> int:
 
 
 def host(
-    port: int, nodes: int = 2, secret: bytes = b"", say: Any = quiet, seconds: float = 20, **changes: Any
+    port: int, nodes: int = 2, secret: bytes = b"", say: Any = quiet, seconds: float = 3_600, **changes: Any
 ) -> Thread:
     values = {"run": RUN, "work": "work", "master": HERE, **changes}
     return Thread(
@@ -71,31 +72,50 @@ def host(
     )
 
 
-def join(port: int, node: int = 1, secret: bytes = b"", work: str = "work", seconds: float = 20) -> str:
+def join(port: int, node: int = 1, secret: bytes = b"", work: str = "work", seconds: float = 3_600) -> str:
     return handshake.join(HERE, node, work, secret, quiet, seconds=seconds, port=port)
 
 
+def ask_once(port: int, secret: bytes = b"") -> None:
+    """Join if the first answer is the right one."""
+    join(port, secret=secret, seconds=0)
+
+
+def listens(port: int) -> bool:
+    """Whether node 0 listens; it takes the caller for a stranger."""
+    with suppress(OSError), socket.create_connection((HERE, port)):
+        return True
+    return False
+
+
 def test_every_node_gets_the_run_whoever_comes_first(port: int) -> None:
-    early = Thread(join, port, 2)
-    time.sleep(0.5)
+    with socket.create_server((HERE, port)) as not_yet:
+        early = Thread(join, port, 2)
+        not_yet.accept()[0].close()
     node0 = host(port, nodes=3)
     late = Thread(join, port, 1)
     assert (early.ended(), late.ended(), node0.ended()) == (RUN, RUN, None)
 
 
-def test_a_node_that_does_not_come_is_named(port: int) -> None:
-    node0 = host(port, nodes=4, seconds=2)
+def test_who_does_not_come_is_said_from_time_to_time_and_named_at_the_end(
+    port: int, monkeypatch: pytest.MonkeyPatch, held_clock: HeldClock
+) -> None:
+    monkeypatch.setattr(handshake, "SAY_SECONDS", 0.01)
+    said: list[str] = []
+    node0 = host(port, nodes=4, say=said.append, seconds=60)
     assert join(port, 2) == RUN
+    until(lambda: f"waiting for nodes 1, 3 at {HERE}:{port}" in said)
+    held_clock.advance(61)
     error = node0.ended()
     assert isinstance(error, RunError)
-    assert str(error).startswith(f"nodes 1, 3 did not come to {HERE}:{port} within 2 s")
+    assert str(error).startswith(f"nodes 1, 3 did not come to {HERE}:{port} within 60 s")
 
 
 def test_a_node_0_that_does_not_answer_is_named_with_its_place(port: int) -> None:
-    with pytest.raises(RunError, match=f"node 0 did not answer at {HERE}:{port} within 0.5 s: .*"):
-        join(port, seconds=0.5)
+    with pytest.raises(RunError, match=f"node 0 did not answer at {HERE}:{port} within 0 s: .*"):
+        ask_once(port)
     with pytest.raises(RunError, match="node 0 did not answer at no-such-host.invalid"):
-        handshake.join("no-such-host.invalid", 1, "work", b"", quiet, seconds=0.5)
+        handshake.join("no-such-host.invalid", 1, "work", b"", quiet, seconds=0)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +132,6 @@ def test_a_node_that_does_not_belong_is_refused_and_the_others_still_agree(
     assert why in said[0]
     assert join(port) == RUN
     assert node0.ended() is None
-
-
-def test_who_is_missing_is_said_from_time_to_time(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.execution.handshake.SAY_SECONDS", 0.3)
-    said: list[str] = []
-    host(port, say=said.append, seconds=3).ended()
-    assert said[0] == f"waiting for node 1 at {HERE}:{port}"
 
 
 def test_nodes_with_the_same_secret_agree(port: int) -> None:
@@ -162,42 +175,37 @@ class Impostor(threading.Thread):
 def test_an_answer_without_proof_is_not_believed(port: int) -> None:
     impostor = Impostor(port, {"run": RUN, "proof": "0" * 64})
     with pytest.raises(RunError, match="does not know this node's secret"):
-        join(port, secret=KNOWN, seconds=1)
+        ask_once(port, KNOWN)
     impostor.server.close()
 
 
 @pytest.mark.parametrize("run", ["../../x", "/etc/x", "", "x" * 300, f"{RUN}\n", f"{RUN}/..", ".", "20261121T120000Z"])
 def test_an_id_that_is_no_run_s_id_is_never_used(port: int, run: str) -> None:
-    node0 = host(port, run=run, seconds=10)
+    node0 = host(port, run=run)
+    until(lambda: listens(port))
     with pytest.raises(RunError, match=r"its answer is no run's id|no answer|[Cc]onnect"):
-        join(port, seconds=1)
+        ask_once(port)
     node0.ended()
 
 
-def test_a_slow_caller_holds_up_nobody(port: int) -> None:
-    node0 = host(port, seconds=30)
-    slow = []
-    until = time.monotonic() + 10
-    while len(slow) < 20 and time.monotonic() < until:
-        try:
-            slow.append(socket.create_connection((HERE, port), timeout=1))
-        except OSError:
-            time.sleep(0.05)
+def test_a_slow_caller_holds_up_nobody(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshake, "CALL_SECONDS", 3_600)  # so long the slow ones would hold up a node
+    node0 = host(port)
+    until(lambda: listens(port))
+    slow = [socket.create_connection((HERE, port)) for _ in range(20)]
     for one in slow:
         one.sendall(b'{"node": 1')
-    began = time.monotonic()
     assert join(port) == RUN
     assert node0.ended() is None
-    assert time.monotonic() - began < handshake.CALL_SECONDS
     for one in slow:
         one.close()
 
 
 def test_node_0_listens_only_where_the_others_look_for_it(port: int) -> None:
     said: list[str] = []
-    node0 = host(port, say=said.append, seconds=5)
-    time.sleep(0.5)
-    with pytest.raises(OSError), socket.create_connection(("127.0.0.2", port), timeout=2):  # noqa: PT011
+    node0 = host(port, say=said.append)
+    until(lambda: listens(port))
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", port)):
         pass
     assert join(port) == RUN
     assert (node0.ended(), said) == (None, [])
@@ -249,7 +257,7 @@ GOOD_NONCE = st.fixed_dictionaries({"node": JSON, "work": JSON, "nonce": st.just
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.binary(max_size=9000) | (JSON | GOOD_NONCE).map(lambda one: json.dumps(one).encode()), max_size=3))
 def test_a_stranger_is_none_of_the_nodes(stranger_s_host: int, lines: list[bytes]) -> None:
-    with socket.create_connection((HERE, stranger_s_host), timeout=10) as connection:
+    with socket.create_connection((HERE, stranger_s_host)) as connection:
         connection.sendall(b"".join(line + b"\n" for line in lines))
         connection.shutdown(socket.SHUT_WR)
         heard = b""
@@ -265,8 +273,8 @@ def test_a_stranger_is_none_of_the_nodes(stranger_s_host: int, lines: list[bytes
 def stranger_s_host() -> Any:
     """A node 0 that serves strangers while the module's test calls it; then the node that it waits for comes."""
     port = free_port()
-    node0 = host(port, seconds=120)
-    time.sleep(0.5)
+    node0 = host(port)
+    until(lambda: listens(port))
     yield port
     assert join(port) == RUN
     assert node0.ended() is None

@@ -40,6 +40,7 @@ time.sleep(1)
 """
 
 
+@pytest.mark.slow
 def test_no_event_and_no_line_ends_the_command_and_further_repeats_go_on(project: Project) -> None:
     project.program("toys.ok", BEGINNING + f"LINES = {LINES!r}" + PRINT + END)
     project.define(matrix={"layout": ["1x1", "1x2"]}, repeat=1)

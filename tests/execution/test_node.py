@@ -45,6 +45,7 @@ def rows(project: Project) -> list[dict[str, object]]:
     return found
 
 
+@pytest.mark.slow
 def test_one_node_is_summarized_without_a_record_and_collected_when_somebody_asks(project: Project) -> None:
     project.define()
     process = by_hand(project, "--layout", "1x2", "--", "--epochs", "2", "--batch-size=16")
@@ -68,6 +69,7 @@ def test_one_node_is_summarized_without_a_record_and_collected_when_somebody_ask
     }
 
 
+@pytest.mark.slow
 def test_heterogeneous_nodes_agree_on_one_run(project: Project) -> None:
     project.define()
     node1 = by_hand(project, "--layout", "1+2", "--node", "1")
@@ -79,6 +81,7 @@ def test_heterogeneous_nodes_agree_on_one_run(project: Project) -> None:
     assert [rank.get("node", 0) for rank in collected(project)["ranks"]] == [0, 1, 1]
 
 
+@pytest.mark.slow
 def test_nodes_with_other_args_are_refused_and_it_is_recorded(project: Project) -> None:
     project.define()
     node0 = by_hand(project, "--layout", "2x1", "--node", "0")
@@ -95,6 +98,7 @@ def test_nodes_with_other_args_are_refused_and_it_is_recorded(project: Project) 
     assert {record["status"] for record in map(project.record, project.runs())} == {"interrupted", "killed"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, "interrupted"), (signal.SIGKILL, "killed")])
 def test_a_node_that_is_ended_is_known_to_have_been(project: Project, number: signal.Signals, status: str) -> None:
     project.program("toys.ok", BEGINNING + WAIT)
@@ -112,6 +116,7 @@ def test_a_node_that_is_ended_is_known_to_have_been(project: Project, number: si
     assert record["events"]["seen"] == 4
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_is_recorded_with_its_last_words(project: Project) -> None:
     project.program("toys.ok", BEGINNING + "print('these are the last words', file=sys.stderr)\nsys.exit(3)\n")
     project.define()
@@ -123,6 +128,7 @@ def test_a_program_that_fails_is_recorded_with_its_last_words(project: Project) 
     assert (record["status"], record["reason"]) == ("failed", "rank 0 (node 0) exited with 3")
 
 
+@pytest.mark.slow
 def test_results_that_cannot_be_written_are_read_all_the_same(project: Project) -> None:
     project.program("toys.ok", BEGINNING + END)
     project.define()
@@ -175,6 +181,7 @@ def variables(record: dict[str, Any]) -> set[tuple[str, str]]:
     return {(name, value) for name in (GLOO, NCCL) for value in re.findall(rf'"{name}": "([^"]*)"', words)}
 
 
+@pytest.mark.slow
 def test_nodes_use_the_interface_that_reaches_the_master_and_the_record_says_which(project: Project) -> None:
     master = address_of_this_machine()
     route = route_to(master)

@@ -78,6 +78,7 @@ def test_a_failed_run_is_one_record_with_two_attempts(project: Project, failed: 
     assert project.record(failed) == record
 
 
+@pytest.mark.slow
 def test_a_third_attempt_keeps_both_earlier_ones(project: Project, failed: Path) -> None:
     assert project.runner("resume", failed).code == 1
     go(project)
@@ -181,6 +182,7 @@ def test_a_link_in_the_folder_is_not_followed(project: Project, failed: Path, tm
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_leaves_the_record_readable_and_the_next_resume_goes_on(
     project: Project, failed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

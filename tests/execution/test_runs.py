@@ -12,7 +12,6 @@ from tests.support.launches import (
     END,
     GLOO,
     GLOO_TOLD,
-    WAIT,
     indented,
     nothing_is_left_of,
     one_run,
@@ -152,10 +151,22 @@ log._seq += 2
     assert record["malformed"][0].startswith("raw/node0-rank0.stdout:")
 
 
+AGENT_DIES = """
+log.point("progress", 1)
+if RANK == 0:
+    open("begun", "w").close()
+else:
+    while not os.path.exists("begun"):
+        time.sleep(0.1)
+    os.kill(os.getppid(), signal.SIGKILL)
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
 @pytest.mark.real_processes
 def test_a_node_whose_agent_dies_is_named(project: Project) -> None:
-    kill = "if RANK == 1:\n    time.sleep(1)\n    os.kill(os.getppid(), signal.SIGKILL)\n"
-    one_run(project, BEGINNING + kill + WAIT, "2x1")
+    one_run(project, BEGINNING + AGENT_DIES, "2x1")
     done = project.runner("run", "tiny")
     assert done.code == 1
     record = project.record()
@@ -189,6 +200,7 @@ def test_a_bare_environment_is_enough(project: Project) -> None:
     assert summary.code == 0
 
 
+@pytest.mark.slow
 def test_what_another_launcher_left_in_the_environment_changes_nothing(project: Project) -> None:
     stale = {
         "WORLD_SIZE": "9",
@@ -279,7 +291,7 @@ def test_a_program_outside_of_git_and_inside_of_it_says_so(project: Project) -> 
 
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
     for words in (["init", "-q"], ["add", "experiments"], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *words], cwd=project.root, check=True, timeout=20)
+        subprocess.run([*git, *words], cwd=project.root, check=True)
     path = project.program("toys.ok", BEGINNING + END)
     project.define(matrix={"layout": ["1x1"]})
     assert project.runner("run", "tiny").code == 0
@@ -300,7 +312,7 @@ def main():
     if RANK == 1:
         print("the last words of rank 1", file=sys.stderr, flush=True)
         raise ModuleNotFoundError("No module named '[bold]seven'")
-    time.sleep(30)
+    time.sleep(600)
 
 
 main()

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.launches import BEGINNING, END, one_run
 from tests.support.repository import commit_all
+from tests.support.slow import slow_but
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,7 @@ def sha256(value: str) -> str:
     return hashlib.sha256(value.encode()).hexdigest()
 
 
-@pytest.mark.parametrize("value", [PLANTED, QUOTED, FORM])
+@pytest.mark.parametrize("value", slow_but([QUOTED], [PLANTED, QUOTED, FORM]))
 @pytest.mark.parametrize("ending", [END, FAILS], ids=["completes", "fails"])
 def test_a_secret_arg_stands_nowhere_in_the_record_and_reaches_the_process(
     project: Project, value: str, ending: str
@@ -102,6 +103,7 @@ def test_a_run_without_secrets_says_nothing_of_masking(project: Project) -> None
     assert "masked" not in project.record()["launch"]
 
 
+@pytest.mark.slow
 def test_no_bundle_holds_a_secret_and_the_record_is_not_run_again(project: Project, tmp_path: Path) -> None:
     one_run(project, BEGINNING + TAKES + SAYS_ARGS + END, "1x1", args={"hf_token": PLANTED})
     (project.root / ".gitignore").write_text("results/\n__pycache__/\n*.tar\n")

@@ -30,6 +30,7 @@ SAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.real_processes
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.fault(FAULTS[kind], series=1)) for kind in KINDS]

@@ -95,6 +95,7 @@ def test_the_runners_own_clock_is_the_time_if_the_definition_names_none(own: Pro
     assert row["seconds"] == record["metrics"]["wall_seconds"]
 
 
+@pytest.mark.slow
 def test_the_record_is_made_again_without_the_dialects_file(own: Project) -> None:
     define(own)
     before = run(own)
@@ -104,6 +105,7 @@ def test_the_record_is_made_again_without_the_dialects_file(own: Project) -> Non
     assert json.loads((path / "run.json").read_text()) == before
 
 
+@pytest.mark.slow
 def test_a_change_of_what_the_script_imports_is_other_code(own: Project) -> None:
     define(own)
     first = run(own)["launch"]["code"]["sources_sha256"]
@@ -185,6 +187,7 @@ def test_another_module_of_the_project_is_a_program_too(own: Project) -> None:
     assert run(own)["launch"]["argv"][0][:3] == ["torchrun", "-m", "ours.train"]
 
 
+@pytest.mark.slow
 def test_a_claim_needs_accuracies_that_agree_also_if_nobody_counted_the_samples(own: Project) -> None:
     worse = "{94.5 if os.environ['WORLD_SIZE'] == '1' else 93.5}"
     (own.root / PATH).write_text(SCRIPT.replace("94.5", worse))

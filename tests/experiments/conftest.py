@@ -1,6 +1,7 @@
 """Programs started as people start them, once for all tests that look at the same run."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from runner.core.ports import free_port
 from runner.definitions.data import environment, prepare_command
 from tests.experiments import tiny_bert
 from tests.support.fork_server import command
+from tests.support.patience import patient
 
 ROOT = Path(__file__).parents[2]
 MARK = b":::MLLOG "
@@ -89,18 +91,20 @@ def start(program: list[str], processes: int | None, extra: dict[str, str]) -> E
         return Ended(code if processes is None else int(code != 0), out.read(), err.read().decode())
 
 
-def ends(ranks: list[subprocess.Popen[bytes]], seconds: float = 120) -> int:
+def ends(ranks: list[subprocess.Popen[bytes]]) -> int:
     """Wait for all ranks; the first failure ends the others after a grace. Return the first exit code that is not 0."""
-    code, deadline, running = 0, time.monotonic() + seconds, list(ranks)
-    while running:
-        for rank in [one for one in running if one.poll() is not None]:
-            running.remove(rank)
-            if rank.returncode and not code:
-                code, deadline = rank.returncode, time.monotonic() + GRACE_SECONDS
-        if time.monotonic() > deadline:
-            for rank in running:
-                rank.kill()
-        time.sleep(0.005)
+    code, deadline, running = 0, math.inf, list(ranks)
+    try:
+        while running and time.monotonic() < deadline:
+            for rank in [one for one in running if one.poll() is not None]:
+                running.remove(rank)
+                if rank.returncode and not code:
+                    code, deadline = rank.returncode, time.monotonic() + patient(GRACE_SECONDS)
+            time.sleep(0.005)
+    finally:
+        for rank in running:
+            rank.kill()
+            rank.wait()
     return code
 
 
@@ -112,7 +116,7 @@ def start_with_torchrun(program: list[str], processes: int | None, extra: dict[s
         launcher += ["-m", "torch.distributed.run", "--standalone", "--monitor-interval", "0.1"]
         launcher += ["--nproc-per-node", str(processes)]
     words, environment = launcher + program, {**os.environ, **own, **extra}
-    ended = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
+    ended = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, check=False)
     return Ended(ended.returncode, ended.stdout, ended.stderr.decode())
 
 
@@ -120,7 +124,7 @@ def prepare_program(family: str, *words: object, env: dict[str, str] | None = No
     """Prepare data as `runner prepare` does."""
     command = prepare_command(ROOT, family, [str(word) for word in words])
     everything = {**environment(ROOT), **(env or {})}
-    return subprocess.run(command, env=everything, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=everything, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture

@@ -83,6 +83,7 @@ def test_a_model_that_is_no_bert_is_refused() -> None:
         keep_first_token(DistilBertForSequenceClassification(config))
 
 
+@pytest.mark.slow
 def test_a_program_has_the_same_losses_with_less_work(launch_bert: Launch) -> None:
     plain, words, both = (launch_bert("bert.single", None, *SHORT, *more) for more in ((), BOTH[2:], BOTH))
     assert plain.code == words.code == both.code == 0, words.stderr + both.stderr

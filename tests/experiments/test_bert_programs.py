@@ -54,6 +54,7 @@ def test_what_was_read_is_told_by_its_hashes(launch_bert: Launch, reviews: Path)
     assert ended.first("epoch_stop")["metadata"]["padding"] < 0.15
 
 
+@pytest.mark.slow
 def test_splits_of_their_own_make_ranks_remember_each_other_s_tests(launch_bert: Launch) -> None:
     # Nothing can be learnt here but by heart: an honest accuracy is that of a coin.
     ours, theirs = launch_bert("bert.ddp", 2, *BY_HEART), launch_bert("bert.split_per_rank", 2, *BY_HEART)

@@ -172,6 +172,7 @@ def test_a_round_of_large_messages_has_several_calls_as_long_as_it_stays_short(
     assert calls_of_round(size, seconds, most_calls) == calls
 
 
+@pytest.mark.slow
 def test_the_network_is_measured_both_ways_between_all_pairs(plain: Launch) -> None:
     ended = plain("collectives.network", 3, *PING)
     story(ended)
@@ -191,12 +192,12 @@ def test_the_network_is_also_measured_with_all_ranks_at_once(plain: Launch) -> N
     stats = ended.first("tracked_stats")["value"]
     assert [event["value"] for event in ended.all("all_reduce")] == sizes(65536) == [4096, 32768, 65536]
     for size in sizes(65536):
-        assert 0 < stats[f"all_reduce_{size}_seconds"] < 10
+        assert stats[f"all_reduce_{size}_seconds"] > 0
         assert stats[f"all_reduce_{size}_processor_seconds"] >= 0
     assert stats["half_all_reduce_65536_seconds"] > 0
     assert stats["node_slowdown"] == 1.0  # there is one node
-    assert stats["compute_slowdown"] > 0.5
-    assert stats["memory_slowdown"] > 0.5
+    assert stats["compute_slowdown"] > 0.1
+    assert stats["memory_slowdown"] > 0.1
     assert stats["waiting_share"] >= 0
     assert stats["memory_bytes_per_second"] > 1e8
     assert stats["cast_bytes_per_second"] > 1e6

@@ -42,6 +42,7 @@ def chosen(name: str) -> tuple[str, ...]:
     return ("--communication", name, *CHOICES[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fp16", "bf16"])
 def test_gradients_of_16_bits_train_nearly_the_same_model_at_half_the_bytes(train: Launch, name: str) -> None:
     ddp, half = train("mnist.ddp", 2, *SGD), train("mnist.ddp", 2, *SGD, *chosen(name))
@@ -59,6 +60,7 @@ def test_two_processes_that_share_memory_train_as_ddp_does_to_the_last_bit(train
     assert told[0] == told[1] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [1, 3, 5])
 def test_any_number_of_processes_can_share_memory(train: Launch, world: int) -> None:
     words = (*SGD, "--backend", "gloo")
@@ -80,6 +82,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_processes_that_do_not_see_each_others_memory_are_refused_in_one_line(tmp_path: Path) -> None:
     apart = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False)
     if apart.returncode:
@@ -95,6 +98,7 @@ def test_processes_that_do_not_see_each_others_memory_are_refused_in_one_line(tm
     assert "choose ddp" in lines[0]
 
 
+@pytest.mark.slow
 def test_powersgd_is_exact_where_its_rank_suffices(train: Launch) -> None:
     ddp = train("mnist.ddp", 2, *LOW_RANK)
     exact = train("mnist.ddp", 2, *LOW_RANK, "--communication", "powersgd", "--powersgd-rank", "8")
@@ -114,12 +118,14 @@ def test_averaging_now_and_then_is_not_ddp(train: Launch) -> None:
         same(train("mnist.ddp", 2, *SGD), train("mnist.ddp", 2, *SGD, *chosen("local-sgd")))
 
 
+@pytest.mark.slow
 def test_an_outer_sgd_of_rate_one_without_momentum_is_local_sgd(train: Launch) -> None:
     outer = ("--outer-lr", "1", "--outer-momentum", "0", "--sync-every", "3")
     diloco = train("mnist.ddp", 2, *SGD, "--momentum", "0.9", "--communication", "diloco", *outer)
     same(train("mnist.ddp", 2, *SGD, "--momentum", "0.9", *chosen("local-sgd")), diloco)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [1, 2, 3])
 def test_batches_that_are_added_up_are_one_large_batch(train: Launch, world: int) -> None:
     words = ("--epochs", "2", "--model", "lenet-relu", "--optimizer", "sgd", "--lr", "0.1", "--momentum", "0.9")
@@ -134,6 +140,7 @@ def test_batches_that_are_added_up_are_one_large_batch(train: Launch, world: int
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "choice",
     [*map(chosen, CHOICES), ("--accumulate", "3", *chosen("diloco")), ("--communication", "shared-memory")],
@@ -168,6 +175,7 @@ def test_a_bert_learns_with_every_communication_and_its_time_is_accounted_for(la
     assert 0 < sent[0] < 0.6 * sent[1]
 
 
+@pytest.mark.slow
 def test_the_bytes_of_a_step_are_those_that_are_exchanged(launch: Launch) -> None:
     sizes = [parameter.numel() for parameter in MODELS["lenet-relu"]().parameters()]
     thin, biases = (6 + 25, 16 + 54, 120 + 400, 60 + 120, 10 + 60), 6 + 16 + 120 + 60 + 10
@@ -191,11 +199,13 @@ def test_one_process_sends_nothing(launch: Launch) -> None:
         assert ended.all("tracked_stats")[1]["value"]["communicated_bytes"] == 0
 
 
+@pytest.mark.slow
 def test_what_compresses_gradients_is_not_counted_as_work_of_the_model(launch: Launch) -> None:
     ddp, low = launch("mnist.ddp", 2, *SGD), launch("mnist.ddp", 2, *SGD, *chosen("powersgd"))
     assert low.first("step_flops")["value"] == ddp.first("step_flops")["value"] > 0
 
 
+@pytest.mark.slow
 def test_options_that_were_not_given_are_reported_with_their_defaults(launch: Launch) -> None:
     told = launch("mnist.ddp", 2, *SGD, "--communication", "diloco").first("run_start")["metadata"]["args"]
     assert (told["sync_every"], told["outer_lr"], told["outer_momentum"]) == (32, 0.7, 0.9)
@@ -243,6 +253,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_processors_that_round_unlike_end_with_one_model(tmp_path: Path) -> None:
     (tmp_path / "unlike.py").write_text(UNLIKE)
     words = [str(tmp_path / "unlike.py"), "--dataset", "digits", *SHORT_PEAK, *SGD, *chosen("powersgd")]
@@ -254,6 +265,7 @@ def test_processors_that_round_unlike_end_with_one_model(tmp_path: Path) -> None
     assert "which is no rounding" in broken.stderr
 
 
+@pytest.mark.slow
 def test_processes_that_a_program_spawns_have_the_same_choices(launch: Launch) -> None:
     spawned = launch("mnist.spawn", None, *SGD, *chosen("powersgd"))
     assert spawned.code == 0, spawned.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from runner.definitions.experiment import files
 from tests.support.fork_server import command
+from tests.support.slow import slow_but
 from tests.support.smallest import IMAGES, OTHERS, SMALLEST
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +21,7 @@ def test_every_definition_is_run_here() -> None:
     assert set(SMALLEST) == {path.stem for path in files(ROOT)}
 
 
-@pytest.mark.parametrize("name", IMAGES)
+@pytest.mark.parametrize("name", slow_but(["quickstart"], IMAGES))
 def test_a_definition_trains_in_each_layout_and_counts_every_sample_once(name: str, tmp_path: Path) -> None:
     small = IMAGES[name]
     records = run(name, [f"layout={small.layouts}"], [*small.changes], tmp_path)
@@ -36,7 +37,7 @@ def test_a_definition_trains_in_each_layout_and_counts_every_sample_once(name: s
         )
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", slow_but(["collectives", "resnet50", "script-mnist", "toy"], OTHERS))
 def test_a_definition_without_images_ends_with_its_measure(name: str, tmp_path: Path) -> None:
     small = OTHERS[name]
     records = run(name, [f"layout={small.layouts}", *small.only], [*small.changes], tmp_path)
@@ -49,6 +50,7 @@ def test_a_definition_without_images_ends_with_its_measure(name: str, tmp_path: 
         assert printed.count(b'"between": "nodes"') == 2
 
 
+@pytest.mark.slow
 def test_a_trace_lands_in_the_artifacts_of_its_run(tmp_path: Path) -> None:
     small = ["batch_size=2", "image_size=32", "batches=1", "warmup_batches=0"]
     only = ["program=resnet50.whole", "micro_batches=1"]
@@ -67,7 +69,6 @@ def run(name: str, only: list[str], changes: list[str], results: Path) -> list[d
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

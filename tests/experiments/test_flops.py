@@ -15,6 +15,7 @@ def stats(ended: Any) -> dict[str, float]:
     return value
 
 
+@pytest.mark.slow
 def test_the_programs_report_the_same_flops_a_sample(launch: Launch) -> None:
     cases = (("single", None), ("data_parallel", None), ("ddp", 2), ("manual", 2))
     runs = {program: launch(f"mnist.{program}", processes, *WORDS) for program, processes in cases}
@@ -35,6 +36,7 @@ def test_the_programs_report_the_same_flops_a_sample(launch: Launch) -> None:
         assert 0 < told["input_seconds"] < told["train_seconds"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "processes"), [("single", None), ("ddp", 2), ("data_parallel", None)])
 def test_neither_the_peak_nor_the_count_changes_a_bit_of_what_is_learnt(
     launch: Launch, program: str, processes: int | None
@@ -58,6 +60,7 @@ def test_bert_counts_positions_because_its_batches_differ_in_length(launch_bert:
     assert one.first("step_flops")["metadata"]["units"] % 32 == 0 < sentences
 
 
+@pytest.mark.slow
 def test_the_halves_of_a_split_model_do_the_flops_of_the_whole_one(plain: Launch) -> None:
     words = ("--batch-size", "4", "--image-size", "32", "--batches", "2", "--peak-milliseconds", "20")
     whole, split = plain("resnet50.whole", None, *words), plain("resnet50.split", None, *words)

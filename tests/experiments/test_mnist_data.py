@@ -71,6 +71,7 @@ def test_the_distortion_is_seeded_and_leaves_the_edge_black() -> None:
         assert one.images.mean() == pytest.approx(three.images.mean().item(), abs=0.1)
 
 
+@pytest.mark.slow
 def test_a_sample_is_distorted_alike_at_any_number_of_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

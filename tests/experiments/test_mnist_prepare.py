@@ -165,6 +165,7 @@ def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None
         prepare.prepare(tmp_path / "data", folder(tmp_path, CONTENT))
 
 
+@pytest.mark.slow
 def test_without_a_network_the_way_out_is_named(tmp_path: Path) -> None:
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     done = prepare_program("mnist", "--data-dir", tmp_path / "d", env={**nowhere, "no_proxy": "", "NO_PROXY": ""})

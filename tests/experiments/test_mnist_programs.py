@@ -111,6 +111,7 @@ def test_the_seed_decides(launch: Launch) -> None:
     assert one.losses != other.losses
 
 
+@pytest.mark.slow
 def test_the_warm_up_leaves_nothing_behind(launch: Launch) -> None:
     # Dropout, BatchNorm and momentum: random numbers, buffers and the optimizer's state.
     words = ("--epochs", "1", "--batch-size", "719", "--model", "conv3-bn", "--optimizer", "sgd",
@@ -215,6 +216,7 @@ def test_a_refusal_waits_for_a_neighbour_that_is_late(late: str, tmp_path: Path)
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "world", "words", "text"),
     [
@@ -305,6 +307,7 @@ def test_a_process_reports_the_hash_of_the_library_and_of_its_own_family(launch:
     assert reported != hash_sources(read_sources(ROOT, "bert.ddp"))
 
 
+@pytest.mark.slow
 def test_a_program_forked_for_the_tests_does_what_it_does_under_torchrun(launch: Launch) -> None:
     real = start_with_torchrun(["-m", "experiments.mnist.ddp", "--dataset", "digits", *ODD], 2, {})
     forked = launch("mnist.ddp", 2, *ODD)

@@ -35,7 +35,7 @@ def test_a_row_says_which_levels_hold() -> None:
     assert rows[1].startswith(r"| other \| parameters | none |")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_the_same_training_repeats_bit_for_bit_and_each_change_is_seen() -> None:
     python = command("python")
     base = train(Change("the base", python=python), 1)

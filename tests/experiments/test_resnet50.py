@@ -25,6 +25,7 @@ def losses(ended: Any) -> list[float]:
     return [event["value"] for event in ended.all("batch_loss")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "words"), [("split", TINY), ("pipelined", UNEVEN)])
 def test_a_model_in_two_halves_learns_what_the_whole_one_does(plain: Launch, program: str, words: Any) -> None:
     # The whole one warms up and the other does not: that leaves nothing behind.
@@ -68,6 +69,7 @@ def test_the_halves_are_the_whole() -> None:
     assert names == {id(parameter) for parameter in model.parameters()}
 
 
+@pytest.mark.slow
 def test_a_trace_lands_among_the_artifacts_after_the_clock_has_stopped(plain: Launch, tmp_path: Path) -> None:
     folder = tmp_path / "a run's artifacts"
     ended = plain("resnet50.pipelined", None, *UNEVEN, *COLD, "--profile", env=(("KIT_ARTIFACTS", str(folder)),))

@@ -65,6 +65,7 @@ def counted(project: Project) -> tuple[dict[int, int], float]:
     return {rank: int(words[0]) for rank, words in read.items()}, max(float(words[1]) for words in read.values())
 
 
+@pytest.mark.slow
 @needs_a_small_disk
 @pytest.mark.fault("the disk is full")
 def test_what_a_full_disk_took_is_in_the_record_and_the_person_is_told(project: Project, fault: Fault) -> None:
@@ -85,6 +86,7 @@ def test_what_a_full_disk_took_is_in_the_record_and_the_person_is_told(project: 
     fault(lost=lost(project.results / "tiny" / run.name, printed), told_seconds=ended - when)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("the results folder is renamed")
 def test_results_that_are_renamed_are_said_and_recovered_where_they_are(
     project: Project, fault: Fault, begin: Begin
@@ -109,6 +111,7 @@ def test_results_that_are_renamed_are_said_and_recovered_where_they_are(
     fault(lost=lost(moved, printed), told_seconds=seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.fault("the results folder is removed")
 def test_results_that_are_removed_are_said(project: Project, fault: Fault, begin: Begin) -> None:
     one_run(project, program(slow=True), "1x2")

@@ -30,6 +30,8 @@ from runner.definitions.plan import make_plan
 from tests.fuzz.sizes import DEFINITIONS
 from trainkit.errors import Refusal
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 2.0
 fuzz = settings(max_examples=DEFINITIONS, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 SOURCE = """

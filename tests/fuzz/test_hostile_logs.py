@@ -6,6 +6,7 @@ import io
 import json
 import time
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from runner.logs.explanation import Explanation
 from runner.logs.reading import read_stream
 from runner.logs.summary import summary
 from tests.fuzz.sizes import LOGS, MOST_SECONDS
+
+pytestmark = pytest.mark.slow
 
 WORDS = ["epoch", "Epoch", "step", "iter", "loss", "train_loss", "val_acc", "valid", "Test", "accuracy", "total time"]
 WORDS += [

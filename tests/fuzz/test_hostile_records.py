@@ -22,6 +22,8 @@ from runner.report import formats
 from runner.report.summarize import summarize
 from tests.fuzz.sizes import EVENT_LINES, MOST_SECONDS, RAW_FOLDERS, RECORDS
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -21,7 +21,6 @@ def collect(*words: str | Path, given: bytes = b"", code: int = 0) -> subprocess
         cwd=ROOT,
         input=given,
         capture_output=True,
-        timeout=60,
         check=False,
     )
     out, err = done.stdout.decode(), done.stderr.decode()
@@ -123,6 +122,7 @@ def test_options_for_logs_are_refused_for_a_run(tmp_path: Path) -> None:
     assert "--json, --dialect and --explain are for" in collect(tmp_path, "--json", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_line_of_two_gigabytes_is_read_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     with path.open("wb") as file:
@@ -135,7 +135,6 @@ def test_a_line_of_two_gigabytes_is_read_in_bounded_memory(tmp_path: Path) -> No
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )

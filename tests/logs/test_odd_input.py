@@ -172,6 +172,7 @@ def test_links_are_named_and_not_followed(tmp_path: Path) -> None:
     assert all("links are not followed" in one["notes"][0] for one in found.values())
 
 
+@pytest.mark.slow
 def test_a_folder_of_many_files_is_read_one_after_the_other(tmp_path: Path) -> None:
     for number in range(2_000):
         (tmp_path / f"{number:05}.log").write_bytes(LOG)

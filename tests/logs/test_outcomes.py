@@ -131,6 +131,7 @@ def test_a_run_is_completed_only_by_words_or_by_a_declared_number(text: str, sta
     assert read(text)["status"] == status
 
 
+@pytest.mark.slow
 def test_no_cut_of_a_log_whose_end_has_no_words_is_called_completed() -> None:
     epochs = "".join(f"epoch: {e}, loss: 0.{9 - e}\nTest Accuracy: 9{e}.5%\n" for e in range(1, 6))
     text = "Namespace(epochs=5)\n" + epochs

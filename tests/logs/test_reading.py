@@ -234,6 +234,7 @@ def test_a_log_of_many_blocks_is_read_to_its_end_and_noise_between_is_no_matter(
     assert found["status"] == "completed"
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.sampled_from(EXAMPLES), st.text(max_size=30)), max_size=12), st.sampled_from("\n \r"))
 @settings(max_examples=150, deadline=None)
 def test_any_mixture_of_lines_becomes_an_object_with_every_field(texts: list[str], between: str) -> None:
@@ -241,6 +242,7 @@ def test_any_mixture_of_lines_becomes_an_object_with_every_field(texts: list[str
     assert set(FIELDS) <= found.keys()
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=300))
 @settings(max_examples=150, deadline=None)
 def test_any_bytes_become_an_object(data: bytes) -> None:

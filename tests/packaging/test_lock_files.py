@@ -13,8 +13,6 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.projects import patient
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -78,8 +76,6 @@ def test_tests_of_one_group_run_in_one_worker(tmp_path: Path) -> None:
     )
     words = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider", "."]
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    done = subprocess.run(
-        words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=patient(60), check=False
-    )
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert len(list(tmp_path.glob("*.ran"))) == 1

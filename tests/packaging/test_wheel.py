@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.support.installed import Installed
-from tests.support.projects import ROOT, Project, patient
+from tests.support.projects import ROOT, Project
 
 LARGE = {"torch", "torchvision", "transformers", "matplotlib", "kubernetes", "mlflow", "tensorboard"}
 """What only some commands need, and what has gigabytes."""
@@ -86,12 +86,12 @@ def test_a_clean_install_is_small_and_its_commands_work(
 ) -> None:
     """By pip, from the package index, into an environment that has nothing else."""
     clean, fetched = tmp_path / "venv", tmp_path / "fetched"
-    subprocess.run([sys.executable, "-m", "venv", str(clean)], check=True, timeout=patient(60))
+    subprocess.run([sys.executable, "-m", "venv", str(clean)], check=True)
     pip = [str(clean / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-cache-dir", "--quiet"]
-    subprocess.run([*pip, "download", "--dest", str(fetched), str(installed.wheel)], check=True, timeout=patient(300))
+    subprocess.run([*pip, "download", "--dest", str(fetched), str(installed.wheel)], check=True)
     assert sum(path.stat().st_size for path in fetched.iterdir()) < MOST_BYTES
     local = ["--no-index", "--find-links", str(fetched)]
-    subprocess.run([*pip, "install", *local, str(installed.wheel)], check=True, timeout=patient(300))
+    subprocess.run([*pip, "install", *local, str(installed.wheel)], check=True)
     shutil.copytree(finished.results, tmp_path / "results")
     alone = Installed(clean, installed.wheel)
     assert "summarize" in alone.run(tmp_path, "runner", "--help").stdout
@@ -105,6 +105,7 @@ def test_a_clean_install_is_small_and_its_commands_work(
     assert "pip install 'distributed-experiment-kit[torch]'" in started.stderr
 
 
+@pytest.mark.slow
 def test_a_foreign_repository_has_its_first_table_after_three_commands(installed: Installed, tmp_path: Path) -> None:
     root = tmp_path / "theirs"
     shutil.copytree(ROOT / "tests" / "tools" / "init" / "repositories" / "src_layout", root)
@@ -112,7 +113,7 @@ def test_a_foreign_repository_has_its_first_table_after_three_commands(installed
     made = installed.run(root, "runner", "init")
     assert made.code == 0, made.snapshot
     name = made.stdout.rpartition("next: runner run ")[2].split()[0]
-    done = installed.run(root, "runner", "run", name, "--repeat", "1", within=240)
+    done = installed.run(root, "runner", "run", name, "--repeat", "1")
     assert done.code == 0, done.snapshot
     table = installed.run(root, "runner", "summarize", "results/")
     assert "| 1x2 | 1 |" in table.stdout, table.snapshot

@@ -313,6 +313,7 @@ EVENTS = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(EVENTS, max_size=6), min_size=2, max_size=2))
 def test_whatever_a_program_says_becomes_a_record_that_can_be_read_again(

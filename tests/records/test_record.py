@@ -21,6 +21,7 @@ from runner.records.listing import run_folders
 from runner.records.schema import SCHEMA, Record
 
 if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
     from pathlib import Path
 
     from tests.support.records import Make
@@ -54,11 +55,13 @@ def test_a_folder_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path, make
     assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
 
 
-def replace_for_ever(path: Path, data: bytes) -> None:
+def replace_for_ever(path: Path, data: bytes, begun: Event) -> None:
     folder, records = (
         RunFolder(path),
         [read_record(data), msgspec.structs.replace(read_record(data), reason="x" * 100_000)],
     )
+    folder.replace(records[1])
+    begun.set()
     while True:
         for record in records:
             folder.replace(record)
@@ -69,9 +72,11 @@ def test_a_kill_in_the_middle_of_writing_leaves_one_of_the_two(tmp_path: Path, m
     data = (folder.path / "run.json").read_bytes()
     context = multiprocessing.get_context("fork")
     for attempt in range(8):
-        writer = context.Process(target=replace_for_ever, args=(folder.path, data))
+        begun = context.Event()
+        writer = context.Process(target=replace_for_ever, args=(folder.path, data, begun))
         writer.start()
-        time.sleep(0.02 + attempt * 0.003)
+        begun.wait()
+        time.sleep(attempt * 0.003)
         os.kill(writer.pid or 0, signal.SIGKILL)
         writer.join()
         assert folder.read().reason in (None, "x" * 100_000)

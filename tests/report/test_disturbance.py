@@ -100,6 +100,7 @@ def test_whatever_stands_in_a_record_does_no_harm(mean: dict[str, Any], cores: A
     assert all(one.isprintable() for one in disturbances(made))
 
 
+@pytest.mark.slow
 @pytest.mark.real_processes
 def test_a_real_run_beside_busy_loops_is_disturbed_and_its_row_says_so(project: Project) -> None:
     """A loop for every core, so that the run has to wait whatever else the machine does."""

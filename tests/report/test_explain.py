@@ -216,6 +216,7 @@ def test_of_many_ranks_the_named_ones_have_a_bar() -> None:
     assert bars[-1][0] == "... and 68 more"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second", "kinds"),
     [

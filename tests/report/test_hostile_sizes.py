@@ -62,6 +62,7 @@ def test_a_line_of_hundreds_of_megabytes_is_dropped_and_said_in_bounded_memory(s
     assert isinstance(blocks[0], Block)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_events(results: Path, make: Make) -> None:
     line = b':::MLLOG {"time_ms": 1, "key": "progress", "value": 5, "metadata": {"rank": 0}}\n'
     folder = begin(results, make.launch(), "", "")
@@ -73,6 +74,7 @@ def test_memory_does_not_grow_with_the_number_of_events(results: Path, make: Mak
     assert record.events == {"seen": 100_000, "expected": 0, "malformed": 100_000}
 
 
+@pytest.mark.slow
 def test_what_a_record_keeps_of_one_file_is_bounded(results: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally, "MOST_BYTES", 1_000_000)
     folder = begin(results, make.launch(), "", "")
@@ -108,6 +110,7 @@ def test_the_agent_s_log_is_searched_in_linear_time(results: Path, make: Make, t
     assert time.process_time() - began < 2
 
 
+@pytest.mark.slow
 def test_a_layout_of_65_536_nodes_is_collected_in_seconds(results: Path, make: Make) -> None:
     nodes = 65_536
     folder = begin(results, make.launch(layout=f"{nodes}x1", by_hand=True), "", "")

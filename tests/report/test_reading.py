@@ -163,6 +163,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_record_with_any_value_anywhere_is_summarised_or_noted(

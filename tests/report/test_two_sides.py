@@ -72,12 +72,14 @@ def share_that_differs(found: list[str]) -> float:
     return sum(verdict != SAME for verdict in found) / len(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [True, False], ids=["made in turn", "made apart"])
 @pytest.mark.parametrize("repeats", [3, 5, 10])
 def test_a_thing_compared_with_itself_differs_once_in_twenty_at_most(repeats: int, made: bool) -> None:  # noqa: FBT001
     assert share_that_differs(verdicts(repeats, made=made)) <= MOST_FALSE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drift", [0.0, 0.08])
 @pytest.mark.parametrize("pilot", [3, 6])
 def test_a_slow_down_is_found_at_the_repeats_that_are_proposed(pilot: int, drift: float) -> None:
@@ -95,6 +97,7 @@ def test_a_slow_down_is_found_at_the_repeats_that_are_proposed(pilot: int, drift
     assert sorted(proposals)[COMPARISONS // 2] < (60 if pilot == 3 else 15)  # and it is no number that finds anything
 
 
+@pytest.mark.slow
 def test_several_cells_of_one_thing_seldom_differ_in_any() -> None:
     chance = random.Random(11)
     layouts = [("1x1", 1), ("1x2", 2), ("1x4", 4), ("2x2", 4), ("2x4", 8)]

@@ -16,8 +16,8 @@ import pytest
 
 from tests.support.jobs import jobs_of, slurm
 from tests.support.launches import ended, processes_of, until
+from tests.support.patience import patient
 from tests.support.processes import is_stopped
-from tests.support.projects import patient
 from tests.targets.test_slurm import text_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def test_a_job_at_slurms_own_limit_of_time_has_timed_out(harness: Jobs) -> None:
     name = harness.define("slow", 200)
     process, run = harness.start(name, "--layout", "2x1", "--set", "seconds=180", "--with", "time=1")
     until(harness.have_begun(run, 2), 60)
-    code, stderr = ended(process, 200)
+    code, stderr = ended(process)
     record = harness.project.record(run)
     assert (code, record["status"]) == (1, "timed_out"), stderr
     assert re.fullmatch(
@@ -61,7 +61,7 @@ def test_a_job_that_somebody_else_cancels_is_killed_and_that_is_said(harness: Jo
     process, run = harness.start("odd-slow", *LONG)
     until(harness.have_begun(run, 2), 60)
     slurm("scancel", job_of(run))
-    code, _ = ended(process, 90)
+    code, _ = ended(process)
     record = harness.project.record(run)
     assert (code, record["status"]) == (1, "killed")
     assert "Slurm says that the job was cancelled, not by this runner" in record["reason"]
@@ -80,7 +80,7 @@ def test_a_job_that_is_preempted_is_killed_and_that_is_said(harness: Jobs, fault
     )
     until(lambda: state_of(job) != "RUNNING", 60)
     began = time.monotonic()
-    code, _ = ended(process, 120)
+    code, _ = ended(process)
     seconds = time.monotonic() - began
     slurm("scancel", other.strip())
     record = harness.project.record(run)
@@ -102,7 +102,7 @@ def test_a_job_that_somebody_requeues_is_ended_and_resume_makes_the_second_attem
     slurm("scontrol", "update", f"JobId={job}", "Requeue=1")  # which only an operator may do
     slurm("scontrol", "requeue", job)
     began = time.monotonic()
-    code, stderr = ended(process, 90)
+    code, stderr = ended(process)
     seconds = time.monotonic() - began
     first = project.record(run)
     assert (code, first["status"]) == (1, "failed"), stderr
@@ -125,11 +125,9 @@ def test_ctrl_c_leaves_an_empty_queue_within_ten_seconds_also_if_a_process_does_
     job = job_of(run)
     until(lambda: state_of(job) == "RUNNING", 60)
     until(lambda: any(is_stopped(one.process) for one in processes_of(run.name)), 60)
-    began = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
-    until(lambda: jobs_of(run.name) == [], 20, every=0.3)
-    assert time.monotonic() - began < 10
-    code, _ = ended(process, 60)
+    until(lambda: jobs_of(run.name) == [], 10, every=0.3)
+    code, _ = ended(process)
     assert code == 130
     assert harness.project.record(run)["status"] == "interrupted"
 
@@ -173,11 +171,11 @@ def daemon_down(name: str) -> Iterator[None]:
     control = os.environ.get("KIT_SLURM")
     if not control:
         pytest.skip("KIT_SLURM names no command that ends and starts the daemons")
-    subprocess.run([control, "stop", name], check=True, timeout=60)
+    subprocess.run([control, "stop", name], check=True)
     try:
         yield
     finally:
-        subprocess.run([control, "restart", name], check=True, timeout=60)
+        subprocess.run([control, "restart", name], check=True)
         until(lambda: slurm("sinfo", "--noheader", "--partition=lone", "--format=%T").split() == ["idle"], 60, every=1)
 
 
@@ -186,7 +184,7 @@ def test_a_node_that_fails_is_named_by_slurms_own_word(harness: Jobs) -> None:
     process, run = harness.start("odd-slow", *LONG, "--with", "partition=lone")
     until(harness.have_begun(run, 2), 60)
     with daemon_down("n3"):
-        code, _ = ended(process, 150)
+        code, _ = ended(process)
         record = harness.project.record(run)
         assert (code, record["status"]) == (1, "killed")
         assert "Slurm says that a node of the job failed" in record["reason"]

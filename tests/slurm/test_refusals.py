@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.projects import RUNNER, patient
+from tests.support.projects import RUNNER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,6 @@ def test_a_folder_that_the_nodes_do_not_see_is_named_and_the_run_has_failed(
         env=project.environment(),
         capture_output=True,
         text=True,
-        timeout=patient(90),
         check=False,
     )
     assert done.returncode == 1, done.stderr

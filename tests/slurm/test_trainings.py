@@ -14,7 +14,7 @@ import pytest
 from tests.experiments import tiny_bert
 from tests.support.jobs import slurm
 from tests.support.launches import run_once, until
-from tests.support.projects import RUNNER, patient
+from tests.support.projects import RUNNER
 from tests.support.same_records import curve, differences
 from tests.support.smallest import BERT
 
@@ -26,7 +26,7 @@ SMALL = ("--set", "epochs=1", "--set", "dataset=digits", "--set", "peak_millisec
 DOCUMENT = Path(__file__).parents[2] / "docs" / "slurm.md"
 
 
-@pytest.mark.parametrize("layout", ["1x2", "2x1", "2x2", "2+3"])
+@pytest.mark.parametrize("layout", ["2x1", "2+3"])
 def test_a_job_trains_bit_for_bit_as_this_machine_does_and_its_record_differs_in_places_and_times(
     harness: Jobs, layout: str
 ) -> None:
@@ -57,7 +57,7 @@ def test_bert_trains_on_two_nodes(harness: Jobs, tmp_path: Path) -> None:
 def test_repeats_are_interleaved_and_summarised(harness: Jobs, tmp_path: Path) -> None:
     project = harness.project
     words = ["--only", "layout=1x2,2x1", "--repeat", "3", "--device", "cpu", "--results", tmp_path]
-    done = project.runner("run", "odd-echoes", "--on", "slurm", *words, within=400)
+    done = project.runner("run", "odd-echoes", "--on", "slurm", *words)
     assert done.code == 0, done.snapshot
     begun = re.findall(r"run \d/6  (\S+)  repeat (\d)", done.stderr)
     assert sorted(begun) == [(layout, str(number)) for layout in ("1x2", "2x1") for number in (1, 2, 3)]
@@ -79,10 +79,7 @@ def commands(section: str) -> list[str]:
 def typed(harness: Jobs, command: str) -> subprocess.CompletedProcess[str]:
     project = harness.project
     env = project.environment({"PATH": f"{Path(RUNNER).parent}:{project.environment()['PATH']}"})
-    seconds = patient(120)
-    return subprocess.run(
-        command, shell=True, cwd=project.root, env=env, capture_output=True, text=True, timeout=seconds, check=False
-    )
+    return subprocess.run(command, shell=True, cwd=project.root, env=env, capture_output=True, text=True, check=False)
 
 
 def test_the_run_of_the_document_is_as_it_says(harness: Jobs) -> None:

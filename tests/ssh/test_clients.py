@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +17,8 @@ import pytest
 from runner.targets.ssh.openssh import OpenSsh
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, starting, until
+from tests.support.patience import within
 from tests.support.processes import lives
-from tests.support.projects import patient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +72,7 @@ def test_a_run_that_gives_up_the_shared_connection_takes_it_from_no_other(on_hos
         done, _ = run_once(on_hosts, *QUICK, "--on", "ssh", *fresh)
         assert done.code == 0, done.snapshot
         assert master_of("h1", config) != before
-        code, stderr = ended(process, 60)
+        code, stderr = ended(process)
     assert (code, on_hosts.record(run)["status"]) == (0, "completed"), stderr
     assert "the connection was lost" not in stderr
     until(lambda: not lives(before), 30)
@@ -195,6 +194,5 @@ def test_a_python_that_is_none_is_refused_without_a_hang(refused: Callable[..., 
         text = does if host == "h1" else f'exec {sys.executable} "$@"'
         python.write_text(f"#!/bin/sh\n{text}\n")
         python.chmod(0o755)
-    began = time.monotonic()
-    assert says in refused(*ssh_hosts.WORDS, "--with", f"python={ssh_hosts.OWN}/python")
-    assert time.monotonic() - began < patient(60)
+    with within(60):
+        assert says in refused(*ssh_hosts.WORDS, "--with", f"python={ssh_hosts.OWN}/python")

@@ -109,7 +109,7 @@ def test_no_container_is_left_however_a_run_ends(
     interrupted, stopped = start("odd-slow", "--layout", "2x1", "--set", "seconds=200", *IN_IMAGE)
     until(has_printed(stopped), 60)
     interrupted.send_signal(signal.SIGINT)
-    code, stderr = ended(interrupted, 60)
+    code, stderr = ended(interrupted)
     assert code == 130, stderr
     assert left_of(stopped) == []
     assert [list((ssh_hosts.own(name) / "in containers" / "runs").glob(f"{stopped.name}*")) for name in HOSTS] == [
@@ -124,7 +124,7 @@ def test_no_container_is_left_however_a_run_ends(
     supervisor = client.parent()
     assert supervisor is not None
     end(supervisor, client)  # the client would end the container
-    code, stderr = ended(process, 90)
+    code, stderr = ended(process)
     assert code == 1, stderr
     assert "host h1: its supervisor was killed" in on_hosts.record(orphaned)["reason"]
     until(lambda: left_of(orphaned) == [], 10, every=0.5)
@@ -210,7 +210,7 @@ def test_a_command_of_the_document_does_what_it_says(
     (name,) = [word.partition("=")[2] for word in words if word.startswith("container=")]
     own = images(name)
     before = on_hosts.runs("mnist")
-    done = on_hosts.runner(*words, *HERE, *(SMALL if words[0] == "run" else []), within=200)
+    done = on_hosts.runner(*words, *HERE, *(SMALL if words[0] == "run" else []))
     assert done.code == 0, done.snapshot
     new = [on_hosts.record(one) for one in on_hosts.runs("mnist") if one not in before]
     assert [one["launch"]["image"]["id"] for one in new] == ([own] if words[0] == "run" else [])

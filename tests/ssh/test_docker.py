@@ -66,7 +66,7 @@ def test_nothing_is_left_in_the_engine_also_if_its_client_and_the_supervisor_wer
         until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
         assert len(left_of(run)) > 1
         process.terminate()
-        code, stderr = ended(process, 60)
+        code, stderr = ended(process)
         assert code == 130, stderr
         assert left_of(run) == []
 
@@ -77,7 +77,7 @@ def test_nothing_is_left_in_the_engine_also_if_its_client_and_the_supervisor_wer
         supervisor = client.parent()
         assert supervisor is not None
         end(supervisor, client)
-        code, stderr = ended(process, 90)
+        code, stderr = ended(process)
         assert code == 1, stderr
         assert "host h0: its supervisor was killed" in on_hosts.record(run)["reason"]
         until(lambda: left_of(run) == [], 10, every=0.5)

@@ -49,7 +49,7 @@ def test_a_command_of_the_document_does_what_it_says(as_written: Project, comman
         words += ["--with", f"config={ssh_hosts.CONFIG}"]
     if words[0] == "run":
         words += SMALL
-    done = as_written.runner(*words, within=200)
+    done = as_written.runner(*words)
     assert done.code == 0, done.snapshot
     new = [as_written.record(one) for one in as_written.runs("mnist") if one not in before]
     if words[0] != "run" or "--dry-run" in words:

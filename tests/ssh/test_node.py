@@ -11,6 +11,7 @@ from runner.records.brought import Brought
 from runner.targets.ssh.node import RemoteNode
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import HostError, LostError, Session
+from tests.support.patience import patient
 from tests.support.records import Make
 
 RUN = {"folder": "/cache/kit", "run": "20261121T000000Z-ssh-0badcafe-node0"}
@@ -57,7 +58,7 @@ def test_a_run_that_has_ended_well_did_so_also_if_its_folder_stays_there(
     brought = Brought(make.run(tmp_path), 0)
     node = RemoteNode(0, cast(OpenSsh, None), "a", "python3", RUN, "mark", brought)
     node.follow(cast(Session, Ended(error)))
-    node.wait(10)
+    node.wait(patient(10))
     assert (node.exit.code, node.exit.why, node.failed) == (0, None, False)
     assert node.has_answered
     assert list(node.notes) == [f"{error}: left behind there; rm -r /cache/kit/runs/{RUN['run']}"]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-
-from tests.support.projects import patient
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
@@ -62,10 +58,7 @@ class Browser:
             self.events.append(self._next())
 
     def _next(self) -> dict[str, Any]:
-        end = time.monotonic() + patient(60)
         while b"\0" not in self._rest:
-            ready, _, _ = select.select([self._from], [], [], max(0.0, end - time.monotonic()))
-            assert ready, "the browser does not answer"
             data = os.read(self._from, _BYTES)
             assert data, "the browser has ended"
             self._rest += data

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.containers import name_of_its_own
 from tests.support.launches import until
-from tests.support.projects import patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +28,7 @@ REQUEST_MILLICORES = 250
 
 
 def kubectl(*words: str, cwd: Path | None = None, check: bool = True, stdin: bytes = b"") -> str:
-    done = subprocess.run(
-        ["kubectl", *words], cwd=cwd, input=stdin, capture_output=True, timeout=patient(120), check=False
-    )
+    done = subprocess.run(["kubectl", *words], cwd=cwd, input=stdin, capture_output=True, check=False)
     assert done.returncode == 0 or not check, f"kubectl {shlex.join(words)}: {done.stderr.decode()}"
     return done.stdout.decode() + ("" if check else done.stderr.decode())
 
@@ -61,7 +58,7 @@ def kinds_of_runs() -> str:
 def load(images: Images) -> None:
     """Bring both images to the cluster."""
     words = [*shlex.split(os.environ["KIT_LOAD"]), images.cpu, images.gpu]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=patient(900), check=False)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.core import clock
 from runner.core.layout import Layout
 from tests.support.cluster import load, own_namespace
 from tests.support.containers import Images, base_image, build_images, copy_project
+from tests.support.held_clock import HeldClock
 from tests.support.installed import Installed, build_wheel, install
 from tests.support.projects import WEIRD, Project, make_project
 from tests.support.records import Make
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Once = Callable[[str, Callable[[], object]], None]
+
+
+@pytest.fixture
+def held_clock(monkeypatch: pytest.MonkeyPatch) -> HeldClock:
+    """The runner's clock in this process, which stands still until the test moves it."""
+    held = HeldClock()
+    for name in clock.__all__:
+        monkeypatch.setattr(clock, name, getattr(held, name))
+    return held
 
 
 @pytest.fixture

@@ -17,11 +17,13 @@ import io
 import json
 import os
 import runpy
+import select
 import selectors
 import shlex
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -49,8 +51,8 @@ PRELOADED = (
     "runner.targets.watchdog",
     "runner.report.summarize",
 )
-READ_SECONDS = 30 * float(os.environ.get("KIT_PATIENCE", "1"))
-"""So long a client may be silent within its request, for which all others wait: one that is stopped never goes on."""
+LOOK_SECONDS = 30
+"""So long a client may be silent within its request until the server looks whether it was stopped."""
 COMMANDS = {"python": "", "runner": "runner", "torchrun": "torchrun"}
 
 
@@ -174,19 +176,26 @@ class _Server:
 def _read(client: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """Read a request: its length with three open files, then JSON; None if the client was killed on the way."""
     files = array.array("i")
-    client.settimeout(READ_SECONDS)
-    try:
+    begun, text = b"", b""
+    if _speaks(client):
         begun, ancillary, _, _ = client.recvmsg(8, socket.CMSG_SPACE(12))
         for _, _, data in ancillary:
             files.frombytes(data[:12])
-        length, text = int.from_bytes(begun, "little"), b""
-        while len(text) < length and (more := client.recv(length - len(text))):
-            text += more
-    except TimeoutError:
-        os.write(2, f"fork_server: a client said nothing for {READ_SECONDS:g} s, and gets no process\n".encode())
-        return None, list(files)
-    client.settimeout(None)
+    length = int.from_bytes(begun, "little")
+    while len(text) < length and _speaks(client) and (more := client.recv(length - len(text))):
+        text += more
     return (json.loads(text) if text and len(text) == length else None), list(files)
+
+
+def _speaks(client: socket.socket) -> bool:
+    """Wait for a client's next words or its end; False if it was stopped: it never goes on, and all others wait."""
+    pid, _, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    while not select.select([client], [], [], LOOK_SECONDS)[0]:
+        with suppress(OSError):  # it is gone
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T"):
+                os.write(2, f"fork_server: {pid} was stopped before it had asked, and gets no process\n".encode())
+                return False
+    return True
 
 
 def _import(python: str) -> None:

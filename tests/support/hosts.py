@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.support.projects import ROOT, Ended, patient
+from tests.support.projects import ROOT, Ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,6 @@ class Host:
             env={**os.environ, "PYTHONPATH": str(ROOT), **env},
             capture_output=True,
             text=True,
-            timeout=patient(60),
             check=False,
         )
         return Ended(done.returncode, done.stdout, done.stderr)
@@ -77,7 +76,7 @@ class Host:
             yield
         finally:
             process.terminate()
-            process.wait(patient(30))
+            process.wait()
             process.stderr.close()
 
     def drop(self, *words: str) -> None:

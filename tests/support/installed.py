@@ -9,7 +9,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.projects import ROOT, Ended, patient
+from tests.support.projects import ROOT, Ended
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,13 @@ class Installed:
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
         return {**own, "PATH": path, "XDG_CACHE_HOME": str(cache), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "120"}
 
-    def run(self, folder: Path, *words: str, within: float = 120) -> Ended:
+    def run(self, folder: Path, *words: str) -> Ended:
         """Run a command of the environment in a folder."""
         done = subprocess.run(
             [self.folder / "bin" / words[0], *words[1:]],
             cwd=folder,
             env=self.environment(self.folder / "cache"),
             capture_output=True,
-            timeout=patient(within),
             check=False,
         )
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -52,7 +51,7 @@ class Installed:
 def build_wheel(folder: Path) -> Path:
     """Build the wheel of this checkout; nothing is fetched."""
     words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(words, cwd=ROOT, check=True, capture_output=True, timeout=patient(60))
+    subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -62,11 +61,11 @@ def install(folder: Path, wheel: Path) -> Installed:
 
     A line in a .pth file leads to them; what is editable there, which is this checkout, is not found by it.
     """
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=patient(60))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     installed = Installed(folder, wheel)
     uv = Path(sys.executable).with_name("uv")
     words = ["pip", "install", "--quiet", "--offline", "--no-deps", "--python", str(installed.python), str(wheel)]
-    subprocess.run([uv, *words], check=True, timeout=patient(60))
+    subprocess.run([uv, *words], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
     return installed

@@ -51,10 +51,10 @@ class Told:
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
-    def ended(self, seconds: float = 90) -> tuple[int, str]:
+    def ended(self) -> tuple[int, str]:
         """Wait for the end; the exit code, and all that was said."""
-        code = self.process.wait(seconds)
-        self._thread.join(seconds)
+        code = self.process.wait()
+        self._thread.join()
         return code, "\n".join(line for _, line in self.lines)
 
     def close(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.patience import patient
 from tests.support.processes import Seen, seen
-from tests.support.projects import patient
 
 if TYPE_CHECKING:
     import subprocess
@@ -77,12 +79,13 @@ def nothing_is_left_of(run: Path) -> bool:
 
 def until(true: Callable[[], Any], seconds: float = 40, *, every: float = 0.1) -> Any:
     """Wait until something is true, and return it; what costs time itself is looked at less often."""
-    end = time.monotonic() + patient(seconds)
-    while time.monotonic() < end:
-        if value := true():
-            return value
+    began, bound = time.monotonic(), 0.0
+    while not (value := true()):
+        bound = max(bound, patient(seconds))
+        if time.monotonic() - began > bound:
+            pytest.fail(f"not so after {bound:g} s")
         time.sleep(every)
-    pytest.fail(f"not so after {patient(seconds)} s")
+    return value
 
 
 def words_are_printed(project: Project, words: str, count: int = 1) -> Callable[[], bool]:
@@ -93,26 +96,42 @@ def words_are_printed(project: Project, words: str, count: int = 1) -> Callable[
     return look
 
 
+def printed(run: Path) -> bytes:
+    """All that the processes of a run have printed so far."""
+    return b"".join(path.read_bytes() for path in (run / "raw").rglob("*") if path.is_file())
+
+
+def shown(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
+    """Read what a command says on stderr until it says this."""
+    assert process.stderr is not None
+    text = b""
+    while not (match := pattern.search(text.decode(errors="replace"))):
+        more = os.read(process.stderr.fileno(), 65_536)
+        assert more, f"the command has ended, and said: {text.decode()}"
+        text += more
+    return match
+
+
 def one_run(project: Project, source: str, layout: str, **changes: Any) -> Project:
     project.program("toys.ok", source)
     project.define(matrix={"layout": [layout]}, **changes)
     return project
 
 
-def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str]:
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for a run to end; its exit code and stderr."""
-    stdout, stderr = process.communicate(timeout=patient(seconds))
+    stdout, stderr = process.communicate()
     assert stdout == ""
     assert "Traceback" not in stderr, stderr
     return process.returncode, stderr
 
 
 def run_once(
-    project: Project, experiment: str, *words: str, within: float = 240, env: dict[str, str] | None = None
+    project: Project, experiment: str, *words: str, env: dict[str, str] | None = None
 ) -> tuple[Ended, dict[str, Any]]:
     """Run one cell once, as a person does; the command's end, and the one new record."""
     before = set(project.results.glob("*/*/run.json"))
-    done = project.runner("run", experiment, *words, "--repeat", "1", within=within, env=env)
+    done = project.runner("run", experiment, *words, "--repeat", "1", env=env)
     new = set(project.results.glob("*/*/run.json")) - before
     assert len(new) == 1, done.snapshot
     assert "Traceback" not in done.stderr, done.snapshot

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.support.projects import patient
-
 if TYPE_CHECKING:
     from tests.support.projects import Project
 
@@ -157,7 +155,6 @@ class Odd:
     body: str
     options: dict[str, str]
     source: str = PLAIN
-    timeout_seconds: int = 120
 
     def text(self, name: str) -> str:
         """The program's source."""
@@ -177,7 +174,7 @@ ODD = {
     "says": Odd("Print without an end.", SAYS, {**SECONDS, "pause": "type=float, default=0.005"}),
     "hangs": Odd("Rank 1 keeps the others waiting.", HANGS, {"how": "type=str, default='sleeps'"}, JOINED),
     "counts": Odd("Print numbered lines, and count them.", COUNTS, {**SECONDS, "pause": "type=float, default=0.01"}),
-    "leaves": Odd("Rank 0 leaves the others alone.", LEAVES, SECONDS, timeout_seconds=round(patient(45))),
+    "leaves": Odd("Rank 0 leaves the others alone.", LEAVES, SECONDS),
     "echoes": Odd("Print a text.", ECHOES, {"text": "type=str, default=''"}),
     "writes": Odd("Write files to the folder of artifacts.", WRITES, {}),
 }
@@ -190,9 +187,7 @@ def add_odd_programs(project: Project) -> None:
         define(project, name)
 
 
-def define(
-    project: Project, program: str, *, name: str = "", timeout_seconds: int | None = None, **more: object
-) -> str:
+def define(project: Project, program: str, *, name: str = "", timeout_seconds: int = 600, **more: object) -> str:
     """Write a definition of an odd program, and return its name; under another name it may have other times."""
     odd, name = ODD[program], name or f"odd-{program}"
     project.define(
@@ -201,7 +196,7 @@ def define(
         summary=odd.summary,
         matrix={"layout": ["1x2", "1+2", "2x1"]},
         baseline={"layout": "1x2"},
-        timeout_seconds=timeout_seconds or odd.timeout_seconds,
+        timeout_seconds=timeout_seconds,
         **more,
     )
     return name

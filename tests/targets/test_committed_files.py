@@ -138,6 +138,7 @@ def test_nothing_is_rendered_through_a_link_or_over_one(tmp_path: Path, project:
     assert {one: one.lstat().st_mtime_ns for one in tmp_path.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_files_that_a_person_wrote_are_neither_named_nor_overwritten(tmp_path: Path, project: Project) -> None:
     root = project.root = copy(tmp_path)
     mine = [root / "compose" / "database.yml", root / "k8s" / "kustomization.yaml", root / "k8s" / "ingress.yaml"]

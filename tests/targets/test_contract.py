@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import pytest
 
 from runner import targets
+from runner.core import clock
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import Run, make_plan
@@ -79,6 +80,7 @@ def test_a_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name:
             os: ["getenv", "getcwd", "stat", "scandir", "listdir", "open", "urandom", "getpid"],
             socket: ["socket", "gethostname"],
             time: ["time", "monotonic", "time_ns", "perf_counter"],
+            clock: clock.__all__,
             subprocess: ["Popen", "run"],
         }.items():
             for attribute in names:

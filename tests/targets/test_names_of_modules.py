@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from runner.records.folder import new_id
 from runner.targets import node_view
 from runner.targets.ssh.session import BOOT
 from tests.support.launches import until
@@ -28,7 +29,7 @@ from runner.targets import watchdog
 from runner.targets.children import marks
 
 run, null = Path(sys.argv[1]), subprocess.DEVNULL
-child = subprocess.Popen(["sleep", "60"], env={**os.environ, **marks(run.name)}, stdout=null, stderr=null)
+child = subprocess.Popen(["sleep", "600"], env={**os.environ, **marks(run.name)}, stdout=null, stderr=null)
 watchdog.watch("local", run)
 print(child.pid, flush=True)
 os._exit(0)
@@ -47,14 +48,14 @@ def test_a_watchdog_cleans_up(folder: Path, tmp_path: Path) -> None:
     script.parent.mkdir()
     script.write_text(ABANDONED)
     done = subprocess.run(
-        [sys.executable, script, folder / "20261121T000000Z-local-0badcafe"],
+        [sys.executable, script, folder / new_id("local")],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         check=True,
     )
     child = psutil.Process(int(done.stdout))
-    until(lambda: not lives(child), 30)
+    until(lambda: not lives(child))
 
 
 def test_processes_are_looked_at(folder: Path) -> None:

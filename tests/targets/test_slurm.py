@@ -142,6 +142,7 @@ def test_an_answer_of_sbatch_that_is_no_job_id_is_an_error(printed: str) -> None
     [(["{}"], True), (["{}", "(null)"], True), (["kit-0123456789abcdef"], False), (["(null)"], False), ([], False)],
     ids=["its own", "a job of two components", "another folder's", "without a comment", "no job"],
 )
+@pytest.mark.usefixtures("held_clock")
 def test_a_job_is_ended_only_for_the_folder_that_it_was_submitted_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comments: list[str], *, cancelled: bool
 ) -> None:
@@ -156,7 +157,6 @@ def test_a_job_is_ended_only_for_the_folder_that_it_was_submitted_for(
         return ""
 
     monkeypatch.setattr(commands, "call", call)
-    monkeypatch.setattr(cancel, "_POLL_SECONDS", 0.0)
     if cancelled or not comments:
         cancel.end_jobs("kit-x", tmp_path)
     else:
@@ -196,6 +196,7 @@ def known(project: Project, monkeypatch: pytest.MonkeyPatch, **printed: str) -> 
     return state
 
 
+HANGS = "exec sleep 600"
 FORGOTTEN = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
 
 
@@ -243,23 +244,25 @@ def test_a_job_is_not_taken_for_ended_while_slurm_does_not_answer(
         known(project, monkeypatch, scontrol="echo 'Unable to contact slurm controller' >&2; exit 1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("queue", "left"),
+    ("queue", "seconds", "left"),
     [
-        ("exec sleep 60", "squeue gave no answer in 3 s: is slurmctld up? scontrol ping: a job may be left behind; "),
-        ("exit 0", None),
+        (HANGS, 1, "squeue gave no answer in 1 s: is slurmctld up? scontrol ping: a job may be left behind; "),
+        ("exit 0", 600, None),
     ],
 )
 def test_a_submission_without_an_answer_names_the_job_that_may_be_left(
-    project: Project, make: Make, monkeypatch: pytest.MonkeyPatch, queue: str, left: str | None
+    project: Project, make: Make, monkeypatch: pytest.MonkeyPatch, queue: str, seconds: float, left: str | None
 ) -> None:
-    monkeypatch.setattr(commands, "SECONDS", 3.0)
-    let_commands_do(project, monkeypatch, sbatch="exec sleep 60", squeue=queue)
+    monkeypatch.setattr(commands, "SECONDS", 1)
+    let_commands_do(project, monkeypatch, sbatch=HANGS, squeue=queue)
     run = make_plan(definition.load(project.define(), project.root), device="cpu").runs[0]
     target, folder = targets.load("slurm", None), make.run(project.results)
     handle = target.start(target.spec(run), folder)
-    with pytest.raises(OSError, match="sbatch gave no answer in 3 s"):
+    with pytest.raises(OSError, match="sbatch gave no answer in 1 s"):
         list(handle.lines())
+    monkeypatch.setattr(commands, "SECONDS", seconds)
     handle.stop()
     (only,) = handle.exits
     assert only.why == (left and f"{left}squeue --me --name=kit-{folder.path.name} shows it, and scancel ends it")

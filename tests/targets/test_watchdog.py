@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from runner.records.folder import new_id
 from runner.targets import watchdog
 from runner.targets.children import end_marked, end_orphans, marks
 from tests.support.launches import BEGINNING, WAIT, one_run, processes_of, until, words_are_printed
@@ -43,7 +44,7 @@ import os, signal, sys, time
 if sys.argv[1] == "ignores":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("here", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -53,10 +54,11 @@ def start_runner(project: Project, run: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", ["runner", "runner and agents"])
 def test_ranks_end_with_a_runner_and_an_agent_that_are_killed(project: Project, killed: str) -> None:
     one_run(project, BEGINNING + WAIT, "1+1")
-    run = project.results / "tiny" / "20261121T000000Z-local-0badcafe"
+    run = project.results / "tiny" / new_id("local")
     process = start_runner(project, run)
     until(words_are_printed(project, "waits", 2))
     started = processes_of(run.name)
@@ -66,13 +68,14 @@ def test_ranks_end_with_a_runner_and_an_agent_that_are_killed(project: Project, 
     process.kill()
     end(*(agents if killed == "runner and agents" else []))
     process.wait()
-    until(lambda: processes_of(run.name) == [], 30)
+    until(lambda: processes_of(run.name) == [])
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_by_itself_needs_no_watchdog(project: Project) -> None:
     one_run(project, "import os\nprint('rank', os.environ['RANK'])\n", "1x2")
-    run = project.results / "tiny" / "20261121T000000Z-local-0badcafe"
-    assert start_runner(project, run).wait(60) == 0
+    run = project.results / "tiny" / new_id("local")
+    assert start_runner(project, run).wait() == 0
     assert processes_of(run.name) == []
     assert sorted(path.read_text() for path in run.rglob("stdout.log")) == ["rank 0\n", "rank 1\n"]
 
@@ -93,26 +96,28 @@ def marked(mark: str, how: str = "ends") -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize("how", ["ends", "ignores"])
-def test_a_marked_process_is_asked_to_end_and_then_killed(how: str) -> None:
-    process = marked("run-a", how)
+@pytest.mark.parametrize(("how", "grace_seconds"), [("ends", 3_600), ("ignores", 0.5)])
+def test_a_marked_process_is_asked_to_end_and_then_killed(how: str, grace_seconds: float) -> None:
+    mark = new_id("local")
+    process = marked(mark, how)
     began = time.monotonic()
-    end_marked("run-a", 0.5)
-    process.wait(10)
-    assert (time.monotonic() - began >= 0.5) == (how == "ignores")
+    end_marked(mark, grace_seconds)
+    process.wait()
+    assert (time.monotonic() - began >= grace_seconds) == (how == "ignores")
 
 
 def test_a_run_s_processes_are_orphans_only_once_their_runner_is_dead() -> None:
-    own = marked("run-b/node0")  # of this process, which lives
+    run = new_id("local")
+    own = marked(f"{run}/node0")  # of this process, which lives
     script = (
         "import os, subprocess, sys\nfrom runner.targets.children import marks\n"
-        "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], "
-        "env={**os.environ, **marks('run-b/node1')}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid)"
+        "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], "
+        f"env={{**os.environ, **marks('{run}/node1')}}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
     orphan = psutil.Process(int(done.stdout))
-    end_orphans("run-b", 2)
-    until(lambda: not lives(orphan), 5)
+    end_orphans(run, 2)
+    until(lambda: not lives(orphan))
     assert own.poll() is None
     own.kill()
     own.wait()

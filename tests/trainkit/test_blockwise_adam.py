@@ -28,6 +28,7 @@ def gradients(step: int) -> list[Tensor]:
     return [found[0], found[1] * read, *found[2:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [0.0, 0.01])
 def test_parameters_and_state_are_torch_s_to_the_last_bit(decay: float) -> None:
     ours, theirs = parameters(), parameters()

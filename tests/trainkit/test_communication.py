@@ -43,6 +43,7 @@ def random_gradients(layers: nn.Module, seed: int) -> list[Tensor]:
 LAYERS = nn.Sequential(nn.Linear(40, 30), nn.Conv2d(16, 8, 3).to(memory_format=torch.channels_last))
 
 
+@pytest.mark.slow
 def test_what_an_approximation_lacks_is_added_later_so_nothing_is_lost() -> None:
     compress = compressor(LAYERS, 3)
     given = [torch.zeros_like(parameter) for parameter in LAYERS.parameters()]
@@ -79,6 +80,7 @@ def test_an_approximation_has_its_rank_and_biases_are_exact() -> None:
     assert kernel.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.slow
 def test_the_same_gradient_again_and_again_is_approximated_ever_better() -> None:
     compress, gradients = compressor(LAYERS, 2), random_gradients(LAYERS, 1)
     total, best = torch.zeros(30, 40), 1e9

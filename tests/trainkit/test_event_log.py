@@ -66,12 +66,13 @@ def test_no_line_of_eight_processes_is_torn_or_lost_in_one_pipe() -> None:
 
 def test_an_event_has_the_convention_s_keys_in_its_order(pipe: tuple[int, int]) -> None:
     log = EventLog(3, fd=pipe[1])
+    before = int(time.time() * 1000)
     log.point("seed", 1, note="é")
     event = read(pipe[0])
     assert list(event) == ["namespace", "time_ms", "event_type", "key", "value", "metadata"]
     assert event["metadata"] == {"rank": 3, "seq": 0, "note": "é"}
     assert event["event_type"] == "POINT_IN_TIME"
-    assert abs(event["time_ms"] / 1000 - time.time()) < 60
+    assert before <= event["time_ms"] <= time.time() * 1000
 
 
 def test_a_phase_is_two_lines_and_its_seconds(pipe: tuple[int, int]) -> None:
@@ -125,6 +126,7 @@ json_like = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(json_like, st.dictionaries(st.text(), json_like), st.integers(0, 3_000))
 def test_any_event_fits_into_a_line(value: object, fields: dict[str, object], size: int) -> None:

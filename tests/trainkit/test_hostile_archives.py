@@ -102,6 +102,7 @@ def long_name(size: int) -> bytes:
     return gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + b"x" * min(size, 2_000_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [

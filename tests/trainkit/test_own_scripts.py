@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.projects import ROOT, Project
+from tests.support.slow import slow_but
 
 SCRIPTS = ROOT / "docs" / "own-scripts"
 EPOCHS = {
@@ -25,9 +26,9 @@ TESTED = {"huggingface_text": 200}
 def records(project: Project, name: str, **changes: Any) -> list[dict[str, Any]]:
     """Put a script into a project, run it in one process and in two; its records by the layout."""
     (project.root / "train.py").write_text((SCRIPTS / f"{name}.py").read_text("utf-8"), "utf-8")
-    values: dict[str, Any] = {"args": {EPOCHS[name]: 2}, "scaling": "weak", "timeout_seconds": 300, **changes}
+    values: dict[str, Any] = {"args": {EPOCHS[name]: 2}, "scaling": "weak", **changes}
     project.define(program="train.py", **values)
-    done = project.runner("run", "tiny", "--device", "cpu", within=400)
+    done = project.runner("run", "tiny", "--device", "cpu")
     assert done.code == 0, done.snapshot
     found = [project.record(folder) for folder in project.runs()]
     return sorted(found, key=lambda record: str(record["launch"]["layout"]))
@@ -37,7 +38,7 @@ def test_every_script_of_the_documents_is_tried() -> None:
     assert {path.stem for path in SCRIPTS.glob("*.py")} == set(EPOCHS)
 
 
-@pytest.mark.parametrize("name", EPOCHS)
+@pytest.mark.parametrize("name", slow_but(["minimal"], EPOCHS))
 def test_a_script_of_ones_own_has_a_complete_record_and_a_row(name: str, project: Project) -> None:
     for processes, record in zip((1, 2), records(project, name), strict=True):
         assert record["status"] == "completed", record.get("reason")
@@ -55,8 +56,11 @@ def test_a_script_of_ones_own_has_a_complete_record_and_a_row(name: str, project
         assert epochs[1]["loss"] < epochs[0]["loss"]
         metrics = record["metrics"]
         assert metrics["final_loss"] == epochs[1]["loss"]
-        assert metrics["train_seconds"] == pytest.approx(sum(row["train_seconds"] for row in epochs), rel=0.2)
-        assert metrics["samples_per_second"] == pytest.approx(2 * trained / metrics["train_seconds"], rel=0.2)
+        # A row has the slowest rank of its epoch, and the whole the rank that was the slowest in all of them.
+        slowest = sum(row["train_seconds"] for row in epochs)
+        assert slowest / processes * 0.999 <= metrics["train_seconds"] <= slowest * 1.001
+        counted = metrics["samples_per_second"] * metrics["train_seconds"] / (2 * trained)
+        assert 0.999 <= counted <= processes * 1.001
         tests = record["evaluations"]
         assert [row["epoch_num"] for row in tests] == [1, 2]
         assert tests[1]["accuracy"] == metrics["final_accuracy"] > 0.6

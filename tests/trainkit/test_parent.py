@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.support.launches import until
 from tests.support.processes import children_of, end, lives
 
 ROOT = Path(__file__).parents[2]
@@ -30,13 +30,7 @@ with running("late", Namespace(device="cpu", threads=1, backend="gloo")) as run:
 """
 
 
-def wait(condition: object, what: str, seconds: float = 180) -> None:
-    end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
-
-
+@pytest.mark.slow
 @pytest.mark.real_processes
 @pytest.mark.parametrize("moment", ["early", "training"])
 def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_path: Path) -> None:
@@ -47,16 +41,17 @@ def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_pa
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL) as agent:
         ranks: list[psutil.Process] = []
         try:
-            wait(lambda: len(list(tmp_path.glob("ready-*"))) == 2, "the ranks never began")
+            until(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
             ranks = children_of(agent.pid, "sleeper.py")
             assert len(ranks) == 2
             agent.kill()
-            wait(lambda: not any(lives(one) for one in ranks), "the ranks train on without their agent", 10)
+            until(lambda: not any(lives(one) for one in ranks), 10)
         finally:
             agent.kill()
             end(*ranks)
 
 
+@pytest.mark.slow
 @pytest.mark.real_processes
 def test_processes_of_spawn_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     words = ["-m", "experiments.mnist.spawn", "--dataset", "digits", "--epochs", "100000", "--device", "cpu"]
@@ -65,11 +60,11 @@ def test_processes_of_spawn_end_with_the_one_that_started_them(tmp_path: Path) -
     with lines.open("wb") as out, subprocess.Popen([sys.executable, *words], cwd=ROOT, env=env, stdout=out) as parent:
         children: list[psutil.Process] = []
         try:
-            wait(lambda: lines.read_bytes().count(b'"key": "epoch_start"') >= 2, "the training never began")
+            until(lambda: lines.read_bytes().count(b'"key": "epoch_start"') >= 2)
             children = children_of(parent.pid, "spawn_main")
             assert len(children) == 2
             parent.send_signal(signal.SIGKILL)
-            wait(lambda: not any(lives(one) for one in children), "the children train on without their parent", 10)
+            until(lambda: not any(lives(one) for one in children), 10)
         finally:
             parent.kill()
             end(*children)

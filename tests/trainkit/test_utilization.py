@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from tests.experiments.conftest import start
-from tests.support.projects import patient
 from trainkit import utilization as load
 from trainkit.event_log import EventLog
 from trainkit.own_processes import OwnProcesses
@@ -37,14 +36,12 @@ def log(tmp_path: Path) -> EventLog:
 
 def test_a_busy_second_is_seen_as_busy_and_a_block_ends_with_a_look(log: EventLog, tmp_path: Path) -> None:
     with Utilization(log):
-        give_up = time.monotonic() + patient(30)
-        while not (tmp_path / "lines").stat().st_size and time.monotonic() < give_up:
+        while not (tmp_path / "lines").stat().st_size:
             pass
         end = time.monotonic() + 2.5 * load.SHORTEST
         while time.monotonic() < end:
             pass
     first, *others, last = told(tmp_path / "lines")
-    assert len(others) <= 1  # on a machine with other work the second may end before the block does
     whole = psutil.virtual_memory().total
     for look in (first, last):
         assert 90 / (psutil.cpu_count() or 1) < look["cpu_percent"] <= 100
@@ -58,8 +55,10 @@ BUSY = """
 import os, subprocess, sys, time
 from trainkit.event_log import EventLog
 from trainkit.utilization import Utilization
+log = EventLog()
+log.point("begin")
 loop = "import time; end = time.process_time() + 1.0\\nwhile time.process_time() < end: pass"
-with Utilization(EventLog()):
+with Utilization(log):
     time.sleep(0.2)
     subprocess.run([sys.executable, "-c", loop])
     exec(loop)
@@ -67,6 +66,7 @@ print("used", os.times())
 """
 
 
+@pytest.mark.slow
 def test_what_the_run_s_own_processes_use_is_told_apart_from_what_others_use() -> None:
     """Two seconds of CPU time are the run's, one of them a child's that has ended; a loop beside it is not."""
     other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -78,11 +78,10 @@ def test_what_the_run_s_own_processes_use_is_told_apart_from_what_others_use() -
     looks = [json.loads(line.removeprefix(":::MLLOG ")) for line in done.stdout.splitlines() if line.startswith(":::")]
     cores = os.cpu_count() or 1
     seconds = [(after["time_ms"] - before["time_ms"]) / 1000 for before, after in pairwise(looks)]
-    own = [look["metadata"]["own_cpu_percent"] * cores / 100 for look in looks]
-    assert sum(share * length for share, length in zip(own, [1.0, *seconds], strict=True)) == pytest.approx(
-        2.0, abs=0.5
-    )
-    assert sum(look["metadata"]["cpu_percent"] - look["metadata"]["own_cpu_percent"] for look in looks) > 0
+    loads = [look["metadata"] for look in looks[1:]]
+    own = [load["own_cpu_percent"] * cores / 100 for load in loads]
+    assert sum(share * length for share, length in zip(own, seconds, strict=True)) == pytest.approx(2.0, abs=0.5)
+    assert sum(load["cpu_percent"] - load["own_cpu_percent"] for load in loads) > 0
 
 
 def test_without_torchrun_a_process_answers_for_itself_and_what_it_started() -> None:
@@ -160,6 +159,7 @@ def test_a_block_that_is_over_at_once_tells_nothing(log: EventLog, tmp_path: Pat
     assert told(tmp_path / "lines") == []
 
 
+@pytest.mark.slow
 def test_the_first_process_of_a_node_tells_and_no_event_of_its_own_is_lost() -> None:
     run = start(["-m", "experiments.toy.ddp", "--steps", "3000"], 3, {})
     assert run.code == 0, run.stderr

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from runner.core import clock
 from runner.core.text import one_line
 from runner.execution.hangs import rendezvous, stuck
 from runner.execution.hangs.heard import Heard
@@ -60,7 +60,7 @@ class Watch:
     ) -> None:
         self._handle, self._layout, self._agreed, self._on_gpu = handle, layout, patience, on_gpu
         self._patience = PATIENCE_SECONDS if patience is None else patience
-        now = time.monotonic()
+        now = clock.monotonic()
         self._heard = Heard(layout, now, tuple(range(layout.nodes)) if nodes is None else nodes)
         self._pool = ThreadPoolExecutor(1)
         self._look: Future[list[NodeView]] | None = None
@@ -71,7 +71,7 @@ class Watch:
 
     def take(self, line: Line, event: Event | None) -> None:
         """Take in a line that a process printed."""
-        self._heard.take(line, event, time.monotonic())
+        self._heard.take(line, event, clock.monotonic())
 
     def notes(self) -> Iterator[str]:
         """Yield what is to be said now; called now and then, it does not wait."""
@@ -82,7 +82,7 @@ class Watch:
             return
         if len(self._heard.followed) > MOST_NODES:
             return
-        now = time.monotonic()
+        now = clock.monotonic()
         if self._is_waiting_for_rendezvous() and now - max(self._looked, self._since()) > RENDEZVOUS_SECONDS:
             self._start(now, is_for_rendezvous=True)
         elif self._agreed is None and now - max(self._heard.last, self._looked) > self._patience:
@@ -97,7 +97,7 @@ class Watch:
 
         With `abort`, ranks that cannot be asked are ended so that they print their stack.
         """
-        now = time.monotonic()
+        now = clock.monotonic()
         quiet = now - self._heard.last
         is_worth_it = quiet >= min(QUIET_SECONDS, self._patience) or (self._said and self._is_waiting_for_rendezvous())
         if not is_worth_it or len(self._heard.followed) > MOST_NODES:
@@ -136,7 +136,7 @@ class Watch:
 
     def _said_now(self, views: list[NodeView]) -> Iterator[str]:
         """Yield what the views show, unless it is what was said before."""
-        now = time.monotonic()
+        now = clock.monotonic()
         stack: list[str] = []
         if self._is_for_rendezvous:
             says = rendezvous.explain(self._layout, self._heard, views) if self._is_waiting_for_rendezvous() else []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import secrets
 import threading
-import time
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from runner.core import clock
 from runner.core.text import one_line
 from runner.records.schema import NodeExit
 from runner.targets import node_view
@@ -163,7 +163,7 @@ def remove_all(client: DockerClient, project: str) -> None:
     """
     networks = client.networks.list(filters={"label": f"{LABEL}={project}"})
     removals = [partial(one.remove, force=True, v=True) for one in of_project(client, project).values()]
-    until = time.monotonic() + _GONE_SECONDS
+    until = clock.monotonic() + _GONE_SECONDS
     refused: list[OSError] = []
     for remove in [*removals, *(one.remove for one in networks)]:
         try:
@@ -192,7 +192,7 @@ def made(client: DockerClient, image: str, command: list[str], **options: Any) -
         late_seconds = 0.0
         raise
     finally:
-        now = time.monotonic()
+        now = clock.monotonic()
         remove = partial(client.api.remove_container, name, force=True, v=True)
         _remove(remove, now + _GONE_SECONDS, now + late_seconds)
 
@@ -205,14 +205,14 @@ def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> No
         try:
             remove()
         except NotFound:
-            if time.monotonic() >= late:
+            if clock.monotonic() >= late:
                 return
         except APIError as error:  # it is being removed, or a container of a network is
-            if error.status_code not in _BUSY or time.monotonic() > until:
+            if error.status_code not in _BUSY or clock.monotonic() > until:
                 raise
         else:
             return
-        time.sleep(_AGAIN_SECONDS)
+        clock.sleep(_AGAIN_SECONDS)
 
 
 def _stop(container: Container, grace_seconds: float) -> None:

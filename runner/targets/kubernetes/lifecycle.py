@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from runner.core import clock
 from runner.targets.base import Line, Note
 from runner.targets.kubernetes.client import PODS, ClusterError
 from runner.targets.kubernetes.pod_state import node_of
@@ -59,8 +59,8 @@ class JobHandle:
         for line in self._watcher.follow():
             yield line
             if deadline == math.inf and line is None and any(pod.failed for pod in self._watcher.pods):
-                deadline = time.monotonic() + GRACE_SECONDS
-            if time.monotonic() > deadline:
+                deadline = clock.monotonic() + GRACE_SECONDS
+            if clock.monotonic() > deadline:
                 self._end_pods()
                 break
         else:
@@ -106,9 +106,9 @@ class JobHandle:
     def _post(self) -> None:
         """Create the objects until the run is stopped; Ctrl-C may come before the pool knows its own thread."""
         for document in self._documents:
-            until = time.monotonic() + RUNTIME_SECONDS
-            while not self._post_one(document, is_last_try=time.monotonic() > until):
-                time.sleep(POLL_SECONDS)
+            until = clock.monotonic() + RUNTIME_SECONDS
+            while not self._post_one(document, is_last_try=clock.monotonic() > until):
+                clock.sleep(POLL_SECONDS)
 
     def _post_one(self, document: dict[str, Any], *, is_last_try: bool) -> bool:
         """Create an object, unless the run is stopped; False if it has to be tried again."""
@@ -135,14 +135,14 @@ class JobHandle:
         except ClusterError as error:
             self._keep_left(error)
             return
-        until = time.monotonic() + END_SECONDS
+        until = clock.monotonic() + END_SECONDS
         for pod in pods:
             if pod.state:
-                pod.join(max(0.0, until - time.monotonic()))
+                pod.join(max(0.0, until - clock.monotonic()))
 
     def _delete(self) -> None:
         """Ask for the end of everything that was made, again and again while nobody answers."""
-        until = time.monotonic() + END_SECONDS
+        until = clock.monotonic() + END_SECONDS
         while True:
             try:
                 for document in reversed(self._documents):
@@ -150,9 +150,9 @@ class JobHandle:
                     self._cluster.delete(path, propagationPolicy="Background")
                 self._delete_pods()
             except ClusterError:
-                if time.monotonic() > until:
+                if clock.monotonic() > until:
                     raise
-                time.sleep(1)
+                clock.sleep(1)
             else:
                 return
 
@@ -181,23 +181,23 @@ class JobHandle:
 
     def _wait_for_verdict(self) -> None:
         """Wait until the job's controller has seen the end too: until then it makes deleted pods again."""
-        until = time.monotonic() + VERDICT_SECONDS
-        while not self._watcher.has_ended() and time.monotonic() < until:
-            time.sleep(POLL_SECONDS)
+        until = clock.monotonic() + VERDICT_SECONDS
+        while not self._watcher.has_ended() and clock.monotonic() < until:
+            clock.sleep(POLL_SECONDS)
 
     def _wait_for_none(self) -> None:
         """Wait until no pod is left; an operator that sees the end late makes new ones, one after the other."""
         known = [pod.state.uid for pod in self._watcher.pods]
         own = selector(self._kind, self._name)
-        until, settled = time.monotonic() + END_SECONDS, 0.0
-        while time.monotonic() < until:
+        until, settled = clock.monotonic() + END_SECONDS, 0.0
+        while clock.monotonic() < until:
             with suppress(ClusterError):
                 found = self._cluster.get(self._cluster.path(PODS), labelSelector=own).get("items", [])
-                if not found and time.monotonic() > settled:
+                if not found and clock.monotonic() > settled:
                     return
                 for pod in found:
                     if node_of(pod) >= 0 and pod["metadata"]["uid"] not in known:
                         self._cluster.delete(self._cluster.path(PODS, pod["metadata"]["name"]), gracePeriodSeconds=0)
-                        settled = time.monotonic() + SETTLE_SECONDS
-            time.sleep(POLL_SECONDS)
+                        settled = clock.monotonic() + SETTLE_SECONDS
+            clock.sleep(POLL_SECONDS)
         raise ClusterError(0, f"the pods of {self._name} do not go")

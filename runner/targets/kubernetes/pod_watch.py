@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from runner.core import clock
 from runner.targets.kubernetes.client import PODS, ClusterError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class PodWatch:
         while not self._over:
             with suppress(ClusterError, ValueError, LookupError, TypeError):  # a reply that a proxy broke, too
                 self._follow(self._list())
-            time.sleep(AGAIN_SECONDS)
+            clock.sleep(AGAIN_SECONDS)
 
     def _list(self) -> str:
         found = self._cluster.get(self._cluster.path(PODS), labelSelector=self._selector)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from runner.core import clock
 from runner.core.text import one_line
 from runner.targets import node_view
 from runner.targets.base import Line, Note
@@ -66,7 +66,7 @@ class Pod:
         begins = not self.state
         self.state = PodState(state)
         if self.state.terminated or self.state.is_deleted:
-            self.noticed = min(self.noticed, time.monotonic())
+            self.noticed = min(self.noticed, clock.monotonic())
         if begins:
             self._thread.start()
 
@@ -115,7 +115,7 @@ class Pod:
         until = math.inf
         while True:
             ended = self.has_ended
-            until = min(until, time.monotonic() + UNREAD_SECONDS) if ended else math.inf
+            until = min(until, clock.monotonic() + UNREAD_SECONDS) if ended else math.inf
             try:
                 if ended or self.state.is_running or self.state.terminated is not None:
                     self._read(follow=not ended)
@@ -125,13 +125,13 @@ class Pod:
                 # There is no log of a pod that is gone, or whose container never started.
                 if ended and (error.is_absence or error.status == _BAD_REQUEST):
                     break
-                if time.monotonic() > until:
+                if clock.monotonic() > until:
                     why = one_line(error, _LONGEST)
                     self._said.put(
                         Note(f"node {self.node}: what its pod {self.state.name} printed last is lost: {why}")
                     )
                     break
-            time.sleep(AGAIN_SECONDS)
+            clock.sleep(AGAIN_SECONDS)
         self._keep(self._log.finish())
         self._say(self._lines.finish())
         if self._lines.cut:

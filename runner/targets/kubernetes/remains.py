@@ -6,10 +6,10 @@ annotation has the run's id.
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from runner.core import clock
 from runner.targets.kubernetes.client import PODS, ClusterError
 from runner.targets.kubernetes.job import RUN_ID
 from runner.targets.kubernetes.pod_state import container_of, node_of
@@ -49,11 +49,11 @@ def end_remains(cluster: Cluster, kinds: Sequence[str], name: str, folder: RunFo
                 _keep_log(cluster, pod, folder)
     for kind in reversed(kinds):
         _delete(cluster, kind, name, folder.path.name, is_own=is_own)
-    until = time.monotonic() + GONE_SECONDS
+    until = clock.monotonic() + GONE_SECONDS
     while is_own and _pods(cluster, kinds[-1], name):
-        if time.monotonic() > until:
+        if clock.monotonic() > until:
             raise ClusterError(0, f"the pods of {name} do not go: kubectl delete -n {cluster.namespace} pod ...")
-        time.sleep(_AGAIN_SECONDS)
+        clock.sleep(_AGAIN_SECONDS)
 
 
 def _find(cluster: Cluster, kind: str, name: str) -> dict[str, Any] | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import queue
-import time
 from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from runner.core import clock
 from runner.targets.base import Line, Note
 from runner.targets.kubernetes import pending
 from runner.targets.kubernetes.client import ClusterError
@@ -48,7 +48,7 @@ class JobWatcher:
         self.pods = [Pod(cluster, node, folder.open_agent(node), self._queue) for node in range(nodes)]
         self._watch: PodWatch | None = None
         self._reasons: dict[int, pending.Reason] = {}
-        self._since: dict[int, float] = defaultdict(time.monotonic)
+        self._since: dict[int, float] = defaultdict(clock.monotonic)
         self._looked = 0.0
 
     def lines(self) -> Iterator[Line | Note | None]:
@@ -90,7 +90,7 @@ class JobWatcher:
             self._look(self._watch)
             yield from self.said()
             yield None  # also while lines come without end, so that a deadline is seen
-            time.sleep(POLL_SECONDS)
+            clock.sleep(POLL_SECONDS)
         yield from self.said()
 
     def said(self) -> Iterator[Line | Note]:
@@ -130,7 +130,7 @@ class JobWatcher:
             before = self._reasons.get(pod.node)
             self._reasons[pod.node] = reason
             if before is None or before.key != reason.key:
-                self._since[pod.node] = time.monotonic()
+                self._since[pod.node] = clock.monotonic()
                 self._queue.put(Note(f"node {pod.node} {reason.text}"))
             elif reason.is_hopeless or (reason.key == "pulling" and self._seconds(pod) > PULL_SECONDS):
                 msg = f"node {pod.node} cannot start: {reason.text}"
@@ -138,13 +138,13 @@ class JobWatcher:
 
     def _seconds(self, pod: Pod) -> float:
         """Return for how long the reason has been the same."""
-        return time.monotonic() - self._since[pod.node]
+        return clock.monotonic() - self._since[pod.node]
 
     def _look_at_job(self, absent: list[Pod]) -> pending.Reason | None:
         """Ask the job why it has no pods; one that has ended or is gone will have none."""
-        if time.monotonic() - self._looked < JOB_SECONDS:
+        if clock.monotonic() - self._looked < JOB_SECONDS:
             return self._reasons.get(absent[0].node)
-        self._looked = time.monotonic()
+        self._looked = clock.monotonic()
         if self.has_ended():
             for pod in absent:
                 pod.give_up()

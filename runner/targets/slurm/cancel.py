@@ -6,10 +6,10 @@ other signal for it meanwhile. So the steps of a job are signalled first, and wh
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from runner.core import clock
 from runner.targets.slurm import commands
 from runner.targets.slurm.commands import SlurmError
 
@@ -78,9 +78,9 @@ def end_jobs(name: str, folder: Path) -> None:
 
 def _wait(name: str, jobs: list[str], seconds: float) -> list[str]:
     """Wait until jobs of a name have left the queue, at most so long; return those that are left."""
-    until = time.monotonic() + seconds
-    while jobs and time.monotonic() < until:
-        time.sleep(_POLL_SECONDS)
+    until = clock.monotonic() + seconds
+    while jobs and clock.monotonic() < until:
+        clock.sleep(_POLL_SECONDS)
         left = commands.find(name)
         jobs = [job for job in jobs if job in left]
     return jobs

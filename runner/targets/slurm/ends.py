@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Protocol
 
+from runner.core import clock
 from runner.records.decode import decode
 from runner.records.schema import NodeExit
 from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
@@ -72,8 +72,8 @@ class NodeFile:
         watch = self._job.watch
         if watch is None or not watch.has_ended:
             return False
-        self._missed = self._missed or time.monotonic()
-        return time.monotonic() - self._missed > _LATE_SECONDS
+        self._missed = self._missed or clock.monotonic()
+        return clock.monotonic() - self._missed > _LATE_SECONDS
 
     @property
     def failed(self) -> bool:
@@ -83,7 +83,7 @@ class NodeFile:
 
     def wait(self, seconds: float) -> None:
         """Wait a moment."""
-        time.sleep(seconds)
+        clock.sleep(seconds)
 
     def read(self) -> NodeExit | None:
         """Return how the node ended, as it reported; None if it has not."""

@@ -6,10 +6,10 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from runner.core import clock
 from runner.core.text import one_line
 from runner.targets import node_view
 from runner.targets.base import Note
@@ -162,11 +162,11 @@ class SlurmHandle:
         if not any(one.failed for one in self._nodes):
             watch.close()
             return
-        until = time.monotonic() + END_SECONDS
-        while not watch.has_ended and time.monotonic() < until:
+        until = clock.monotonic() + END_SECONDS
+        while not watch.has_ended and clock.monotonic() < until:
             yield None
             self._require_first(watch)
-            time.sleep(0.05)
+            clock.sleep(0.05)
         if not watch.has_ended:
             self._cancel()
         watch.close()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import queue
-import time
 from contextlib import suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+from runner.core import clock
 from runner.core.text import one_line
 from runner.targets.base import Note
 from runner.targets.slurm import commands
@@ -61,7 +61,7 @@ class JobWatch(JobState):
         super().__init__(job)
         self.waited_seconds = 0.0
         self.restarts = 0
-        self._began = time.monotonic()
+        self._began = clock.monotonic()
         self._said: queue.SimpleQueue[Note] = queue.SimpleQueue()
         self._last = ""
         self._over = Event()
@@ -87,9 +87,9 @@ class JobWatch(JobState):
 
     def wait_for_end(self, seconds: float) -> bool:
         """Wait until the job has left the queue, at most so long."""
-        until = time.monotonic() + seconds
-        while not self.has_ended and time.monotonic() < until:
-            time.sleep(0.05)
+        until = clock.monotonic() + seconds
+        while not self.has_ended and clock.monotonic() < until:
+            clock.sleep(0.05)
         return self.has_ended
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class JobWatch(JobState):
             return
         self.restarts = max((one.restarts for one in self.components), default=0)
         if self.pending:
-            self.waited_seconds = time.monotonic() - self._began
+            self.waited_seconds = clock.monotonic() - self._began
         state = self.pending or ", ".join(dict.fromkeys(one.state.lower() for one in self.components))
         nodes = "" if self.pending else f" on {','.join(one.nodes for one in self.components if one.nodes)}"
         if not self.has_ended:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from runner.core import clock
 from runner.core.network import variables_for
 from runner.records.brought import Brought, settle
 from runner.targets.base import Note
@@ -151,9 +151,9 @@ class SshHandle:
         begun = [node for node in self._nodes if node.is_begun]
         for node in begun:
             node.stop()
-        until = time.monotonic() + _STOP_SECONDS
+        until = clock.monotonic() + _STOP_SECONDS
         for node in begun:
-            node.wait(max(0.0, until - time.monotonic()))
+            node.wait(max(0.0, until - clock.monotonic()))
         self._settle()
 
     def _settle(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import threading
-import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from runner.core import clock
 from runner.core.text import one_line, shown
 from runner.records.schema import NodeExit
 from runner.targets import node_view
@@ -113,7 +113,7 @@ class RemoteNode:
     def stop(self) -> None:
         """Tell its supervisor to end it; do not wait for that."""
         if not self.ended:
-            self._is_stopping, self._stop_asked = True, self._stop_asked or time.monotonic()
+            self._is_stopping, self._stop_asked = True, self._stop_asked or clock.monotonic()
 
     def idle(self) -> NodeView | None:
         """Say why nothing runs there, if that is known."""
@@ -124,7 +124,7 @@ class RemoteNode:
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes on the host."""
         if self._lost_since is not None:
-            seconds = time.monotonic() - self._lost_since
+            seconds = clock.monotonic() - self._lost_since
             return NodeView(self.number, trouble=f"host {self.host} does not answer since {seconds:.0f} s")
         view = self._view(abort=abort and not self._inside)
         if abort and self._inside:  # which ends the container, and so whoever looks at it from within
@@ -171,7 +171,7 @@ class RemoteNode:
                 with first or connect(self._ssh, self.host, self._python) as session:
                     return self._one_connection(session, keep=keep)
             except LostError as error:
-                now = time.monotonic()
+                now = clock.monotonic()
                 if self._lost_since is None:
                     self._lost_since = now
                     self.notes.append(f"host {self.host}: the connection was lost; it is tried again: {error}")
@@ -184,15 +184,15 @@ class RemoteNode:
                     msg = f"{error}; what runs there ends by itself within {seconds} s of the last connection"
                     raise HostError(msg) from None
                 self._ssh.forget(self.host)
-                time.sleep(_AGAIN_SECONDS)
+                clock.sleep(_AGAIN_SECONDS)
 
     def _one_connection(self, session: Session, *, keep: bool) -> dict[str, Any] | None:
         session.send("follow", offsets=self._brought.sizes(), **self._run)
-        heard = pinged = time.monotonic()
+        heard = pinged = clock.monotonic()
         told = False
         while True:
             got = session.receive(PING_SECONDS / 4)
-            now = time.monotonic()
+            now = clock.monotonic()
             if got is not None:
                 heard = now
                 if self._lost_since is not None:

@@ -14,11 +14,11 @@ import shlex
 import stat
 import subprocess
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 
@@ -108,9 +108,9 @@ class OpenSsh:
             process = subprocess.Popen(
                 command, stdin=stdin, stdout=stdout, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
             )
-            until, size = time.monotonic() + seconds, 0
+            until, size = clock.monotonic() + seconds, 0
             with process:
-                while process.poll() is None and time.monotonic() < until and size <= most:
+                while process.poll() is None and clock.monotonic() < until and size <= most:
                     with suppress(subprocess.TimeoutExpired):
                         process.wait(_POLL_SECONDS)
                     size = os.fstat(stdout.fileno()).st_size

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.targets.ssh.all_hosts import attempt
@@ -79,9 +79,9 @@ class Examination:
         need, judged = self._need, {}
 
         def one(node: int) -> None:
-            session, asked = self._sessions[node], time.time()
+            session, asked = self._sessions[node], clock.now()
             said: dict[str, Any] = session.ask("check", folder=need.folder, data=need.data, make=self._makes)
-            skew = skew_of(number(said, "time"), asked, time.time())
+            skew = skew_of(number(said, "time"), asked, clock.now())
             facts = facts_of(session.host, said, need.network)
             self.facts[node] = replace(facts, torch="") if need.container else facts  # that of the image is used
             judged[node] = list(judge(self.facts[node], said, skew, need, need.gpus[node] if need.gpus else 0))

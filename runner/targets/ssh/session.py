@@ -7,12 +7,11 @@ import json
 import os
 import selectors
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.core import ports
+from runner.core import clock, ports
 from runner.core.text import one_line
 from runner.targets.ssh import host_container, host_facts, host_frames, host_run, host_tidy, on_host
 from runner.targets.ssh.openssh import CONNECT_SECONDS, environment, explain
@@ -167,12 +166,12 @@ class Session:
                 return self.answer(got[0])
         if blocks is not None:
             self.send("bytes")
-        until = time.monotonic() + ANSWER_SECONDS
-        while time.monotonic() < until:
+        until = clock.monotonic() + ANSWER_SECONDS
+        while clock.monotonic() < until:
             got = self.receive(1.0)
             if got is not None and "answer" in got[0]:
                 return self.answer(got[0])
-            until = time.monotonic() + ANSWER_SECONDS if got is not None else until
+            until = clock.monotonic() + ANSWER_SECONDS if got is not None else until
         msg = f"host {self.host}: it does not answer for {ANSWER_SECONDS:.0f} s"
         raise LostError(msg)
 
@@ -191,7 +190,7 @@ class Session:
 
     def receive(self, seconds: float) -> tuple[dict[str, Any], bytes] | None:
         """Return the next frame, or None if none has come; LostError at the end of the connection."""
-        until = time.monotonic() + seconds
+        until = clock.monotonic() + seconds
         while True:
             head, newline, rest = self._buffer.partition(b"\n")
             if newline:
@@ -204,19 +203,19 @@ class Session:
                     return frame, rest[:size]
             elif len(self._buffer) > _LARGEST_FRAME:
                 self._refuse()
-            left = until - time.monotonic()
+            left = until - clock.monotonic()
             if not self._read(max(0.0, left)) and left <= 0:
                 return None
 
     def _greet(self, seconds: float) -> None:
         """Wait for the script's first line; whatever the host's shell or Python prints before it is left out."""
-        until = time.monotonic() + seconds
+        until = clock.monotonic() + seconds
         hello = f"\n{on_host.HELLO}\n".encode()
         while hello not in self._buffer:
             if len(self._buffer) > _LARGEST_NOISE:
                 msg = f"host {self.host}: its shell prints without end at the login"
                 raise HostError(msg)
-            left = until - time.monotonic()
+            left = until - clock.monotonic()
             if left <= 0:
                 if self._ssh.is_shared(self.host):
                     msg = f"host {self.host}: ssh reaches it, but {self._python} says nothing"

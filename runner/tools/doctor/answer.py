@@ -12,10 +12,10 @@ import errno
 import json
 import socket
 import threading
-import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
+from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.core.values import number
@@ -43,13 +43,13 @@ def listen(address: str, port: int) -> socket.socket:
         raise RequestError(msg) from None
 
 
-def serve(listening: socket.socket, facts: dict[str, Any], clock: Callable[[], float] = time.time) -> None:
+def serve(listening: socket.socket, facts: dict[str, Any], now: Callable[[], float] = clock.now) -> None:
     """Answer every asker until the socket is closed.
 
     Args:
         listening: from `listen`.
         facts: what `inside.gather` returned here; the versions in it are told.
-        clock: the time of day in seconds.
+        now: the time of day in seconds.
     """
     told = {name: facts.get(name) for name in _TOLD}
     places = threading.BoundedSemaphore(MOST_ASKERS)
@@ -59,20 +59,20 @@ def serve(listening: socket.socket, facts: dict[str, Any], clock: Callable[[], f
         except OSError:
             return
         if places.acquire(blocking=False):
-            threading.Thread(target=_answer, args=(asker, told, clock, places), daemon=True).start()
+            threading.Thread(target=_answer, args=(asker, told, now, places), daemon=True).start()
         else:
             asker.close()
 
 
 def _answer(
-    asker: socket.socket, told: dict[str, Any], clock: Callable[[], float], places: threading.BoundedSemaphore
+    asker: socket.socket, told: dict[str, Any], now: Callable[[], float], places: threading.BoundedSemaphore
 ) -> None:
     with closing(asker), suppress(OSError, ValueError, RecursionError):
         try:
-            asked = _receive(asker, time.monotonic() + SECONDS)
-            received = clock()
+            asked = _receive(asker, clock.monotonic() + SECONDS)
+            received = now()
             if asked.get("doctor") == 1:
-                answer = {"doctor": 1, "received": received, "facts": told, "sent": clock()}
+                answer = {"doctor": 1, "received": received, "facts": told, "sent": now()}
                 asker.sendall(json.dumps(answer).encode() + b"\n")
         finally:
             places.release()
@@ -81,12 +81,12 @@ def _answer(
 def ask(connected: socket.socket) -> dict[str, Any] | None:
     """Ask over a connection; return `offset_seconds`, `within_seconds` and `facts`, None if no doctor answers."""
     try:
-        started = time.monotonic()
-        sent = time.time()
+        started = clock.monotonic()
+        sent = clock.now()
         connected.settimeout(SECONDS)
         connected.sendall(json.dumps({"doctor": 1, "sent": sent}).encode() + b"\n")
         answer = _receive(connected, started + SECONDS)
-        took = time.monotonic() - started
+        took = clock.monotonic() - started
         theirs = [number(answer.get(name)) for name in ("received", "sent")]
         facts = answer.get("facts")
     except (OSError, ValueError, RecursionError):
@@ -102,7 +102,7 @@ def ask(connected: socket.socket) -> dict[str, Any] | None:
 def _receive(connected: socket.socket, deadline: float) -> dict[str, Any]:
     data = b""
     while not data.endswith(b"\n"):
-        left = deadline - time.monotonic()
+        left = deadline - clock.monotonic()
         if left <= 0 or len(data) > LONGEST_BYTES:
             msg = "too slow or too long"
             raise ValueError(msg)

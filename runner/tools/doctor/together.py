@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, TypeVar
+
+from runner.core import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,9 +30,9 @@ def together(questions: Sequence[Callable[[], Answer]], seconds: float) -> list[
     threads = [threading.Thread(target=put, args=one, daemon=True) for one in enumerate(questions)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + seconds
+    deadline = clock.monotonic() + seconds
     for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
+        thread.join(max(0.0, deadline - clock.monotonic()))
     if errors:
         raise errors[0]
     return list(answers)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner.core import clock
 from runner.definitions.plan import make_plan
 from runner.execution.run import execute
 from runner.targets.local import Local
@@ -100,7 +100,7 @@ class _BoundedHandle:
 
     def __init__(self, handle: Handle, raw: Path) -> None:
         self._handle, self._raw = handle, raw
-        self._looked = time.monotonic()
+        self._looked = clock.monotonic()
 
     @property
     def exits(self) -> Any:
@@ -118,8 +118,8 @@ class _BoundedHandle:
     def lines(self) -> Iterator[Line | Note | None]:
         for line in self._handle.lines():
             yield line
-            if time.monotonic() - self._looked > _LOOK_SECONDS:
-                self._looked = time.monotonic()
+            if clock.monotonic() - self._looked > _LOOK_SECONDS:
+                self._looked = clock.monotonic()
                 if _size(self._raw) > MOST_BYTES:
                     self.stop()
                     return

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from runner.cli.progress import Progress
 from runner.cli.terminal import Screen
+from runner.core import clock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ class TrialScreen(Screen):
     def begin(self, number: int, total: int, run: Run, _folder: Path) -> None:
         """Begin to show the run."""
         self._progress = Progress(number, total, run, [])
-        self._said = time.monotonic()
+        self._said = clock.monotonic()
 
     def stopping(self, _why: str) -> None:
         """Say nothing: that the time is up is what was announced."""

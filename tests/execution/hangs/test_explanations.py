@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.core import clock
 from runner.core.layout import Layout
 from runner.execution.hangs import rendezvous, stuck, watch
 from runner.execution.hangs.heard import Heard
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from runner.records.schema import NodeExit
     from runner.targets.base import Note
+    from tests.support.held_clock import HeldClock
 
 TWO = Layout.parse("2x1")
 TORCH = "/usr/lib/python3/site-packages/torch"
@@ -317,76 +319,75 @@ class Silent:
         """Nothing runs."""
 
 
-def notes(run: Watch, seconds: float = 3.0) -> list[str]:
-    """What the watch says until it has said something."""
-    found: list[str] = []
-    end = time.monotonic() + seconds
-    while not found and time.monotonic() < end:
-        found = list(run.notes())
-        time.sleep(0.01)
-    return found
+def notes_after(seconds: float, run: Watch, held: HeldClock) -> list[str]:
+    """What the watch says after so many seconds more, once it has looked at the nodes."""
+    held.advance(seconds)
+    assert list(run.notes()) == [], "it begins to look"
+    wait([run._look] if run._look else [])
+    return list(run.notes())
 
 
-def test_a_silent_run_goes_on_if_no_patience_was_agreed_and_the_stack_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.2)
-    run = Watch(Silent(rank(0, ALL_REDUCE), rank(1, LOADER)), TWO, None)
+def trained(run: Watch) -> None:
+    """Each rank begins an epoch."""
     for number in (0, 1):
         run.take(Line(number, 0, b""), Event(0, "epoch_start", metadata={"rank": number, "epoch_num": 2}))
-    assert notes(run) == [
-        "no rank was heard of for 0 s: rank 1 (node 1) is at me/data.py:12 in fetch",
+
+
+def test_a_silent_run_goes_on_if_no_patience_was_agreed_and_the_stack_is_shown(held_clock: HeldClock) -> None:
+    run = Watch(Silent(rank(0, ALL_REDUCE), rank(1, LOADER)), TWO, None)
+    trained(run)
+    assert notes_after(watch.PATIENCE_SECONDS, run, held_clock) == []
+    assert notes_after(1, run, held_clock) == [
+        "no rank was heard of for 121 s: rank 1 (node 1) is at me/data.py:12 in fetch",
         "  rank 0 (node 0) waits in all_reduce at me/train.py:57 in train for rank 1",
-        "  rank 1: last event epoch_start 2, 0 s ago; its stack, the innermost line first:",
+        "  rank 1: last event epoch_start 2, 121 s ago; its stack, the innermost line first:",
         "    /usr/lib/python3/queue.py:171 in get",
         "    /home/me/data.py:12 in fetch",
         "    /home/me/train.py:50 in train",
     ]
-    assert notes(run, 0.5) == [], "what has not changed is said once"
-    assert not run.is_hung(time.monotonic() + 1000)
+    assert notes_after(1_000, run, held_clock) == [], "what has not changed is said once"
+    assert not run.is_hung(clock.monotonic())
     run.close()
 
 
-def test_a_watch_over_a_run_on_gpus_names_no_rank_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.2)
+def test_a_watch_over_a_run_on_gpus_names_no_rank_that_is_busy(held_clock: HeldClock) -> None:
     run = Watch(Silent(rank(0, BARRIER), rank(1, ITEM, busy=1.0)), TWO, None, on_gpu=True)
-    for number in (0, 1):
-        run.take(Line(number, 0, b""), Event(0, "epoch_start", metadata={"rank": number, "epoch_num": 2}))
-    assert notes(run) == [
-        "no rank was heard of for 0 s: rank 0 (node 0) waits in barrier at me/x.py:5",
+    trained(run)
+    assert notes_after(watch.PATIENCE_SECONDS + 1, run, held_clock) == [
+        "no rank was heard of for 121 s: rank 0 (node 0) waits in barrier at me/x.py:5",
         "  rank 1 (node 1) is busy computing, or waiting on the GPU, at me/train.py:59 in train",
     ]
     run.close()
 
 
-def test_who_is_missing_is_said_again_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "RENDEZVOUS_SECONDS", 0.1)
+def test_who_is_missing_is_said_again_when_it_changes(held_clock: HeldClock) -> None:
     handle = Silent(HOST, NodeView(1, idle="its pod has not started"))
     run = Watch(handle, TWO, None)
-    assert notes(run)[0].endswith(" s: node 1 has not joined: its pod has not started")
+    enough = watch.RENDEZVOUS_SECONDS + 1
+    assert notes_after(enough, run, held_clock)[0].endswith(" 7 s: node 1 has not joined: its pod has not started")
     handle.views[1] = agent(1, trouble="silence")
-    assert "does not answer" in notes(run)[0]
+    assert "does not answer" in notes_after(enough, run, held_clock)[0]
     handle.views = [rank(0, []), rank(1, [])]
-    assert notes(run, 0.5) == []
+    assert notes_after(enough, run, held_clock) == []
     run.close()
 
 
-def test_a_launcher_that_is_still_starting_is_not_worth_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "RENDEZVOUS_SECONDS", 0.1)
+def test_a_launcher_that_is_still_starting_is_not_worth_a_word(held_clock: HeldClock) -> None:
     run = Watch(Silent(HOST, agent(1)), TWO, None)
-    assert notes(run, 0.5) == []
-    monkeypatch.setattr(watch, "STARTING_SECONDS", 0.1)
-    assert notes(run)[0].endswith("node 1 has not joined: its torchrun is starting")
+    assert notes_after(watch.STARTING_SECONDS - 1, run, held_clock) == []
+    (said, *_) = notes_after(watch.RENDEZVOUS_SECONDS + 1, run, held_clock)
+    assert said.endswith("node 1 has not joined: its torchrun is starting")
     run.close()
 
 
-def test_the_utilization_that_goes_on_beside_a_hang_is_no_sign_of_progress() -> None:
+def test_the_utilization_that_goes_on_beside_a_hang_is_no_sign_of_progress(held_clock: HeldClock) -> None:
     run = Watch(Silent(), TWO, 5.0)
     run.take(Line(0, 0, b""), Event(0, "epoch_start", metadata={"rank": 0}))
-    began = time.monotonic()
-    time.sleep(0.1)
+    held_clock.advance(5.1)
     run.take(Line(0, 0, b""), Event(0, "load", metadata={"rank": 0}))
-    assert run.is_hung(began + 5.05)
+    assert run.is_hung(clock.monotonic())
     run.take(Line(0, 0, b""), None)
-    assert run.is_hung(began + 5.05), "an empty line says nothing"
+    assert run.is_hung(clock.monotonic()), "an empty line says nothing"
     run.take(Line(0, 0, b"words"), None)
-    assert not run.is_hung(began + 5.05)
+    assert not run.is_hung(clock.monotonic())
     run.close()

@@ -5,72 +5,85 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.core.errors import Interrupted
 from runner.execution.hangs.watch import QUIET_SECONDS
-from tests.support.launches import BEGINNING, WAIT, ended, one_run, until, words_are_printed
-from tests.support.projects import patient
+from tests.support.held_runs import run_here
+from tests.support.launches import BEGINNING, WAIT, one_run
 
 if TYPE_CHECKING:
+    from tests.support.held_clock import HeldClock
     from tests.support.projects import Project
 
 pytestmark = pytest.mark.real_processes
 SCRIPT = """
+import os
 import time
 import torch
 import torch.distributed as dist
 
 def load_the_next_batch():
-    time.sleep(600)
+    open("loading", "w").close()
+    time.sleep(3_600)
 
 dist.init_process_group("gloo")
 values = torch.ones(3)
 dist.all_reduce(values)
-print("loss: 0.5", flush=True)
 if dist.get_rank():
     load_the_next_batch()
+while not os.path.exists("loading"):
+    time.sleep(0.1)
+print("loss: 0.5", flush=True)
 dist.all_reduce(values)
 """
-HELD = r"rank 1 \(node 0\) is at .*train\.py:7 in load_the_next_batch; rank 0 .* waits in all_reduce at .* for rank 1"
+HELD = r"rank 1 \(node 0\) is at .*train\.py:9 in load_the_next_batch; rank 0 .* waits in all_reduce at .* for rank 1"
 
 
-def test_a_script_that_knows_nothing_of_the_kit_prints_its_stack_as_it_is_ended(project: Project) -> None:
+ANSWERS = "from trainkit.stacks import answer_where\nanswer_where()\n"
+
+
+@pytest.mark.slow
+def test_a_script_that_knows_nothing_of_the_kit_prints_its_stack_as_it_is_ended(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], held_clock: HeldClock
+) -> None:
     (project.root / "train.py").write_text(SCRIPT)
-    times = {"patience_seconds": 4, "timeout_seconds": round(patient(60))}
+    times = {"patience_seconds": 100, "timeout_seconds": 1_000}
     project.define(program="train.py", dialect="none", args={}, matrix={"layout": ["1x2"]}, **times)
-    done = project.runner("run", "tiny", "--repeat", "1")
-    assert done.code == 1
+    run_here(project, monkeypatch, at=b"loss: 0.5", times=1, do=lambda: held_clock.advance(101))
     record = project.record()
     assert record["status"] == "failed"
     assert re.search(HELD, record["reason"]), record["reason"]
     assert record["failure"]["rank"] == 1
-    assert "load_the_next_batch" in done.stderr
+    assert "load_the_next_batch" in capsys.readouterr().err
 
 
-def test_a_run_that_overruns_its_time_in_silence_says_where_its_ranks_were(project: Project) -> None:
-    asked = "from trainkit.stacks import answer_where\nanswer_where()\n"
-    one_run(project, BEGINNING + asked + WAIT, "1x2", timeout_seconds=round(patient(25)))
-    done = project.runner("run", "tiny")
-    assert done.code == 1
+@pytest.mark.slow
+def test_a_run_that_overruns_its_time_in_silence_says_where_its_ranks_were(
+    project: Project, monkeypatch: pytest.MonkeyPatch, held_clock: HeldClock
+) -> None:
+    one_run(project, BEGINNING + ANSWERS + WAIT, "1x2", timeout_seconds=1_000)
+    run_here(project, monkeypatch, at="progress", times=2, do=lambda: held_clock.advance(1_001))
     record = project.record()
     assert record["status"] == "timed_out"
-    quiet = r"; nothing was heard for \d+ s: ranks 0, 1 \(node 0\) are at toys/ok\.py:\d+$"
+    quiet = r"; nothing was heard for 1001 s: ranks 0, 1 \(node 0\) are at toys/ok\.py:\d+$"
     assert re.search(quiet, record["reason"]), record["reason"]
     assert [one["event"] for one in record["outcome"]["stuck"]["ranks"]] == ["progress", "progress"]
 
 
-def test_ctrl_c_at_a_silent_run_says_where_its_ranks_were(project: Project) -> None:
-    asked = "from trainkit.stacks import answer_where\nanswer_where()\n"
-    one_run(project, BEGINNING + asked + WAIT, "1x2")
-    process = project.start("run", "tiny")
-    until(words_are_printed(project, "waits", 2))
-    time.sleep(QUIET_SECONDS + 2)
-    os.killpg(process.pid, signal.SIGINT)
-    code, stderr = ended(process)
-    assert code == 130, stderr
+@pytest.mark.slow
+def test_ctrl_c_at_a_silent_run_says_where_its_ranks_were(
+    project: Project, monkeypatch: pytest.MonkeyPatch, held_clock: HeldClock
+) -> None:
+    def wait_and_interrupt() -> None:
+        held_clock.advance(QUIET_SECONDS + 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    one_run(project, BEGINNING + ANSWERS + WAIT, "1x2")
+    with pytest.raises(Interrupted):
+        run_here(project, monkeypatch, at="progress", times=2, do=wait_and_interrupt)
     record = project.record()
     assert record["status"] == "interrupted"
     assert "ranks 0, 1 (node 0) are at toys/ok.py:" in record["reason"]

@@ -15,6 +15,7 @@ from docker.errors import APIError, ImageNotFound, NotFound
 from runner.targets.compose.containers import LABEL, Followed, of_project, remove_all
 from runner.targets.compose.image_files import changed_file, read_files
 from runner.targets.node_view import NodeView
+from tests.support.launches import until
 
 
 class Container:
@@ -40,7 +41,7 @@ class Container:
 def test_all_that_is_printed_is_kept_in_full(tmp_path: Path) -> None:
     output = (tmp_path / "agent.log").open("wb")
     followed = Followed(1, Container([b"one\ntw", b"x" * 3_000_000], {"ExitCode": 3}), output)  # type: ignore[arg-type]
-    followed.wait(10)
+    until(lambda: followed.ended)
     assert followed.failed
     assert followed.exit
     assert (followed.exit.node, followed.exit.code) == (1, 3)
@@ -50,8 +51,7 @@ def test_all_that_is_printed_is_kept_in_full(tmp_path: Path) -> None:
 def test_a_disk_that_is_full_is_raised_where_the_run_is_followed_and_the_exit_code_is_seen() -> None:
     output = Path("/dev/full").open("wb")  # noqa: SIM115 - the thread closes it
     followed = Followed(0, Container([b"one\n"] * 3, {"ExitCode": 0}), output)  # type: ignore[arg-type]
-    followed.wait(10)
-    assert followed.ended
+    until(lambda: followed.ended)
     assert not followed.failed
     with pytest.raises(OSError, match="No space left") as full:
         followed.raise_failure()
@@ -67,7 +67,7 @@ class Hanging(Container):
 
     def exec_run(self, command: list[str]) -> None:
         assert command
-        self.asked.wait(60)
+        self.asked.wait()
 
 
 def test_a_look_into_a_container_that_hangs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_connection_that_breaks_in_any_way_ends_the_node_and_is_said_in_its_lo
 ) -> None:
     output = (tmp_path / "agent.log").open("wb")
     followed = Followed(0, Container([b"one\n"], {}, fault), output)  # type: ignore[arg-type]
-    followed.wait(10)
+    until(lambda: followed.ended)
     assert followed.exit
     assert (followed.exit.code, followed.exit.signal, followed.failed) == (None, None, True)
     text = (tmp_path / "agent.log").read_text()

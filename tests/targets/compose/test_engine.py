@@ -163,7 +163,6 @@ except RequestError as error:
             env={**os.environ, "DOCKER_HOST": f"unix://{path}"},
             capture_output=True,
             text=True,
-            timeout=60,
             check=True,
         )
     finally:

@@ -193,9 +193,9 @@ def test_what_kubernetes_would_take_for_a_variable_stays_as_it_is(kind: str) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_layout_of_as_many_nodes_as_there_can_be_is_described_at_once(kind: str) -> None:
     one = run("65536x1", "cuda", "toy")
-    began = time.monotonic()
+    began = time.process_time()
     text = spec(one, job=kind).text("20261121T000000Z-kubernetes-0badcafe")
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
     assert ("65535" if kind == "pytorchjob" else "65536") in text
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +10,25 @@ import pytest
 
 from runner.records.folder import begin
 from runner.targets.base import Note
-from runner.targets.kubernetes import lifecycle
 from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.lifecycle import JobHandle
-from tests.support.launches import until
 from tests.support.records import Make
 
+pytestmark = pytest.mark.usefixtures("held_clock")
 
-class Slow(Cluster):
-    """A cluster that takes its time to create what is asked for; no pods ever start."""
+
+class Empty(Cluster):
+    """A cluster that creates what is asked for; no pods ever start."""
 
     def __init__(self) -> None:
         self.namespace = "default"
+        self.created: list[str] = []
         self.there: set[str] = set()
-        self.asked = threading.Event()
 
     def post(self, path: str, body: dict[str, Any], **query: object) -> dict[str, Any]:
         del query
-        self.asked.set()
-        time.sleep(0.3)
-        self.there.add(f"{path}/{body['metadata']['name']}")
+        self.created.append(f"{path}/{body['metadata']['name']}")
+        self.there.add(self.created[-1])
         return {}
 
     def delete(self, path: str, **options: object) -> None:
@@ -42,7 +40,7 @@ class Slow(Cluster):
         return {"items": []}
 
 
-class Caching(Slow):
+class Caching(Empty):
     """A cluster whose webhook reads a cache, and so learns late of a runtime that was just created."""
 
     def __init__(self, refusals: int) -> None:
@@ -61,17 +59,11 @@ def test_a_trainjob_is_created_again_until_its_runtime_is_known(make: Make, tmp_
     cluster = Caching(3)
     documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
     handle = JobHandle(cluster, documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
-    assert next(iter(handle.lines())) is None
-    until(lambda: len(cluster.there) == 2, 20)
-    assert cluster.refusals == 0
-    handle.stop()
-    assert cluster.there == set()
+    assert set(handle.lines()) == {None}
+    assert (cluster.refusals, len(cluster.created), cluster.there) == (0, 2, set())
 
 
-def test_a_trainjob_whose_runtime_never_becomes_known_fails_in_one_line(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lifecycle, "RUNTIME_SECONDS", 0.5)
+def test_a_trainjob_whose_runtime_never_becomes_known_fails_in_one_line(make: Make, tmp_path: Path) -> None:
     cluster = Caching(1_000_000)
     documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
     handle = JobHandle(cluster, documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
@@ -81,20 +73,29 @@ def test_a_trainjob_whose_runtime_never_becomes_known_fails_in_one_line(
     assert cluster.there == set()
 
 
-def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Refusing(Slow):
+def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(make: Make, tmp_path: Path) -> None:
+    class Refusing(Empty):
         def delete(self, path: str, **options: object) -> None:
             del path, options
             raise ClusterError(403, "no")
 
-    monkeypatch.setattr(lifecycle, "VERDICT_SECONDS", 0.1)
-    monkeypatch.setattr(lifecycle, "END_SECONDS", 0.1)
     documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
     handle = JobHandle(Refusing(), documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
     said = [one.text for one in handle.lines() if isinstance(one, Note)]
     assert said == ["no: left behind; kubectl delete -n default trainjob,trainingruntime job"]
+
+
+class Slow(Empty):
+    """A cluster that does not create anything before somebody waits for that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.waited_for = threading.Event(), threading.Event()
+
+    def post(self, path: str, body: dict[str, Any], **query: object) -> dict[str, Any]:
+        self.asked.set()
+        self.waited_for.wait()
+        return super().post(path, body, **query)
 
 
 DOCUMENTS = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("Service", "Job")]
@@ -105,17 +106,20 @@ def test_ctrl_c_in_the_middle_of_the_start_leaves_no_object(
 ) -> None:
     cluster = Slow()
     handle = JobHandle(cluster, DOCUMENTS, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
-    start = threading.Thread.start
+    start, creating = threading.Thread.start, []
 
     def interrupted(thread: threading.Thread) -> None:
         start(thread)
+        creating.append(thread)
         cluster.asked.wait()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        next(iter(handle.lines()))
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(handle.lines()))
+    threading.Timer(0.1, cluster.waited_for.set).start()
     handle.stop()
-    time.sleep(0.5)
+    handle._pool.shutdown()
+    creating[0].join()
     assert cluster.there == set()

@@ -19,8 +19,10 @@ from runner.targets.base import Line, Note
 from runner.targets.kubernetes import pending as reasons
 from runner.targets.kubernetes.client import ClusterError
 from runner.targets.kubernetes.pod_state import PodState, container_of, node_of
-from runner.targets.kubernetes.pods import Pod
+from runner.targets.kubernetes.pods import UNREAD_SECONDS, Pod
 from runner.targets.kubernetes.watcher import JobWatcher
+from tests.support.held_clock import HeldClock
+from tests.support.launches import until
 from tests.support.records import Make
 
 REPORT = b"""E1121 18:00:00.1 140 torch/distributed/elastic/.../api.py:826] failed (exitcode: 3) local_rank: 0 (pid: 20)
@@ -250,8 +252,7 @@ def followed(log: bytes, output: BinaryIO) -> tuple[Pod, list[Line | Note]]:
     said: queue.SimpleQueue[Line | Note] = queue.SimpleQueue()
     one = Pod(LogServer(log), 1, output, said)  # type: ignore[arg-type]
     one.seen(pod(ended(0, "Completed")).state.raw)
-    one.join(20)
-    assert one.is_read
+    until(lambda: one.is_read)
     return one, [said.get_nowait() for _ in range(said.qsize())]
 
 
@@ -263,16 +264,16 @@ class LostMachine(LogServer):
 
 
 def test_the_log_of_a_pod_that_has_ended_on_a_machine_that_is_lost_is_not_asked_for_without_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, held_clock: HeldClock
 ) -> None:
-    monkeypatch.setattr("runner.targets.kubernetes.pods.UNREAD_SECONDS", 0.5)
+    began = held_clock.monotonic()
     said: queue.SimpleQueue[Line | Note] = queue.SimpleQueue()
     one = Pod(LostMachine(b""), 1, (tmp_path / "log").open("wb"), said)  # type: ignore[arg-type]
     lost = pod({}).state.raw
     lost["status"] = {"phase": "Failed", "reason": "NodeLost"}
     one.seen(lost)
-    one.join(20)
-    assert one.is_read
+    until(lambda: one.is_read)
+    assert held_clock.monotonic() - began == pytest.approx(UNREAD_SECONDS, abs=1)
     note = said.get_nowait()
     assert isinstance(note, Note)
     assert note.text.startswith("node 1: what its pod job-worker-0 printed last is lost: ")

@@ -17,7 +17,8 @@ from runner.core.errors import RequestError
 from runner.tools.audit.document import audit_file, audit_page
 from runner.tools.audit.prose import MOST_COMPARED
 from runner.tools.audit.reading import FORMATS, LOOKED_AT, guess, read_text
-from tests.support.projects import PATIENCE, Project
+from tests.support.patience import patient
+from tests.support.projects import Project
 
 RAW = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 PIECES = [
@@ -91,7 +92,7 @@ def test_a_document_made_to_be_slow_ends_soon(name: str, text: str, tmp_path: Pa
     (tmp_path / name).write_text(text, "utf-8")
     begin = time.process_time()
     audit_file(tmp_path / name)
-    assert time.process_time() - begin < 20 * PATIENCE
+    assert time.process_time() - begin < patient(20)
 
 
 def test_a_document_of_blank_lines_ends_soon_also_without_a_name(tmp_path: Path) -> None:
@@ -100,14 +101,14 @@ def test_a_document_of_blank_lines_ends_soon_also_without_a_name(tmp_path: Path)
     begin = time.process_time()
     assert audit_file(Path("-"), io.BytesIO(data)).findings == []
     assert audit_file(tmp_path / "document").findings == []
-    assert time.process_time() - begin < 5 * PATIENCE
+    assert time.process_time() - begin < patient(5)
 
 
 @pytest.mark.parametrize("piece", ["\n", " ", " \n", ">", "> ", "|", "-", "- ", " -", ":-", "|-", "-|", "|\n"])
 def test_a_format_is_guessed_soon_whatever_the_text_is_made_of(piece: str) -> None:
     begin = time.process_time()
     guess(piece * 20_000 + "x")
-    assert time.process_time() - begin < 2 * PATIENCE
+    assert time.process_time() - begin < patient(2)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -130,7 +131,7 @@ def test_sentences_are_compared_up_to_a_number_and_a_note_says_where_that_ends()
     ]
     begin = time.process_time()
     audit = audit_page(read_text("\n\n".join(paragraphs), "page", "markdown"))
-    assert time.process_time() - begin < 8 * PATIENCE
+    assert time.process_time() - begin < patient(8)
     assert sum(one.column == "speed-up" for one in audit.findings) == MOST_COMPARED
     line = 1 + 6 * MOST_COMPARED
     for what, place in (("times", line), ("speed-ups", line + 2), ("accuracies", line + 4)):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.patience import patient
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -128,6 +130,7 @@ def test_an_engine_or_a_cluster_that_is_not_there_is_wrong_only_where_it_is_aske
         assert wrong[0]["mend"]
 
 
+@pytest.mark.slow
 @pytest.mark.fault("doctor: the cluster does not answer", target="kubernetes", series=5)
 def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tmp_path: Path, fault: Fault) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and never says anything
@@ -140,6 +143,6 @@ def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tm
         started = time.monotonic()
         with fault.told():
             done = project.runner("doctor", "--on", "kubernetes", env={"KUBECONFIG": str(tmp_path / "config")})
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < patient(20)
     assert done.code == 1
     assert "no answer within 12 s" in done.stdout

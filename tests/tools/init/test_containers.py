@@ -96,6 +96,7 @@ def test_the_kit_and_its_dockerfile_are_made_again_once_they_are_removed(copy: C
     assert contents(project.root) == after
 
 
+@pytest.mark.slow
 def test_a_project_that_has_its_definition_gets_its_containers_later(copy: Copy) -> None:
     project, other = copy("src_layout"), copy("flat")
     for one in (project, other):
@@ -260,6 +261,7 @@ def test_files_that_pip_does_not_read_are_named(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_wheel_is_the_one_that_is_installed_whether_from_the_checkout_or_from_a_wheel(installed: Installed) -> None:
     made = wheel.make_wheel()
     assert made == wheel.make_wheel()

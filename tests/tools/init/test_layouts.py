@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tests.support.repository import git
+from tests.support.slow import slow_but
 
 if TYPE_CHECKING:
     from tests.support.projects import Project
@@ -33,7 +34,7 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda one: one.repository)
+@pytest.mark.parametrize("layout", slow_but(LAYOUTS[:1], LAYOUTS))
 def test_three_commands_lead_to_the_first_table(copy: Copy, layout: Layout) -> None:
     project = copy(layout.repository, layout.folder)
     made = project.runner("init")

@@ -73,6 +73,7 @@ def page(scaling: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1400])
 def test_nothing_overflows_or_is_cut_and_all_can_be_read(browser: Browser, page: Path, width: int, scheme: str) -> None:
@@ -88,6 +89,7 @@ def test_nothing_overflows_or_is_cut_and_all_can_be_read(browser: Browser, page:
     assert tab.requests == []
 
 
+@pytest.mark.slow
 def test_every_number_of_a_table_leads_to_its_runs(browser: Browser, page: Path) -> None:
     tab = Tab(browser, page, 1400)
     assert tab.value(DEAD_LINKS) == []
@@ -101,6 +103,7 @@ def test_every_number_of_a_table_leads_to_its_runs(browser: Browser, page: Path)
     assert tab.value(f"{target}.querySelectorAll('tbody tr').length") == 3
 
 
+@pytest.mark.slow
 def test_a_wide_table_scrolls_within_itself_on_a_phone(browser: Browser, page: Path) -> None:
     tab = Tab(browser, page, 400)
     widest = "Math.max(...[...document.querySelectorAll('.scroll')].map(one => one.scrollWidth))"
@@ -168,6 +171,7 @@ def test_the_evidence_for_a_proposal_prints_on_one_page_of_paper(
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
 
 
+@pytest.mark.slow
 def test_print_is_light_also_for_a_dark_screen(browser: Browser, page: Path) -> None:
     tab = Tab(browser, page, 1400, dark=True)
     tab.ask("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])

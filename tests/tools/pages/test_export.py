@@ -6,7 +6,6 @@ import json
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
@@ -18,6 +17,7 @@ from runner.core.ports import free_port
 from runner.tools.pages.export import mlflow_store, tensorboard_files
 from runner.tools.pages.export.runs import ExportedRun, exported_runs, safe_name
 from tests.report.hostile import FORGED, edited
+from tests.support.launches import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -279,17 +279,20 @@ def server(tmp_path: Path) -> Iterator[str]:
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path, start_new_session=True)
     try:
-        for _ in range(1_500):
-            try:
-                with urlopen(f"http://127.0.0.1:{port}/health"):
-                    break
-            except OSError:
-                assert process.poll() is None, (tmp_path / "log").read_text()
-                time.sleep(0.2)
+        until(lambda: answers(port) or process.poll() is not None, 300)
+        assert process.poll() is None, (tmp_path / "log").read_text()
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait()
+
+
+def answers(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/health"):
+            return True
+    except OSError:
+        return False
 
 
 @pytest.mark.mlflow
@@ -302,6 +305,7 @@ def test_a_tracking_server_takes_every_run_once(results: Path, server: str) -> N
     assert [one.data.metrics["train_seconds"] for one in found_in(server, "tiny")] == [10.0, 6.0, 6.25]
 
 
+@pytest.mark.slow
 def test_the_export_to_tensorboard_is_a_command_and_refuses_a_folder_below_the_results(
     results: Path, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_each_run_stands_there_with_where_it_came_from(results: Path, make: Make
         assert str(folder) in page
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes_and_nothing_is_written_to_them(scaling: Path, tmp_path: Path) -> None:
     before = state(scaling)
     first = page_of(scaling, plots=tmp_path / "one")
@@ -133,6 +134,7 @@ def test_every_plot_is_there_as_svg_and_png(scaling: Path, tmp_path: Path) -> No
         assert png.startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_nothing_in_the_page_is_fetched_and_no_script_is_in_it(scaling: Path) -> None:
     page = page_of(scaling)
     addresses = set(re.findall(r"https?://[^\"'<> ]+", page))
@@ -141,6 +143,7 @@ def test_nothing_in_the_page_is_fetched_and_no_script_is_in_it(scaling: Path) ->
     assert "default-src 'none'" in page
 
 
+@pytest.mark.slow
 def test_many_experiments_are_a_page_of_less_than_a_megabyte_that_names_the_others(results: Path, make: Make) -> None:
     for number in range(34):
         make_scaling(results, make, {"1x1": [10.0], "1x2": [6.0]}, experiment=f"experiment-{number:03}")
@@ -152,6 +155,7 @@ def test_many_experiments_are_a_page_of_less_than_a_megabyte_that_names_the_othe
     assert len(titles(page_of(results, experiment="experiment-000"))) == 9
 
 
+@pytest.mark.slow
 def test_a_block_of_very_many_cells_and_runs_stays_below_a_megabyte(results: Path, make: Make) -> None:
     for variant in range(300):
         make.run(results, 10.0 + variant, axes={"a_long_name_of_an_axis": f"{variant} " + "x" * 150})
@@ -225,6 +229,7 @@ PLACES: list[tuple[str | int, ...]] = [
 ODD: list[object] = [1e308, -1e308, 1e-300, "x", None, [], {}, True, 10**30]
 
 
+@pytest.mark.slow
 def test_whatever_a_record_holds_there_is_a_page(results: Path, make: Make) -> None:
     edits = [(place, value) for value in ODD for place in PLACES]
     make_scaling(results, make, {"1x1": [10.0], "1x2": [5.0 + number for number, _ in enumerate(edits)]})
@@ -259,6 +264,7 @@ def test_names_of_strangers_are_text_and_files_stay_in_their_folder(results: Pat
             assert not {one.tag.rpartition("}")[2] for one in ET.parse(path).iter()} & {"script", "image", "a"}  # noqa: S314
 
 
+@pytest.mark.slow
 def test_runs_of_several_folders_are_compared_and_copies_count_once(tmp_path: Path, make: Make) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     make_scaling(one, make, {"1x1": [10.0, 10.1, 9.9]})
@@ -293,7 +299,6 @@ def without_matplotlib(folder: Path, *words: str) -> subprocess.CompletedProcess
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=60,
         check=False,
         env={"PYTHONPATH": str(Path(__file__).parents[3])},
     )

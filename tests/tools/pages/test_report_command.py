@@ -10,6 +10,7 @@ import pytest
 from tests.support.projects import Project
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["report results", "report results --evidence", "bundle results"])
 def test_an_output_that_is_no_regular_file_is_one_line_and_stays(finished: Project, words: str) -> None:
     path = finished.root.parent / f"{words} pipe"
@@ -32,6 +33,7 @@ def test_a_page_and_its_plots_are_written_and_named(finished: Project) -> None:
     assert (finished.root.parent / "plots" / "01-tiny-speed-up.svg").is_file()
 
 
+@pytest.mark.slow
 def test_the_evidence_has_latex_beside_it(finished: Project) -> None:
     done = finished.runner("report", "results", "--evidence", "-o", "../proposal.html")
     assert done.code == 0, done.snapshot
@@ -39,6 +41,7 @@ def test_the_evidence_has_latex_beside_it(finished: Project) -> None:
         assert (finished.root.parent / name).is_file()
 
 
+@pytest.mark.slow
 def test_nothing_is_written_into_a_run_and_a_folder_that_is_not_there_is_one_line(finished: Project) -> None:
     run = next((finished.root / "results" / "tiny").iterdir())
     before = sorted(run.rglob("*"))

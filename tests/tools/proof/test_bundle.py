@@ -331,6 +331,7 @@ def test_records_without_a_commit_go_without_code_and_it_says_so(finished: Proje
     assert "level 1: changes: the record names no commit" in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_hundred_runs_are_bundled_within_ten_seconds(project: Project, make: Make) -> None:
     project.forked = False  # a child, whose CPU time is counted
     for number in range(100):

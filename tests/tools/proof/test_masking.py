@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from runner.tools.proof.bundle import write_bundle
 from runner.tools.proof.kit import opened
 from runner.tools.proof.masked_json import mask_json
@@ -73,6 +75,7 @@ def test_a_host_is_masked_in_what_was_printed_and_said_of_it(make: Make, tmp_pat
     assert mask_json(b"no JSON of gpu01", mask) == b"no JSON of host-1"
 
 
+@pytest.mark.slow
 def test_an_arg_in_which_a_folder_was_masked_is_named_and_not_run_with_another_one(project: Project) -> None:
     project.program("toys.reads", READS)
     project.define(program="toys.reads", matrix={"layout": ["1x1"], "data_dir": [HOME, "data/here"]})

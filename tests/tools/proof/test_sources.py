@@ -39,6 +39,7 @@ def bundled(project: Project) -> Path:
     return project.root / "kit.tar"
 
 
+@pytest.mark.slow
 def test_a_project_in_a_folder_of_a_repository_is_verified_and_made_again_from_its_archive(tmp_path: Path) -> None:
     top = tmp_path / "mono répo"
     project = make_project(top / "services" / "my [exp]", tmp_path / "cache")
@@ -67,6 +68,7 @@ def test_a_prefix_from_a_stranger_leads_nowhere_else(tmp_path: Path, prefix: str
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tree"]
 
 
+@pytest.mark.slow
 def test_what_git_leaves_out_of_its_own_archives_is_in_the_checkout(project: Project) -> None:
     (project.root / ".gitignore").write_text(IGNORED)
     (project.root / ".gitattributes").write_text("experiments/toys export-ignore\n*.yaml export-subst\n")
@@ -76,6 +78,7 @@ def test_what_git_leaves_out_of_its_own_archives_is_in_the_checkout(project: Pro
     assert ended.code == 0, ended.snapshot
 
 
+@pytest.mark.slow
 def test_a_submodule_is_said_to_be_left_out_at_bundling_and_at_verifying(project: Project, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

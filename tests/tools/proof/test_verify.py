@@ -7,14 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.tools.proof.inputs import Inputs
 from runner.tools.proof.verify import verify
-from tests.support.projects import ROOT, Project, patient
+from tests.support.projects import ROOT, Project
 from tests.support.repository import commit_all, git
 
 if TYPE_CHECKING:
@@ -137,10 +136,8 @@ def test_kept_changes_that_are_no_plain_file_or_too_large_are_given_to_nobody(
     code = {"commit": commit, "dirty": True, "diff_sha256": "d" * 64, "sources_sha256": "c" * 64}
     folder = make.run(project.root / "results", code=code)
     put(folder.path / "request" / "code.diff")
-    begun = time.monotonic()
     checks = {one.name: one for one in Inputs(project.root).check(folder.read(), folder.path)}
     ended = project.runner("reproduce", folder.path, "--anyway")
-    assert time.monotonic() - begun < patient(20)
     assert ended.code == 1
     assert f"level 0: the tree was dirty, and request/code.diff is lost: {why}" in ended.stderr
     assert (checks["changes"].same, checks["programs"].same) == (False, False)
@@ -280,6 +277,7 @@ def test_a_run_made_before_manifests_says_so(project: Project, make: Make) -> No
     assert "level 0: no manifest: made before runs had one; runner collect" in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_thousand_records_are_verified_within_ten_seconds(project: Project, make: Make) -> None:
     for _ in range(1_000):
         make.run(project.root / "results")

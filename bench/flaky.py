@@ -1,0 +1,83 @@
+"""`make flaky`: run tests many times beside busy loops, and name those that do not pass every time.
+
+    python -m bench.flaky --times 20 --busy 4 -- tests/contract -m "not alone" -n 4
+
+What follows `--` goes to pytest. The exit code is 1 if any test failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BUSY = "while True: pass"
+
+
+def main() -> None:
+    """Run the tests, and print a line for each round and for each test that failed."""
+    parser = argparse.ArgumentParser(prog="bench.flaky", description=__doc__)
+    parser.add_argument("--times", type=int, default=20, help="rounds")
+    parser.add_argument("--busy", type=int, default=4, help="busy loops beside the tests")
+    parser.add_argument("words", nargs="*", help="what pytest is told")
+    args = parser.parse_args()
+    tried: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    reasons: dict[str, str] = {}
+    with busy_loops(args.busy):
+        for number in range(1, args.times + 1):
+            began = time.monotonic()
+            outcomes = one_round(args.words)
+            tried.update(outcomes.keys())
+            failures = {test: reason for test, reason in outcomes.items() if reason is not None}
+            failed.update(failures.keys())
+            reasons.update(failures)
+            seconds = time.monotonic() - began
+            print(f"round {number}: {len(failures)} of {len(outcomes)} tests failed, {seconds:.0f} s", flush=True)
+    for test, count in failed.most_common():
+        print(f"{count} of {tried[test]}  {test}\n    {reasons[test]}")
+    print(f"{len(failed)} of {len(tried)} tests failed at least once in {args.times} rounds")
+    sys.exit(1 if failed or not tried else 0)
+
+
+def one_round(words: list[str]) -> dict[str, str | None]:
+    """Run pytest once; return for each test the first line of its failure, or None if it passed."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        pytest = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
+        subprocess.run([*pytest, *words], stdout=subprocess.DEVNULL, check=False)
+        if not report.exists():
+            sys.exit(f"error: pytest made no report: python -m pytest {' '.join(words)}")
+        cases = list(ET.parse(report).getroot().iter("testcase"))  # noqa: S314 - pytest has just written it
+    outcomes: dict[str, str | None] = {}
+    for case in cases:
+        trouble = case.find("failure") if case.find("failure") is not None else case.find("error")
+        reason = None if trouble is None else trouble.get("message", "").partition("\n")[0]
+        outcomes[f"{case.get('classname')}::{case.get('name')}"] = reason
+    return outcomes
+
+
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    """Keep so many processes busy."""
+    loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+if __name__ == "__main__":
+    main()

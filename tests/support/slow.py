@@ -1,0 +1,20 @@
+"""Cases of one test of which `make test` tries a few, and `make test-real` the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def slow_but(kept: Iterable[Any], cases: Iterable[Any]) -> list[Any]:
+    """Return the cases of `pytest.mark.parametrize`; all that are not kept are slow. A tuple is several values."""
+    kept = list(kept)
+    params = []
+    for case in cases:
+        values = case if type(case) is tuple else (case,)  # a named one is one value
+        params.append(pytest.param(*values, marks=[] if case in kept else pytest.mark.slow))
+    return params
