@@ -14,7 +14,7 @@ REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or ber
 export TORCH_CPU ?=
 export RESULTS ?= results
 
-.PHONY: wheel run test check test-real test-slow flaky test-cluster test-hosts test-slurm test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: wheel run test check test-real test-slow test-alone flaky test-cluster test-hosts test-slurm test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
 
 BEGAN := $(shell date +%s)
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
@@ -30,14 +30,17 @@ test: $(VENV)/.develop ## style, types, and the tests that take less than a seco
 check: lint ## what takes less than a minute, for the way of working: style, types, and the tests that train nothing
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not (slow or real_processes or $(REAL))" $(FAST)
 
-test-real: $(VENV)/.develop ## the tests that `make test` leaves out: those that take long, and those that need an engine, a cluster, ...
-	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "(slow or $(REAL)) and not alone"
-	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
+test-real: $(VENV)/.develop ## the tests that `make test` leaves out: what takes long, and what needs an engine, a cluster, ...
+	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
+	$(MAKE) --no-print-directory -j 2 --output-sync test-slow test-alone
 
 test-slow: $(VENV)/.develop ## the tests that take long and need nothing else
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow and not ($(REAL))"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "slow and not ($(REAL))"
 
-FLAKY ?= -n 4 --dist loadgroup -m "slow and not alone"
+test-alone: $(VENV)/.develop ## the tests that disturb others of the same engine, cluster or hosts
+	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
+
+FLAKY ?= $(SIDE_BY_SIDE) -m "slow and not ($(REAL))"
 flaky: $(VENV)/.develop ## run tests 20 times beside 4 busy loops and name those that fail: FLAKY="tests/cli -n 2" make flaky
 	$(BIN)/python -m bench.flaky --times 20 --busy 4 -- $(FLAKY)
 

@@ -18,7 +18,6 @@ import pytest
 from runner.definitions import experiment as definition
 from runner.definitions.published import figures
 from tests.support.fork_server import command as command_of
-from tests.support.slow import slow_but
 
 ROOT = Path(__file__).resolve().parents[1]
 TRACKED = subprocess.run(
@@ -103,11 +102,8 @@ def test_the_lines_that_a_document_shows_of_a_script_stand_in_it_in_this_order()
             assert line in lines, f"{name}: {line}"  # the search goes on behind the last one found
 
 
-TRAIN = ("torchrun", "python -m experiments", "runner run", "runner reproduce", "runner compare")
-SOON = [(document, command) for document, command in COMMANDS if not command.startswith(TRAIN)]
-
-
-@pytest.mark.parametrize(("document", "command"), slow_but(SOON, COMMANDS), ids=[command for _, command in COMMANDS])
+@pytest.mark.slow  # all or none: one reads what another has trained
+@pytest.mark.parametrize(("document", "command"), COMMANDS, ids=[command for _, command in COMMANDS])
 def test_a_command_of_the_documents_does_what_it_says(document: str, command: str, project: Path) -> None:
     done = run(command, project)
     assert done.returncode == 0, f"{document}: {done.stdout}\n{done.stderr}"
