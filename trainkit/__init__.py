@@ -22,6 +22,5 @@ __all__ = ["ScriptRun", "running"]
 def __getattr__(name: str) -> Any:
     """Import what needs torch when it is asked for."""
     if name not in __all__:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.script"), name)

@@ -62,15 +62,13 @@ class Budget:
         """Count some bytes."""
         self._left -= count
         if self._left < 0:
-            message = f"{self._place}: its {self._size:,} bytes unpack to far more: no data set does that"
-            raise Refusal(message)
+            raise Refusal(f"{self._place}: its {self._size:,} bytes unpack to far more: no data set does that")
 
     def member(self) -> None:
         """Count a member."""
         self._members += 1
         if self._members > MOST_MEMBERS:
-            message = f"{self._place}: more than {MOST_MEMBERS:,} files in it"
-            raise Refusal(message)
+            raise Refusal(f"{self._place}: more than {MOST_MEMBERS:,} files in it")
 
 
 def find_files(source: Path, scratch: Path, name_of: Callable[[str], str | None], deep: int = 0) -> dict[str, Path]:
@@ -110,14 +108,11 @@ def gunzip(content: bytes, most: int) -> bytes:
         stream = zlib.decompressobj(wbits=31)
         plain = stream.decompress(content, most + 1)
     except zlib.error as error:
-        message = f"a damaged gzip file: {error}"
-        raise ValueError(message) from None
+        raise ValueError(f"a damaged gzip file: {error}") from None
     if len(plain) > most:
-        message = f"it unpacks to more than {most:,} bytes"
-        raise ValueError(message)
+        raise ValueError(f"it unpacks to more than {most:,} bytes")
     if not stream.eof:
-        message = "a damaged gzip file: it ends too early"
-        raise ValueError(message)
+        raise ValueError("a damaged gzip file: it ends too early")
     return plain
 
 
@@ -130,8 +125,7 @@ def _members(source: Path) -> Iterator[Member]:
         yield from _folder_members(source)
         return
     if not os.path.lexists(source):
-        message = f"{source}: there is no such folder or archive"
-        raise Refusal(message)
+        raise Refusal(f"{source}: there is no such folder or archive")
     with _reading(f"{source}: cannot be read"):
         file = open_file(source)
     with file:
@@ -145,8 +139,7 @@ def _members(source: Path) -> Iterator[Member]:
             elif head.startswith(b"PK"):
                 yield from _zip_members(file, budget)
             else:
-                message = f"{source}: neither a folder nor a tar or zip archive"
-                raise Refusal(message)
+                raise Refusal(f"{source}: neither a folder nor a tar or zip archive")
 
 
 def _folder_members(source: Path) -> Iterator[Member]:
@@ -200,16 +193,14 @@ class _BoundedHeader(tarfile.TarInfo):
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type not in tarfile.REGULAR_TYPES and self.size > BLOCK:
-            message = f"a header of {self.size:,} bytes"
-            raise tarfile.ReadError(message)
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
         return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
 
 
 def _copy_checked(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget, to: Path) -> None:
     """Copy a member of a zip; zipfile itself does not notice one that holds more or less than it says."""
     if _copy(archive.open(info), to, budget) != info.CRC or to.stat().st_size != info.file_size:
-        message = "its size or its checksum is wrong"
-        raise zipfile.BadZipFile(message)
+        raise zipfile.BadZipFile("its size or its checksum is wrong")
 
 
 def _copy(content: IO[bytes], to: Path, budget: Budget | None = None) -> int:
@@ -230,5 +221,4 @@ def _reading(failed: str) -> Iterator[None]:
     try:
         yield
     except _BROKEN as error:
-        message = f"{one_line(failed)}: {reason(error)}"
-        raise Refusal(message) from None
+        raise Refusal(f"{one_line(failed)}: {reason(error)}") from None

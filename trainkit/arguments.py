@@ -31,8 +31,7 @@ def at_least(least: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         value = int(text)
         if value < least:
-            message = f"at least {least}, not {value}"
-            raise ArgumentTypeError(message)
+            raise ArgumentTypeError(f"at least {least}, not {value}")
         return value
 
     number.__name__ = "whole number"

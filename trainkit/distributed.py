@@ -51,8 +51,9 @@ class Place:
                 node_rank=int(os.environ.get("GROUP_RANK", "0")),
             )
         except ValueError as error:
-            message = f"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and GROUP_RANK have to be whole numbers: {error}"
-            raise Refusal(message) from None
+            raise Refusal(
+                f"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and GROUP_RANK have to be whole numbers: {error}"
+            ) from None
 
     @classmethod
     def of_process(cls) -> "Place":
@@ -81,8 +82,7 @@ def require_gpus(asked: int, device: torch.device) -> None:
     """Refuse if a node has fewer GPUs than its processes ask for."""
     seen = torch.cuda.device_count()
     if device.type == "cuda" and asked > seen:
-        message = f"{asked} GPUs were asked for on this node and {seen} are seen"
-        raise Refusal(message)
+        raise Refusal(f"{asked} GPUs were asked for on this node and {seen} are seen")
 
 
 def choose_backend(name: str, device: torch.device) -> str:
@@ -95,8 +95,7 @@ def choose_backend(name: str, device: torch.device) -> str:
 def join_process_group(backend: str, place: Place, device: torch.device) -> None:
     """Set up the process group; returns when all processes have joined it."""
     if backend == "nccl" and device.type == "cpu":
-        message = "the nccl backend needs GPUs and this run is on the CPU: use --backend gloo"
-        raise Refusal(message)
+        raise Refusal("the nccl backend needs GPUs and this run is on the CPU: use --backend gloo")
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if "MASTER_ADDR" in os.environ:
@@ -174,8 +173,7 @@ def require_equal(what: str, sha256: str) -> None:
     others = [rank for rank, theirs in enumerate(everyone) if not torch.equal(theirs, everyone[0])]
     if others:
         ranks = ", ".join(map(str, others))
-        message = f"{what} of rank {ranks} are not those of rank 0"
-        raise RuntimeError(message)
+        raise RuntimeError(f"{what} of rank {ranks} are not those of rank 0")
 
 
 def agree(sha256: str) -> bool:

@@ -31,11 +31,10 @@ def global_batch_size(args: Namespace, workers: int) -> int:
     if args.scaling == "weak":
         return size * workers
     if size < workers:
-        message = (
+        raise Refusal(
             f"a global batch of {size} cannot be shared by {workers} processes:"
             " --batch-size must be at least their number"
         )
-        raise Refusal(message)
     return size
 
 
@@ -240,5 +239,4 @@ class Report:
 def require_count(did: str, counted: float, count: int) -> None:
     """Raise if the ranks together did not see each sample once."""
     if counted != count:
-        message = f"{int(counted)} samples were {did}; the set has {count}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"{int(counted)} samples were {did}; the set has {count}")

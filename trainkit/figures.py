@@ -28,17 +28,14 @@ def scalar(name: str, value: Any) -> float:
     shape = getattr(value, "shape", None)
     if shape is not None and hasattr(value, "item"):
         if math.prod(shape) != 1:
-            message = f"{name} has to be one number; it has the shape {tuple(shape)}"
-            raise ValueError(message)
+            raise ValueError(f"{name} has to be one number; it has the shape {tuple(shape)}")
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, Real):
-        message = f"{name} has to be a number, not {type(value).__name__}"
-        raise TypeError(message)
+        raise TypeError(f"{name} has to be a number, not {type(value).__name__}")
     try:
         return float(value)
     except OverflowError:
-        message = f"{name} is beyond what a float holds"
-        raise ValueError(message) from None
+        raise ValueError(f"{name} is beyond what a float holds") from None
 
 
 def whole(name: str, value: Any) -> int:
@@ -46,8 +43,7 @@ def whole(name: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        message = f"{name} has to be a whole number, not {type(value).__name__}"
-        raise TypeError(message) from None
+        raise TypeError(f"{name} has to be a whole number, not {type(value).__name__}") from None
 
 
 def count(name: str, value: Any) -> int:
@@ -59,8 +55,7 @@ def count(name: str, value: Any) -> int:
     """
     number = whole(name, value)
     if isinstance(value, bool) or number < 0:
-        message = f"{name} has to be a whole number of 0 or more, not {value!r}"
-        raise ValueError(message)
+        raise ValueError(f"{name} has to be a whole number of 0 or more, not {value!r}")
     return number
 
 
@@ -81,10 +76,9 @@ def loss_sum(loss: Any, samples: int) -> Tensor | float:
     if values.numel() == 1:
         return values.reshape(()) * samples
     if values.shape != (samples,):
-        message = (
+        raise ValueError(
             f"the loss has to be one number, or one for each of {samples} samples; its shape is {tuple(loss.shape)}"
         )
-        raise ValueError(message)
     return values.sum()
 
 
@@ -109,21 +103,19 @@ def figure(name: str, value: Any) -> float:
         TypeError: what is no number.
     """
     if not _NAME.fullmatch(name):
-        message = f"{one_line(name)!r} names no figure: a letter, then letters, digits and underscores, 100 at most"
-        raise ValueError(message)
+        raise ValueError(
+            f"{one_line(name)!r} names no figure: a letter, then letters, digits and underscores, 100 at most"
+        )
     measured = scalar(name, value)
     if name.endswith("accuracy") and (measured < 0 or measured > 1):
-        message = f"{name} has to be a share from 0 to 1, not {measured:g}: divide percent by 100"
-        raise ValueError(message)
+        raise ValueError(f"{name} has to be a share from 0 to 1, not {measured:g}: divide percent by 100")
     if name.endswith(("seconds", "bytes", "per_second")) and measured < 0:
-        message = f"{name} has to be 0 or more, not {measured:g}"
-        raise ValueError(message)
+        raise ValueError(f"{name} has to be 0 or more, not {measured:g}")
     return measured
 
 
 def share_of(correct: int, samples: int) -> float:
     """Return the share of samples that are right, 0 to 1; ValueError if more are right than there are."""
     if correct > samples:
-        message = f"{correct} of {samples} samples cannot be right"
-        raise ValueError(message)
+        raise ValueError(f"{correct} of {samples} samples cannot be right")
     return correct / samples

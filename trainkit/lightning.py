@@ -35,8 +35,7 @@ def _callback() -> Any:
     installed = [module for package, module in _PACKAGES.items() if find_spec(package)]
     for module in (*imported, *installed):
         return importlib.import_module(module).Callback
-    message = "trainkit.lightning needs the package lightning or pytorch-lightning, and neither is installed"
-    raise ImportError(message)
+    raise ImportError("trainkit.lightning needs the package lightning or pytorch-lightning, and neither is installed")
 
 
 class EventLines(_callback()):  # type: ignore[misc] # which of two packages is found when it is imported

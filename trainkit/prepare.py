@@ -68,8 +68,7 @@ def read_json(content: bytes) -> Any:
     try:
         return json.loads(content)
     except RecursionError:
-        message = "nested too deep"
-        raise ValueError(message) from None
+        raise ValueError("nested too deep") from None
 
 
 def read_prepared(folder: Path) -> tuple[str, dict[str, str]]:
@@ -83,11 +82,9 @@ def read_prepared(folder: Path) -> tuple[str, dict[str, str]]:
         raise ValueError(message)  # noqa: TRY004 - for the caller it is the file that is wrong
     for name, sha256 in listed["files"].items():
         if not name or name != Path(name).name:
-            message = f"{LIST} names {name!r}, which is no file of its folder"
-            raise ValueError(message)
+            raise ValueError(f"{LIST} names {name!r}, which is no file of its folder")
         if sha256_of(folder / name) != sha256:
-            message = f"{name} is not what was prepared: its SHA-256 is not {str(sha256)[:16]}..."
-            raise ValueError(message)
+            raise ValueError(f"{name} is not what was prepared: its SHA-256 is not {str(sha256)[:16]}...")
     return str(listed.get("source")), listed["files"]
 
 
@@ -136,8 +133,7 @@ def writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"{folder}: cannot be written: {reason(error)}; name another folder with --data-dir"
-        raise Refusal(message) from None
+        raise Refusal(f"{folder}: cannot be written: {reason(error)}; name another folder with --data-dir") from None
 
 
 def call(argv: list[str], failed: str, way_out: str, env: Mapping[str, str] | None = None) -> None:
@@ -145,5 +141,4 @@ def call(argv: list[str], failed: str, way_out: str, env: Mapping[str, str] | No
     ended = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, env=env)
     if ended.returncode:
         last = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
-        message = f"{failed} ({one_line(last)}); {way_out}"
-        raise Refusal(message)
+        raise Refusal(f"{failed} ({one_line(last)}); {way_out}")

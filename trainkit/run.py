@@ -49,11 +49,9 @@ class Run(Session):
         """Refuse processes and devices that the program or the node cannot have."""
         distributed.require_gpus(self.place.local_world_size * self.devices, self.device)
         if self.backend is None and self.world_size > 1:
-            message = f"{self.program} is one process and {self.world_size} were started"
-            raise Refusal(message)
+            raise Refusal(f"{self.program} is one process and {self.world_size} were started")
         if self.devices > 1 and self.device.type == "cpu" and not self.cpu_stands_in:
-            message = f"{self.devices} devices were asked for and the CPU is one"
-            raise Refusal(message)
+            raise Refusal(f"{self.devices} devices were asked for and the CPU is one")
 
 
 @contextmanager

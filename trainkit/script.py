@@ -257,8 +257,7 @@ class ScriptRun(Session):
 
     def _require_open(self) -> None:
         if self._ended:
-            message = "the run has ended: nothing can be reported behind the block of running()"
-            raise RuntimeError(message)
+            raise RuntimeError("the run has ended: nothing can be reported behind the block of running()")
         self._find_place()
 
     def _find_place(self) -> None:
@@ -282,11 +281,9 @@ class ScriptRun(Session):
 
     def _begin_epoch(self, number: int) -> None:
         if self._epoch:
-            message = f"epoch {number} begins within epoch {self._epoch.number}, which has not ended"
-            raise RuntimeError(message)
+            raise RuntimeError(f"epoch {number} begins within epoch {self._epoch.number}, which has not ended")
         if number <= self._last_epoch:
-            message = f"epoch {number} comes after epoch {self._last_epoch}: the numbers have to rise"
-            raise ValueError(message)
+            raise ValueError(f"epoch {number} comes after epoch {self._last_epoch}: the numbers have to rise")
         self._last_epoch = number
 
     def _of_epoch(self, number: int | None) -> dict[str, int]:
@@ -363,8 +360,7 @@ def running(
         SystemExit: with code 2 and one line on stderr, for an environment that no launcher sets so.
     """
     if _process["of the run"] == os.getpid():
-        message = "running() was opened before in this process: a process is one run"
-        raise RuntimeError(message)
+        raise RuntimeError("running() was opened before in this process: a process is one run")
     _process["of the run"] = os.getpid()
     end_with_launcher()
     try:

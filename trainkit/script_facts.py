@@ -69,8 +69,7 @@ def plain_args(args: object) -> dict[str, Any]:
     elif hasattr(args, "__dict__"):
         named = {name: value for name, value in vars(args).items() if not name.startswith("_")}
     else:
-        message = f"args has to be a Namespace, a mapping or a dataclass, not {type(args).__name__}"
-        raise TypeError(message)
+        raise TypeError(f"args has to be a Namespace, a mapping or a dataclass, not {type(args).__name__}")
     kept: dict[str, Any] = {}
     room = LARGEST_ARGS
     for name, value in named.items():

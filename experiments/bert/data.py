@@ -86,8 +86,7 @@ def load(args: Namespace, run: Run) -> Data:
     split_sha256 = distributed.fingerprint([train, test])
     distributed.require_equal("the split", split_sha256)
     if not len(train):
-        message = f"{len(read.texts)} sentences cannot be parted into training and test"
-        raise Refusal(message)
+        raise Refusal(f"{len(read.texts)} sentences cannot be parted into training and test")
     samples, words = tokenise(folder, read, run.device), None
     if getattr(args, "vocabulary", "all") == "used":
         words, tokens = samples.tokens.unique(return_inverse=True)
@@ -103,8 +102,7 @@ def tokenise(folder: Path, read: sentences.Sentences, device: torch.device) -> S
     tokens = torch.full((len(rows), int(lengths.max())), tokenizer.pad_token_id or 0)
     tokens[torch.arange(tokens.shape[1]) < lengths[:, None]] = torch.tensor([token for row in rows for token in row])
     if int(tokens.max()) >= words:
-        message = f"the tokenizer in {folder} has words that the model there, with its {words}, does not know"
-        raise Refusal(message)
+        raise Refusal(f"the tokenizer in {folder} has words that the model there, with its {words}, does not know")
     return Samples(tokens.to(device), read.labels.to(device), lengths)
 
 

@@ -26,8 +26,9 @@ def main() -> None:
     try:
         files = {**read_prepared(base / "sentences")[1], **model(folder)}
     except (OSError, ValueError) as error:
-        message = f"the sentences or the model in {base} are not whole ({reason(error)}): run `runner prepare bert`"
-        raise Refusal(message) from error
+        raise Refusal(
+            f"the sentences or the model in {base} are not whole ({reason(error)}): run `runner prepare bert`"
+        ) from error
     print(json.dumps({"data_sha256": hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()}))
 
 
@@ -40,8 +41,7 @@ def model(folder: Path) -> dict[str, str]:
         return read_prepared(folder)[1]
     found = {name: sha256_of((folder / name).resolve()) for name in MODEL_FILES if (folder / name).is_file()}
     if not found:
-        message = f"no model in {folder}"
-        raise ValueError(message)
+        raise ValueError(f"no model in {folder}")
     return found
 
 

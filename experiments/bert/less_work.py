@@ -24,11 +24,10 @@ def keep_first_token(model: Any) -> None:
     """
     name, positions = type(model).__name__, getattr(model.config, "position_embedding_type", "absolute")
     if name != KNOWN or positions != "absolute":
-        message = (
+        raise Refusal(
             f"--last-layer first-token: this works for a {KNOWN} with absolute positions, and the model is a {name}"
             f" with {positions} ones: leave it out"
         )
-        raise Refusal(message)
     last = model.bert.encoder.layer[-1]
     last.attention = FirstTokenAttention(last.attention)
 

@@ -34,11 +34,9 @@ def find(args: Namespace) -> Path:
         try:
             folder = Path(snapshot_download(args.model, local_files_only=True))
         except (OSError, ValueError):
-            message = f"no model {args.model} on this machine: {way_out}"
-            raise Refusal(message) from None
+            raise Refusal(f"no model {args.model} on this machine: {way_out}") from None
     if wrong := missing_part([name for name in (*MODEL_FILES, PICKLED) if (folder / name).is_file()]):
-        message = f"{folder}: {wrong}: {way_out}"
-        raise Refusal(message)
+        raise Refusal(f"{folder}: {wrong}: {way_out}")
     return folder
 
 
@@ -50,8 +48,9 @@ def files(folder: Path) -> dict[str, str]:
         # In the cache of Hugging Face, files are links to their contents.
         return {name: sha256_of((folder / name).resolve()) for name in MODEL_FILES if (folder / name).is_file()}
     except (OSError, ValueError) as error:
-        message = f"the model's folder {folder} is not whole ({reason(error)}): run `runner prepare bert`"
-        raise Refusal(message) from error
+        raise Refusal(
+            f"the model's folder {folder} is not whole ({reason(error)}): run `runner prepare bert`"
+        ) from error
 
 
 def load_tokenizer(folder: Path) -> tuple[Any, int, int]:
@@ -94,8 +93,7 @@ def refusing(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        message = f"transformers cannot load the model in {folder}: {one_line(error)[:300]}"
-        raise Refusal(message) from error
+        raise Refusal(f"transformers cannot load the model in {folder}: {one_line(error)[:300]}") from error
 
 
 def build_optimizer(args: Namespace, model: nn.Module, workers: int, *, plain: bool = False) -> Optimizer:

@@ -95,29 +95,27 @@ def read_sentences(source: Path, scratch: Path) -> tuple[str, Files]:
     if any(name in found for name in RT_POLARITY):
         for name in RT_POLARITY:
             if name not in found:
-                message = f"{source}: no {name} in it; name a folder or archive that holds {' and '.join(RT_POLARITY)}"
-                raise Refusal(message)
+                raise Refusal(
+                    f"{source}: no {name} in it; name a folder or archive that holds {' and '.join(RT_POLARITY)}"
+                )
         texts = {RT_POLARITY[name]: _lines(_read(found[name], source), f"{source}: {name}") for name in RT_POLARITY}
         positive, negative = map(len, texts.values())
         if positive != negative:
-            message = (
+            raise Refusal(
                 f"{source}: {positive:,} positive and {negative:,} negative sentences; rt-polarity has as many of both"
             )
-            raise Refusal(message)
         return "rt-polarity", _encode(texts)
     if SNIPPETS in found:
         place = f"{source}: {SNIPPETS}"
         return "movie review snippets", _encode(_snippets(_read(found[SNIPPETS], source), place))
-    message = f"{source}: no {' and '.join(RT_POLARITY)} in it; name a folder or archive that holds them"
-    raise Refusal(message)
+    raise Refusal(f"{source}: no {' and '.join(RT_POLARITY)} in it; name a folder or archive that holds them")
 
 
 def _read(path: Path, source: Path, most: int = LARGEST_TEXT) -> bytes:
     try:
         return read_file(path, most)
     except OSError as error:
-        message = f"{source}: {path.name} cannot be read: {error.strerror}"
-        raise Refusal(message) from None
+        raise Refusal(f"{source}: {path.name} cannot be read: {error.strerror}") from None
 
 
 def _lines(content: bytes, place: str) -> list[str]:
@@ -126,8 +124,7 @@ def _lines(content: bytes, place: str) -> list[str]:
     Only \n ends a line: the original has dots and dashes that Python's splitlines takes for line ends.
     """
     if b"\0" in content:
-        message = f"{place}: neither UTF-8 nor Latin-1 text: there are zero bytes in it, as UTF-16 has"
-        raise Refusal(message)
+        raise Refusal(f"{place}: neither UTF-8 nor Latin-1 text: there are zero bytes in it, as UTF-16 has")
     for encoding in ("utf-8-sig", "cp1252", "latin-1"):
         try:
             text = content.decode(encoding)
@@ -136,8 +133,7 @@ def _lines(content: bytes, place: str) -> list[str]:
             continue
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if not lines:
-        message = f"{place}: there is no sentence in it"
-        raise Refusal(message)
+        raise Refusal(f"{place}: there is no sentence in it")
     return lines
 
 
@@ -149,13 +145,11 @@ def _snippets(content: bytes, place: str) -> dict[str, list[str]]:
         try:
             rating, text = float(fields[1]), fields[2]
         except (ValueError, IndexError):
-            message = f"{place}:{number}: not id, mean rating and sentence, with tabs between them"
-            raise Refusal(message) from None
+            raise Refusal(f"{place}:{number}: not id, mean rating and sentence, with tabs between them") from None
         if rating and text:
             texts["positive.txt" if rating > 0 else "negative.txt"].append(text)
     if not all(texts.values()):
-        message = f"{place}: it lacks positive or negative sentences"
-        raise Refusal(message)
+        raise Refusal(f"{place}: it lacks positive or negative sentences")
     return texts
 
 
@@ -168,15 +162,15 @@ def read_model(source: Path, scratch: Path) -> tuple[str, Files]:
     """Return a model's files and its name."""
     found = find_files(source, scratch, lambda name: name if name in (*MODEL_FILES, PICKLED) else None, DEEP)
     if wrong := missing_part([name for name, path in found.items() if path.stat().st_size]):
-        message = f"{source}: {wrong}"
-        raise Refusal(message)
+        raise Refusal(f"{source}: {wrong}")
     found.pop(PICKLED, None)
     try:
         config = read_json(_read(found["config.json"], source, LARGEST_CONFIG))
         name = config.get("_name_or_path") or config.get("model_type") or source.name
     except (ValueError, AttributeError) as error:
-        message = f"{source}: its config.json is no JSON object" + (f": {error}" if "deep" in str(error) else "")
-        raise Refusal(message) from None
+        raise Refusal(
+            f"{source}: its config.json is no JSON object" + (f": {error}" if "deep" in str(error) else "")
+        ) from None
     return str(name), dict(found)
 
 
@@ -184,8 +178,7 @@ def _download(part: str, folder: Path) -> None:
     """Download the originals, in a process of its own: the libraries for it import torch."""
     say(f"fetching the {part} ({'rt-polarity' if part == 'sentences' else HUB_MODEL}) ...")
     if importlib.util.find_spec("huggingface_hub") is None:
-        message = "huggingface_hub is not installed: install the project's requirements.lock"
-        raise Refusal(message)
+        raise Refusal("huggingface_hub is not installed: install the project's requirements.lock")
     online = {**os.environ, "HF_HUB_OFFLINE": "0"}  # the programs of this family never are
     call([sys.executable, "-c", _FETCH[part], str(folder)], f"the {part} could not be fetched", WAY_OUT, online)
 

@@ -47,8 +47,7 @@ def read(data_dir: str) -> Sentences:
             texts += lines
             labels += [label] * len(lines)
     except (OSError, ValueError) as error:
-        message = f"no whole sentences in {folder} ({reason(error)}): run `runner prepare bert`"
-        raise Refusal(message) from error
+        raise Refusal(f"no whole sentences in {folder} ({reason(error)}): run `runner prepare bert`") from error
     return Sentences(texts, torch.tensor(labels), source, files)
 
 
@@ -57,8 +56,7 @@ def read_lines(path: Path) -> list[str]:
     # Not splitlines: a sentence may hold characters that Python takes for the end of a line.
     lines = read_file(path, LARGEST_BYTES).decode().removesuffix("\n").split("\n")
     if not all(lines):
-        message = f"{path.name} is empty or has an empty line"
-        raise ValueError(message)
+        raise ValueError(f"{path.name} is empty or has an empty line")
     return lines
 
 

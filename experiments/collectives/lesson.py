@@ -32,8 +32,7 @@ def teach(name: str, device: torch.device) -> Lesson:
     """
     lesson = point_to_point(device) if name == "send" else collective(name, device)
     if lesson.expected is not None and lesson.after != lesson.expected:
-        message = f"{name} gave {lesson.after} on rank {dist.get_rank()}; it has to be {lesson.expected}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"{name} gave {lesson.after} on rank {dist.get_rank()}; it has to be {lesson.expected}")
     return lesson
 
 

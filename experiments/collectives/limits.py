@@ -32,8 +32,7 @@ def require_sense(args: Namespace, ranks: int) -> None:
 def require_ranks(name: str, ranks: int) -> None:
     """Refuse an operation that needs more ranks than there are."""
     if ranks < OPERATIONS[name].least_ranks:
-        message = f"it needs {OPERATIONS[name].least_ranks} ranks and there is {ranks}"
-        raise Refusal(message)
+        raise Refusal(f"it needs {OPERATIONS[name].least_ranks} ranks and there is {ranks}")
 
 
 def require_room(run: Run, size: int) -> None:
@@ -44,8 +43,7 @@ def require_room(run: Run, size: int) -> None:
         free = torch.cuda.mem_get_info(device)[0]
     [short] = distributed.total(2 * size > free)
     if short:
-        message = f"--max-bytes {size}: {short:.0f} of {run.world_size} ranks have no room for two such buffers"
-        raise Refusal(message)
+        raise Refusal(f"--max-bytes {size}: {short:.0f} of {run.world_size} ranks have no room for two such buffers")
 
 
 def sizes_between(least: int, most: int, factor: int) -> list[int]:

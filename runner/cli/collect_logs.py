@@ -39,8 +39,7 @@ def collect_logs(source: str, dialects: list[Path], words: list[str], *, json: b
     from runner.logs.explanation import Explanation
 
     if explain and (json or Path(source).is_dir()):
-        msg = f"{source}: --explain is for one log and for a person: leave --json out, and name one file"
-        raise RequestError(msg)
+        raise RequestError(f"{source}: --explain is for one log and for a person: leave --json out, and name one file")
     explanation = Explanation() if explain else None
     for log in _logs(source, logs.dialects_with(dialects), words, explanation):
         if json:

@@ -63,8 +63,7 @@ def compare(
     from runner.report.verdicts import to_markdown, to_notes, to_plain, to_rows
 
     if json and markdown:
-        msg = "--json and --markdown: choose one of them"
-        raise RequestError(msg)
+        raise RequestError("--json and --markdown: choose one of them")
     share = _share(detect)
     root = project_root_or_here()
     kinds = [kind_of(word, root, on) for word in (a, b)]
@@ -73,10 +72,9 @@ def compare(
         _refuse_choices(on=on != "local", only=only, layout=layout, set=change, repeat=repeat, **{"with": with_})
         labels, sides = [a, b], [_read(Path(word), experiment) for word in (a, b)]
     elif Kind.RESULTS in kinds:
-        msg = (
+        raise RequestError(
             f"{a} is {kinds[0].value}, {b} is {kinds[1].value}: compare two folders of results, or two versions to run"
         )
-        raise RequestError(msg)
     else:
         choices = Choices(
             experiment, on, options_of(on, with_), device_of(device), layout, only, change, repeat or REPEATS
@@ -108,16 +106,16 @@ def _share(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value <= _LARGEST_DETECT:
-        msg = f"--detect {text}: write a difference between 0% and 100%, for example 5%"
-        raise RequestError(msg)
+        raise RequestError(f"--detect {text}: write a difference between 0% and 100%, for example 5%")
     return value
 
 
 def _refuse_choices(**given: object) -> None:
     for name, value in given.items():
         if value:
-            msg = f"--{name}: is for versions that are run; two folders of results are compared as they are"
-            raise RequestError(msg)
+            raise RequestError(
+                f"--{name}: is for versions that are run; two folders of results are compared as they are"
+            )
 
 
 def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
@@ -132,8 +130,7 @@ def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
         require_experiment(folder, experiment, {run.experiment for run in runs})
     found = [run for run in runs if experiment in (None, run.experiment)]
     if not found:
-        msg = f"{folder}: no runs in it; name results/ or the folder of an experiment in it"
-        raise RequestError(msg)
+        raise RequestError(f"{folder}: no runs in it; name results/ or the folder of an experiment in it")
     return found
 
 

@@ -29,11 +29,11 @@ def explain(
     try:
         record = RunFolder(folder).read()
     except (FileNotFoundError, NotADirectoryError):
-        msg = f"{folder}: no run's folder, it holds no run.json: name one of results/<experiment>/"
-        raise RequestError(msg) from None
+        raise RequestError(
+            f"{folder}: no run's folder, it holds no run.json: name one of results/<experiment>/"
+        ) from None
     except (OSError, ValueError) as error:
-        msg = f"{folder / 'run.json'}: {getattr(error, 'strerror', None) or error}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{folder / 'run.json'}: {getattr(error, 'strerror', None) or error}") from None
     lines, bars = explain(record)
     width = max((len(name) for name, _, _ in bars), default=0)
     rows = [

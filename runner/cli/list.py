@@ -25,8 +25,7 @@ def list_() -> None:
             continue
         rows.append((one.name, one.summary, str(one.published["source"]) if one.published else ""))
     if not rows and not broken:
-        msg = f"{root}: there are no experiments; runner init writes the first"
-        raise RequestError(msg)
+        raise RequestError(f"{root}: there are no experiments; runner init writes the first")
     show_rows(rows)
     show_project()
     for wrong in broken:

@@ -94,8 +94,7 @@ def device_of(word: str) -> str:
     from runner.records import provenance
 
     if word not in ("auto", *definition.DEVICES):
-        msg = f"--device {word}: unknown{did_you_mean(word, ('auto', *definition.DEVICES))}"
-        raise RequestError(msg)
+        raise RequestError(f"--device {word}: unknown{did_you_mean(word, ('auto', *definition.DEVICES))}")
     if word == "auto":
         return "cuda" if provenance.gpus() else "cpu"
     return word
@@ -137,8 +136,9 @@ def options_of(target: str, words: list[str] | None) -> list[str]:
     known = [one.name for one in fields(find(target).Options)]
     if unknown := [name for name in chosen if name not in known]:
         meant = did_you_mean(unknown[0], known)
-        msg = f"{settings.source}: [tool.runner.with.{target}]: target {target} has no option '{unknown[0]}'{meant}"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{settings.source}: [tool.runner.with.{target}]: target {target} has no option '{unknown[0]}'{meant}"
+        )
     named = {word.partition("=")[0].replace("-", "_") for word in given}
     return given + [f"{name}={value}" for name, value in chosen.items() if name not in named]
 
@@ -148,5 +148,4 @@ def here() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        msg = "the current folder is gone: go to the project's folder"
-        raise RequestError(msg) from None
+        raise RequestError("the current folder is gone: go to the project's folder") from None

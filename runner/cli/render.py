@@ -21,8 +21,9 @@ def render(
     paths = differing(root) if check else write(root)
     names = [str(path.relative_to(root)) for path in paths]
     if check and names:
-        msg = f"{', '.join(names)}: not as rendered; run `runner render`, and remove what is no longer rendered"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{', '.join(names)}: not as rendered; run `runner render`, and remove what is no longer rendered"
+        )
     for name in names:
         say(f"rendered {name}")
     if not names:

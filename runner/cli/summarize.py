@@ -40,8 +40,7 @@ def summarize(
     gc.disable()  # no record is dropped before the end, and looking for dropped ones takes a fifth of the time
     chosen = format_ or ("table" if sys.stdout.isatty() else "markdown")
     if chosen not in FORMS:
-        msg = f"--format {chosen}: there is {', '.join(FORMS)}"
-        raise RequestError(msg)
+        raise RequestError(f"--format {chosen}: there is {', '.join(FORMS)}")
     if results.is_file():
         texts, notes = _of_kit(results, chosen, experiment)
     else:
@@ -78,8 +77,7 @@ def _of_kit(path: Path, form: str, experiment: str | None) -> tuple[list[str], l
 
     archive = capability("archive")
     if archive is None:
-        msg = f"{path}: a file, not a folder of records; this kit lacks the tool that opens archives"
-        raise RequestError(msg)
+        raise RequestError(f"{path}: a file, not a folder of records; this kit lacks the tool that opens archives")
     with archive.opened(path) as kit:
         texts, notes = show(kit.results, form, experiment)
         here = f"{kit.folder}/"

@@ -119,8 +119,7 @@ class View:
         """Run git in the folder, however it ends; GitError if it does not answer."""
         done = _run(words, self._folder, self._environment, given, seconds)
         if done is None:
-            msg = "git is missing"
-            raise GitError(msg)
+            raise GitError("git is missing")
         return done
 
     def ask(self, *words: str, given: bytes = b"", seconds: float | None = None) -> bytes:
@@ -190,8 +189,7 @@ def find(folder: Path) -> Repository | None:
     lines = os.fsdecode(done.stdout).split("\n")
     known = len(lines) > len(_WHERE)
     if lines[0] == "false" or (known and not os.path.lexists(f"{lines[1]}/.git")):
-        msg = f"{one_line(folder)} is a bare repository or a folder of git's own: clone it, and go there"
-        raise GitError(msg)
+        raise GitError(f"{one_line(folder)} is a bare repository or a folder of git's own: clone it, and go there")
     if not known:
         raise _refusal(done)
     _, top, own, common, form, prefix, commit, *_ = lines
@@ -243,8 +241,9 @@ def _scratch(fill: Callable[[Path], None]) -> Iterator[Path]:
             own = stack.enter_context(temporary_folder("git"))
             fill(own)
         except OSError as error:
-            msg = one_line(f"git cannot be asked: {error.filename or tempfile.gettempdir()}: {error.strerror or error}")
-            raise GitError(msg) from None
+            raise GitError(
+                one_line(f"git cannot be asked: {error.filename or tempfile.gettempdir()}: {error.strerror or error}")
+            ) from None
         yield own
 
 

@@ -36,8 +36,7 @@ class Layout:
             processes = tuple(int(part) for part in text.split("+"))
             if min(processes) > 0 and sum(processes) <= LARGEST_WORLD:
                 return cls(processes)
-        msg = f"layout '{text}' makes no sense; {_WAY_OUT}"
-        raise ValueError(msg)
+        raise ValueError(f"layout '{text}' makes no sense; {_WAY_OUT}")
 
     @property
     def nodes(self) -> int:

@@ -52,8 +52,7 @@ class Document:
         """Raise RequestError at the place of a value, or of the nearest that holds it."""
         while path and path not in self.lines:
             path = path[:-1]
-        msg = f"{one_line(self.file)}:{self.lines.get(path, 1)}: {one_line(message)}"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(self.file)}:{self.lines.get(path, 1)}: {one_line(message)}")
 
     def only_keys(self, known: Iterable[str], *path: str | int) -> None:
         """Refuse the first key of the mapping at `path` that is not among the known ones."""
@@ -72,13 +71,11 @@ def read(path: Path) -> Document:
     try:
         raw = files.read_file(path, LARGEST_BYTES)
     except (OSError, ValueError) as error:
-        msg = f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        msg = f"{name}:{raw[: error.start].count(10) + 1}: not UTF-8; save the file as UTF-8"
-        raise RequestError(msg) from None
+        raise RequestError(f"{name}:{raw[: error.start].count(10) + 1}: not UTF-8; save the file as UTF-8") from None
     return parse(text, str(path))
 
 

@@ -39,20 +39,18 @@ def run_of(launch: Launch, root: Path) -> Run:
     Raises RequestError if the definition or the program is not there or has changed, and names what has.
     """
     if not _NAME.fullmatch(launch.experiment):
-        msg = f"the record's experiment {one_line(launch.experiment, 80)!r} is no name"
-        raise RequestError(msg)
+        raise RequestError(f"the record's experiment {one_line(launch.experiment, 80)!r} is no name")
     require_values(launch)
     experiment = definitions.load(definitions.find(launch.experiment, root), root)
     if _hash_as_kept(experiment, launch) != launch.definition_sha256:
-        msg = f"{one_line(experiment.path)}: has changed since the run was started: {_changed(experiment, launch)}"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{one_line(experiment.path)}: has changed since the run was started: {_changed(experiment, launch)}"
+        )
     programs = experiment.programs()
     if launch.program not in programs:
-        msg = f"{one_line(experiment.path)}: has no program '{one_line(launch.program, 80)}'"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(experiment.path)}: has no program '{one_line(launch.program, 80)}'")
     if launch.device not in DEVICES:
-        msg = f"the record's device {one_line(launch.device, 40)!r} is none"
-        raise RequestError(msg)
+        raise RequestError(f"the record's device {one_line(launch.device, 40)!r} is none")
     program = programs[launch.program]
     for key, value in launch.args.items():
         program.check(key, value)

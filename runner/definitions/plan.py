@@ -115,13 +115,13 @@ def make_plan(
             skipped.append((_name(point["layout"], axes), skip))
     if not cells:
         reasons = "; ".join(dict.fromkeys(skip.why for _, skip in skipped))
-        msg = one_line(f"{experiment.path}: no cell is left to run" + (f": {reasons}" if reasons else ""))
-        raise RequestError(msg)
+        raise RequestError(one_line(f"{experiment.path}: no cell is left to run" + (f": {reasons}" if reasons else "")))
     repeats = experiment.repeat if repeat is None else repeat
     if len(cells) * repeats > MOST_RUNS:
         asked = f"{len(cells):,} cells x {repeats:,} repeats"
-        msg = f"{one_line(experiment.path)}: {asked}; {MOST_RUNS:,} runs are the most: choose cells with --only"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{one_line(experiment.path)}: {asked}; {MOST_RUNS:,} runs are the most: choose cells with --only"
+        )
     runs = [
         Run(experiment, cell, number, repeats, device)
         for number in range(1, repeats + 1)

@@ -79,12 +79,10 @@ class Program:
         """Raise RequestError for an argument that the program does not take, or a value that it would refuse."""
         if not self.interface.takes(key):
             known = did_you_mean(key, sorted(self.options)) or "; its source reads none"
-            msg = f"program {self.name} takes no arg '{key}'{known}"
-            raise RequestError(msg)
+            raise RequestError(f"program {self.name} takes no arg '{key}'{known}")
         option = self.interface.option(key)
         if value is not None and (wrong := option.refuses(value)):
-            msg = f"{option.spelling} of program {self.name} is {wrong}, not {shown(value)}"
-            raise RequestError(msg)
+            raise RequestError(f"{option.spelling} of program {self.name} is {wrong}, not {shown(value)}")
 
     def beside(self, args: dict[str, Any]) -> Program:
         """Return it with what it takes beside args: only the options of the subcommand that they name."""
@@ -123,8 +121,7 @@ def find(root: Path, name: str, settings: Settings | None = None) -> Program:
         if ".." in name.split("/") or not (root / name).is_file():
             beside = [str(path.relative_to(root)) for path in (root / PACKAGE).rglob(name.rpartition("/")[2])]
             hint = f"; a path is from the project's folder: {beside[0]}" if beside else ""
-            msg = f"program '{one_line(name)}' does not exist ({one_line(root / name)}){hint}"
-            raise RequestError(msg)
+            raise RequestError(f"program '{one_line(name)}' does not exist ({one_line(root / name)}){hint}")
         return _elsewhere(settings, name, root / name)
     own = root.joinpath(PACKAGE, *name.split(".")).with_suffix(".py")
     if os.path.lexists(own):
@@ -134,8 +131,7 @@ def find(root: Path, name: str, settings: Settings | None = None) -> Program:
         for path in (base.with_suffix(".py"), base / "__main__.py"):
             if path.is_file():
                 return _elsewhere(settings, name, path)
-    msg = f"program '{name}' does not exist ({own}){did_you_mean(name, names(root))}"
-    raise RequestError(msg)
+    raise RequestError(f"program '{name}' does not exist ({own}){did_you_mean(name, names(root))}")
 
 
 def _elsewhere(settings: Settings, name: str, path: Path) -> Program:

@@ -50,8 +50,7 @@ def find(name: str, root: Path) -> Path:
         return as_path
     known = {file.stem: file for file in files(root)}
     if name not in known:
-        msg = f"no experiment '{one_line(name)}' in {settings_of(root).folder}{did_you_mean(name, known)}"
-        raise RequestError(msg)
+        raise RequestError(f"no experiment '{one_line(name)}' in {settings_of(root).folder}{did_you_mean(name, known)}")
     return known[name]
 
 
@@ -60,5 +59,4 @@ def refuse_twins(path: Path, root: Path) -> None:
     twins = [other for other in files(root) if other.stem == path.stem]
     if len(twins) > 1 and path.resolve() in [other.resolve() for other in twins]:
         places = " and ".join(str(one.relative_to(root)) for one in sorted(twins))
-        msg = one_line(f"the name '{path.stem}' stands twice: {places}; rename one of them")
-        raise RequestError(msg)
+        raise RequestError(one_line(f"the name '{path.stem}' stands twice: {places}; rename one of them"))

@@ -76,8 +76,7 @@ class Settings:
             found += matched
             if not matched or len(found) > MOST_FILES:
                 many = f"more than {MOST_FILES:,} files" if matched else "no file"
-                msg = f"{one_line(str(self.source))}: code '{one_line(pattern)}' matches {many}"
-                raise RequestError(msg)
+                raise RequestError(f"{one_line(str(self.source))}: code '{one_line(pattern)}' matches {many}")
         return found
 
     def _matched(self, pattern: str) -> list[Path]:
@@ -86,8 +85,7 @@ class Settings:
             return list(islice(paths, MOST_FILES + 1))
         except (ValueError, IndexError, NotImplementedError):  # each version of Python refuses others, and in its way
             what = "a pattern of files, for example configs/**/*.yaml"
-            msg = f"{one_line(str(self.source))}: code '{one_line(pattern)}' has to be {what}"
-            raise RequestError(msg) from None
+            raise RequestError(f"{one_line(str(self.source))}: code '{one_line(pattern)}' has to be {what}") from None
 
 
 def nearest(start: Path) -> Settings | None:
@@ -103,11 +101,10 @@ def find_project(start: Path) -> Settings:
     """Find the project that a folder is in; RequestError if it is in none."""
     if (settings := nearest(start)) is not None:
         return settings
-    msg = (
+    raise RequestError(
         f"{one_line(start)}: neither this folder nor one above it has {OWN_FILE}, or [tool.runner] in {SHARED_FILE}:"
         " go to the project's folder, or make it one: runner init"
     )
-    raise RequestError(msg)
 
 
 def settings_of(root: Path) -> Settings:
@@ -133,8 +130,9 @@ def _text(path: Path) -> str:
     try:
         return files.read_file(path, LARGEST_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{one_line(path)}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
-        raise RequestError(msg) from None
+        raise RequestError(
+            f"{one_line(path)}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
+        ) from None
 
 
 def _parse(path: Path) -> Document:
@@ -142,12 +140,10 @@ def _parse(path: Path) -> Document:
     try:
         return Document(str(path), tomllib.loads(text), _Lines(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        msg = f"{one_line(path)}: not TOML: {one_line(error)}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{one_line(path)}: not TOML: {one_line(error)}") from None
     except ValueError:  # Python reads no longer number
         row = next((number for number, row in enumerate(text.splitlines(), 1) if len(row) > _MOST_DIGITS), 1)
-        msg = f"{one_line(path)}:{row}: {_TOO_LONG}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{one_line(path)}:{row}: {_TOO_LONG}") from None
 
 
 class _Lines(dict[tuple[str | int, ...], int]):

@@ -117,8 +117,7 @@ def _discard(folder: RunFolder, before: Record | None) -> None:
     except OSError as error:  # else there is none yet, or what is there is no folder: which is said when one is made
         is_free = not isinstance(error, BlockingIOError)
     if not is_free:
-        msg = f"{folder.path}: another runner collects it: wait for its end"
-        raise RequestError(msg)
+        raise RequestError(f"{folder.path}: another runner collects it: wait for its end")
 
 
 def _jobs(path: Path) -> list[dict[str, Any]]:
@@ -126,12 +125,10 @@ def _jobs(path: Path) -> list[dict[str, Any]]:
         text = files.read_file(path, LARGEST_MANIFEST).decode()
         documents = list(YAML(typ="safe", pure=True).load_all(text))
     except (OSError, UnicodeDecodeError, YAMLError, RecursionError) as error:
-        msg = f"{path}: {one_line(getattr(error, 'strerror', None) or error)}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{path}: {one_line(getattr(error, 'strerror', None) or error)}") from None
     found = [one for one in documents if isinstance(one, dict) and one.get("kind") in JOBS and _name(one)]
     if not found:
-        msg = f"{path}: there is no {', '.join(JOBS[:-1])} or {JOBS[-1]} with a name in it"
-        raise RequestError(msg)
+        raise RequestError(f"{path}: there is no {', '.join(JOBS[:-1])} or {JOBS[-1]} with a name in it")
     return found
 
 
@@ -161,8 +158,9 @@ def _run(job: dict[str, Any], root: Path, path: Path) -> Run:
         axes, args, device = dict(told["axes"]), dict(told["args"]), str(told["device"])
         named = str(told["program"])
     except (KeyError, ValueError, TypeError, RecursionError) as error:
-        msg = f"{path}: the job's annotation {RUN} does not say which experiment it is: {one_line(error)}"
-        raise RequestError(msg) from None
+        raise RequestError(
+            f"{path}: the job's annotation {RUN} does not say which experiment it is: {one_line(error)}"
+        ) from None
     experiment = definition.load(definition.find(name, root), root)
     return Run(experiment, Cell(layout, program.find(root, named), axes, args), 1, 1, device)
 

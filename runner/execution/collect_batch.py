@@ -46,8 +46,9 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
     try:
         name = str(dict(told)["experiment"])
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"{path}: its line of the kit does not say which experiment it is: {one_line(error)}"
-        raise RequestError(msg) from None
+        raise RequestError(
+            f"{path}: its line of the kit does not say which experiment it is: {one_line(error)}"
+        ) from None
     experiment = definition.load(definition.find(name, root), root)
     found, running = 0, []
     for place in sorted((results / experiment.name).glob("*-slurm-*")):
@@ -67,11 +68,9 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
             record = finalize_ended(folder, exits)
         yield place, record
     if running:
-        msg = f"{path}: job {', '.join(running)} still runs: collect it when it has ended"
-        raise RequestError(msg)
+        raise RequestError(f"{path}: job {', '.join(running)} still runs: collect it when it has ended")
     if not found:
-        msg = f"{path}: no job of it has written to {results / experiment.name}: sbatch {path}"
-        raise RequestError(msg)
+        raise RequestError(f"{path}: no job of it has written to {results / experiment.name}: sbatch {path}")
 
 
 def _read(path: Path) -> Any:
@@ -103,8 +102,7 @@ def _run(told: Any, experiment: definition.Experiment, path: Path) -> Run:
         layout, device, named = Layout.parse(told["layout"]), str(told["device"]), str(told["program"])
         cell = Cell(layout, program.find(experiment.root, named), dict(told["axes"]), dict(told["args"]))
     except (KeyError, ValueError, TypeError) as error:
-        msg = f"{path}: its line of the kit does not say what was run: {one_line(error)}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{path}: its line of the kit does not say what was run: {one_line(error)}") from None
     return Run(experiment, cell, 1, 1, device)
 
 

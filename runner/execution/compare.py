@@ -69,8 +69,9 @@ def _common(versions: list[Version], observer: Observer) -> list[Version]:
             if str(cell) not in common:
                 observer.note(f"left out: {cell}: only {name} has it")
     if not common:
-        msg = f"A and B have no cell in common: {', '.join(sorted(cells[0]))} and {', '.join(sorted(cells[1]))}"
-        raise RequestError(msg)
+        raise RequestError(
+            f"A and B have no cell in common: {', '.join(sorted(cells[0]))} and {', '.join(sorted(cells[1]))}"
+        )
     order = [str(cell) for cell in versions[0].plan.cells]
     return [replace(version, plan=_ordered(version.plan, common, order)) for version in versions]
 

@@ -105,8 +105,7 @@ class _Host:
                 if left <= 0:
                     who = _names(self._missing)
                     how = "started? on one network with node 0? with the --master that node 0 has?"
-                    msg = f"{who} did not come to {where} within {seconds:g} s: {how}"
-                    raise RunError(msg)
+                    raise RunError(f"{who} did not come to {where} within {seconds:g} s: {how}")
                 try:
                     await asyncio.wait_for(self._all_here.wait(), min(left, SAY_SECONDS))
                 except asyncio.TimeoutError:
@@ -169,8 +168,7 @@ async def _join(
         except (OSError, ValueError, KeyError, RecursionError) as error:
             why = one_line(getattr(error, "strerror", None) or error)
         if clock.monotonic() > deadline:
-            msg = f"node 0 did not answer at {master}:{port} within {seconds:g} s: {why}"
-            raise RunError(msg)
+            raise RunError(f"node 0 did not answer at {master}:{port} within {seconds:g} s: {why}")
         if clock.monotonic() - said > SAY_SECONDS:
             said = clock.monotonic()
             say(f"waiting for node 0 at {master}:{port}: {why}")
@@ -198,8 +196,7 @@ async def _ask(master: str, port: int, node: int, work: str, secret: bytes) -> s
     if not proven:
         raise ValueError(_UNPROVEN)
     if not _RUN.fullmatch(str(told)):
-        msg = "its answer is no run's id"
-        raise ValueError(msg)
+        raise ValueError("its answer is no run's id")
     return str(told)
 
 

@@ -41,11 +41,11 @@ def read_secret(environment: MutableMapping[str, str]) -> bytes:
         try:
             secret = files.read_file(Path(path), LONGEST_BYTES).strip()
         except OSError as error:
-            msg = f"{where}: cannot be read: {error.strerror}"
-            raise RequestError(msg) from None
+            raise RequestError(f"{where}: cannot be read: {error.strerror}") from None
     if len(secret) < SHORTEST_SECRET:
-        msg = f"{where}: a secret needs at least {SHORTEST_SECRET} characters; make one with: openssl rand -hex 16"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{where}: a secret needs at least {SHORTEST_SECRET} characters; make one with: openssl rand -hex 16"
+        )
     return secret
 
 
@@ -63,8 +63,7 @@ def nonce_of(message: dict[str, Any]) -> str:
     """Return the challenge in a message; ValueError for one that is none."""
     nonce = str(message["nonce"])
     if not _NONCE.fullmatch(nonce):
-        msg = "an answer that makes no sense"
-        raise ValueError(msg)
+        raise ValueError("an answer that makes no sense")
     return nonce
 
 

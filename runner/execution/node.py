@@ -55,8 +55,9 @@ def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -
         key, equals, value = word.partition("=")
         name = key.removeprefix("--").replace("-", "_")
         if not key.startswith("--") or not name:
-            msg = f"ARGS: '{word}' is no arg: write them as the program takes them, for example --epochs 1"
-            raise RequestError(msg)
+            raise RequestError(
+                f"ARGS: '{word}' is no arg: write them as the program takes them, for example --epochs 1"
+            )
         if not equals:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
         (only if name in experiment.matrix else changes).append(f"{name}={value}")
@@ -69,8 +70,7 @@ def run_node(run: Run, node: int, master: str, results: Path, observer: Observer
     observer = Guarded(observer)
     specs = node_specs(run.cell, master, run.device)
     if not 0 <= node < run.cell.layout.nodes:
-        msg = f"--node {node}: layout {run.cell.layout} has the nodes 0 to {run.cell.layout.nodes - 1}"
-        raise RequestError(msg)
+        raise RequestError(f"--node {node}: layout {run.cell.layout} has the nodes 0 to {run.cell.layout.nodes - 1}")
     if len(specs) > 1:
         specs[node] = on_the_route(specs[node], master, os.environ, observer.note)
     code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
@@ -186,13 +186,11 @@ def _become_owner_of(results: Path) -> None:
     try:
         owner = results.stat()
     except OSError as error:
-        msg = f"{results}: {error.strerror}: make the folder and mount it"
-        raise RequestError(msg) from None
+        raise RequestError(f"{results}: {error.strerror}: make the folder and mount it") from None
     if os.geteuid() == 0 and owner.st_uid:
         os.setgroups([])
         os.setgid(owner.st_gid)
         os.setuid(owner.st_uid)
     if not os.access(results, os.W_OK):
         own = f"user {os.geteuid()} cannot write in it"
-        msg = f"{results} belongs to user {owner.st_uid} and {own}: set KIT_UID and KIT_GID to its owner"
-        raise RequestError(msg)
+        raise RequestError(f"{results} belongs to user {owner.st_uid} and {own}: set KIT_UID and KIT_GID to its owner")

@@ -66,14 +66,12 @@ def recover(results: Path, trusted: Collection[Path] = (), *, dry_run: bool = Fa
     Raises RequestError if there is no such folder, or no such run in it.
     """
     if not results.is_dir():
-        msg = f"{results}: there is no such folder"
-        raise RequestError(msg)
+        raise RequestError(f"{results}: there is no such folder")
     notes: list[str] = []
     paths = [Path(entry.path) for entry in run_folders(results, notes)]
     by_a_person = {path.resolve() for path in trusted}
     if unknown := by_a_person - {path.resolve() for path in paths}:
-        msg = f"--trust {min(unknown)}: it is no run's folder in {results}"
-        raise RequestError(msg)
+        raise RequestError(f"--trust {min(unknown)}: it is no run's folder in {results}")
     for path in paths:
         if found := find_out(path, dry_run=dry_run, is_trusted=path.resolve() in by_a_person):
             yield found
@@ -104,11 +102,10 @@ def _recover(path: Path, *, dry_run: bool, is_trusted: bool) -> Found | None:
     _require_dead(folder, launch)
     if not is_trusted and not started.is_own(path) and (named := _named(folder, launch)):
         own, results = shlex.quote(str(path)), shlex.quote(str(path.parent))
-        msg = (
+        raise _Left(
             f"nothing here shows that you have started it, so nothing is ended: runner recover {results} --trust {own} "
             f"ends {named}; runner collect {own} makes its record and ends nothing"
         )
-        raise _Left(msg)
     if dry_run:
         return Found(path, WOULD_FINISH, f"its runner is dead ({_runner(launch)})")
     try:
@@ -117,8 +114,7 @@ def _recover(path: Path, *, dry_run: bool, is_trusted: bool) -> Found | None:
                 return None
             record = _finish(folder, launch)
     except BlockingIOError:
-        msg = "somebody holds it: its runner, a node of it, or another runner recover"
-        raise _Runs(msg) from None
+        raise _Runs("somebody holds it: its runner, a node of it, or another runner recover") from None
     kept = f"{record.events['seen']:,} events of {len(record.ranks)} ranks are kept"
     return Found(path, FINISHED_NOW, f"{record.status}{f': {record.reason}' if record.reason else ''}; {kept}")
 
@@ -138,8 +134,7 @@ def require_own_id(folder: RunFolder, launch: Launch) -> None:
     """Raise ValueError if a run's id is none, or not the name of its folder: by it, its processes are found."""
     pattern = rf"\d{{8}}T\d{{6}}Z-{re.escape(launch.target)}-[0-9a-f]{{8}}"
     if not re.fullmatch(pattern, launch.id) or folder.path.absolute().name != launch.id:
-        msg = f"its folder does not have the name of the run, which is {one_line(launch.id, 80)}"
-        raise ValueError(msg)
+        raise ValueError(f"its folder does not have the name of the run, which is {one_line(launch.id, 80)}")
 
 
 def _has_ended(folder: RunFolder) -> bool:
@@ -150,21 +145,22 @@ def _has_ended(folder: RunFolder) -> bool:
         if files.is_file(folder.path / "request" / "launch.json"):
             return False  # it was killed before it was begun
         if files.is_folder(folder.path / "raw"):
-            msg = "it has no run.json and no request/launch.json, which say what was run: its raw files stay in raw/"
-            raise _Left(msg) from None
+            raise _Left(
+                "it has no run.json and no request/launch.json, which say what was run: its raw files stay in raw/"
+            ) from None
         return True
     except (OSError, ValueError) as error:
         mend = f"runner collect {shlex.quote(str(folder.path))} makes it again"
-        msg = f"run.json: {getattr(error, 'strerror', None) or error}; {mend}"
-        raise _Left(msg) from None
+        raise _Left(f"run.json: {getattr(error, 'strerror', None) or error}; {mend}") from None
 
 
 def _launch(folder: RunFolder) -> Launch:
     try:
         return folder.launch()
     except (OSError, ValueError) as error:
-        msg = f"request/launch.json: {getattr(error, 'strerror', None) or error}: it says how the run was started"
-        raise _Left(msg) from None
+        raise _Left(
+            f"request/launch.json: {getattr(error, 'strerror', None) or error}: it says how the run was started"
+        ) from None
 
 
 def _require_dead(folder: RunFolder, launch: Launch) -> None:
@@ -172,14 +168,14 @@ def _require_dead(folder: RunFolder, launch: Launch) -> None:
     require_own_id(folder, launch)
     if launch.by_hand and launch.target != _WATCHED:
         if folder.is_held():  # by any of its nodes, also one in a container, where hosts have names of their own
-            msg = "a node of it still runs"
-            raise _Runs(msg)
+            raise _Runs("a node of it still runs")
         return
     alive = is_alive(launch.runner)
     if alive is None:
         host = one_line(launch.runner.get("host"), 80)
-        msg = f"its runner was on another machine; on {host}: runner recover {shlex.quote(str(folder.path.parent))}"
-        raise _Left(msg)
+        raise _Left(
+            f"its runner was on another machine; on {host}: runner recover {shlex.quote(str(folder.path.parent))}"
+        )
     if alive:
         raise _Runs(_runner(launch))
 

@@ -93,45 +93,39 @@ def _require_own(folder: RunFolder, launch: Launch) -> None:
     """Refuse what a stranger's record would start elsewhere, or with options; processes of this machine have none."""
     if (launch.target != "local" or launch.options) and not started.is_own(folder.path):
         words = one_line(" ".join([launch.target, *_words(launch)]), 600)
-        msg = (
+        raise RequestError(
             f"{one_line(folder.path)}: nothing here shows that you have started it: "
             f"runner resume {shlex.quote(str(folder.path))} --trust starts it on target {words}"
         )
-        raise RequestError(msg)
 
 
 def _ended(folder: RunFolder, *, is_trusted: bool) -> Record:
     """Return the record of a run that has ended and not completed; one of a dead runner is made first."""
     path = folder.path
     if path.is_symlink():
-        msg = f"{one_line(path)}: no run's folder: it is a link, and links are not followed"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(path)}: no run's folder: it is a link, and links are not followed")
     found = find_out(path, is_trusted=is_trusted)
     if found and found.what == RUNS:
         raise RequestError(_still_runs(path))
     if found and found.what == LEFT:
-        msg = f"{one_line(path)}: {found.text}"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(path)}: {found.text}")
     try:
         record = folder.read()
         require_own_id(folder, record.launch)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        msg = one_line(f"{path}: no run's folder: {why}")
-        raise RequestError(msg) from None
+        raise RequestError(one_line(f"{path}: no run's folder: {why}")) from None
     launch = record.launch
     if record.status == "completed":
         again = f"runner run {shlex.quote(launch.experiment)}"
-        msg = f"{one_line(path)}: it has completed; another repeat is made by: {again}"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(path)}: it has completed; another repeat is made by: {again}")
     if record.status not in FINISHED:
         raise RequestError(_still_runs(path))
     if launch.by_hand or launch.side:
         how = (
             "was started by hand: start it by hand again" if launch.by_hand else "belongs to a comparison: make another"
         )
-        msg = f"{one_line(path)}: it {how}"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(path)}: it {how}")
     return record
 
 

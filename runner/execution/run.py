@@ -102,8 +102,7 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
         if record.status != "completed":
             failed.add(str(run.cell))
             if number < len(jobs) and (lost := what_is_lost(results, NEXT_RUN_BYTES)):
-                msg = f"{lost}; {NOT_STARTED}"
-                raise RunError(msg)
+                raise RunError(f"{lost}; {NOT_STARTED}")
     return records
 
 
@@ -134,8 +133,7 @@ def _begin(results: Path, launch: Launch, spec: LaunchSpec, diff: str, masked: M
     except RequestError as error:
         if not earlier:
             raise
-        msg = f"{error}; {NOT_STARTED}"
-        raise RunError(msg) from None
+        raise RunError(f"{error}; {NOT_STARTED}") from None
 
 
 def life_of(job: Job, folder: RunFolder, launch: Launch) -> Life:

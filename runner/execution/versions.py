@@ -68,8 +68,7 @@ def kind_of(word: str, root: Path, target: str) -> Kind:
         return Kind.IMAGE
     having = [name for name in targets.TARGETS if IMAGE in _options(name)]
     nothing = f"neither a folder, a definition's file, nor a commit of {root}"
-    msg = f"{one_line(word)}: {nothing}; an image is for --on {' or '.join(having)}"
-    raise RequestError(msg)
+    raise RequestError(f"{one_line(word)}: {nothing}; an image is for --on {' or '.join(having)}")
 
 
 def version_of(word: str, kind: Kind, choices: Choices, root: Path, worktrees: Worktrees) -> Version:
@@ -77,8 +76,7 @@ def version_of(word: str, kind: Kind, choices: Choices, root: Path, worktrees: W
     words, label, project = list(choices.words), one_line(word), root
     if kind is Kind.COMMIT:
         if choices.target != "local":
-            msg = f"{label}: a commit is run on this machine, --on local; elsewhere compare images"
-            raise RequestError(msg)
+            raise RequestError(f"{label}: a commit is run on this machine, --on local; elsewhere compare images")
         commit = commit_of(root, word) or word
         label = f"{label} ({short_name(root, commit)})"
         project = worktrees.add(commit)
@@ -104,8 +102,7 @@ def _definition(word: str, kind: Kind, choices: Choices, project: Path) -> Path:
         return Path(word)
     if choices.experiment is None:
         names = ", ".join(path.stem for path in definition.files(project))
-        msg = f"{one_line(word)}: say what is run: --experiment, one of {names}"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(word)}: say what is run: --experiment, one of {names}")
     if choices.experiment.endswith(_SUFFIXES):
         return project / choices.experiment
     return definition.find(choices.experiment, project)

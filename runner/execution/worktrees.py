@@ -43,16 +43,14 @@ class Worktrees:
         except KeyboardInterrupt:
             raise Interrupted from None
         except git.GitError as error:
-            msg = f"{commit}: cannot be checked out to {path}: {error}"
-            raise RequestError(msg) from None
+            raise RequestError(f"{commit}: cannot be checked out to {path}: {error}") from None
         self._show_data(path / prefix)
         return path / prefix
 
     def _check_out(self, path: Path, commit: str) -> str:
         repository = git.find(self._root)
         if repository is None:
-            msg = "this is no git repository"
-            raise git.GitError(msg)
+            raise git.GitError("this is no git repository")
         own = path / ".git"
         own.mkdir(parents=True)
         replace(repository, commit=commit).lay_out(own, with_index=False)

@@ -49,8 +49,7 @@ class Budget:
         self._used[place] += taken  # type: ignore[assignment]
         if self.seconds < 0:
             (slowest, most), *_ = self._used.most_common(1)
-            msg = (
+            raise RequestError(
                 f"{slowest}: this pattern took {most:.1f} s of a log, and all of its dialect more than they may: "
                 "bound its repeats, as in .{0,40}, or begin it with ^"
             )
-            raise RequestError(msg)

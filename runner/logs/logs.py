@@ -71,8 +71,7 @@ def of_path(
         try:
             yield summary(str(path), read_log(path, dialects, explanation))
         except (OSError, ValueError) as error:
-            msg = f"{one_line(path)}: cannot be read: {_why(error)}"
-            raise RequestError(msg) from None
+            raise RequestError(f"{one_line(path)}: cannot be read: {_why(error)}") from None
         return
     for number, (file, why) in enumerate(_below(path)):
         name = os.path.relpath(file, path)

@@ -59,8 +59,7 @@ class PatternError(ValueError):
 def compile_checked(text: str, most_steps: int = MOST_STEPS) -> tuple[re.Pattern[str], tuple[str, ...]]:
     """Compile a pattern; return it with the texts that each of its matches holds, the longest one first."""
     if len(text) > LONGEST:
-        msg = f"it has {len(text):,} letters, more than {LONGEST}"
-        raise PatternError(msg)
+        raise PatternError(f"it has {len(text):,} letters, more than {LONGEST}")
     text = _PADDED.sub(_with_padding, text)
     for word, meaning in SHORTHANDS.items():
         text = text.replace(word, f"(?:{meaning})")
@@ -68,18 +67,15 @@ def compile_checked(text: str, most_steps: int = MOST_STEPS) -> tuple[re.Pattern
         pattern = re.compile(text)
         tree = _sre.parse(text)
     except (re.error, OverflowError, RecursionError) as error:
-        msg = f"it is broken: {error}"
-        raise PatternError(msg) from None
+        raise PatternError(f"it is broken: {error}") from None
     _refuse_flags(pattern.flags)
     items = list(tree)
     steps = steps_of(items)
     if steps > most_steps:
-        msg = f"a search can take {steps:,} steps; bound its repeats, as in .{{0,40}}, or begin it with ^"
-        raise PatternError(msg)
+        raise PatternError(f"a search can take {steps:,} steps; bound its repeats, as in .{{0,40}}, or begin it with ^")
     literals = sorted({one for one in _literals(items) if len(one) >= _shortest(one)}, key=lambda one: (-len(one), one))
     if not literals:
-        msg = "it has no fixed text of 3 letters that stands in every match"
-        raise PatternError(msg)
+        raise PatternError("it has no fixed text of 3 letters that stands in every match")
     return pattern, tuple(literals)
 
 
@@ -137,14 +133,12 @@ def _named(items: Any) -> Iterator[int]:
         elif kind in _REPEATS:
             yield from _named(value[2])
         elif kind not in (_code.ANY, _code.AT, _code.CATEGORY, _code.NEGATE):
-            msg = "it looks ahead, behind or back; only plain patterns are taken"
-            raise PatternError(msg)
+            raise PatternError("it looks ahead, behind or back; only plain patterns are taken")
 
 
 def _refuse_flags(flags: int) -> None:
     if flags & (re.IGNORECASE | re.VERBOSE | re.MULTILINE | re.DOTALL | re.ASCII):
-        msg = "it sets flags; write both letters, as in [Ll]oss"
-        raise PatternError(msg)
+        raise PatternError("it sets flags; write both letters, as in [Ll]oss")
 
 
 def _shortest(literal: str) -> int:
@@ -200,8 +194,7 @@ def _repeat_cost(value: Any, rest: list[Any], sample: frozenset[str]) -> tuple[i
         return ways + shares, work
     if _varies(body):
         if most > _FEW:
-            msg = "a repeat stands within a repeat: it can take exponential time"
-            raise PatternError(msg)
+            raise PatternError("a repeat stands within a repeat: it can take exponential time")
         ways, work = _cost(body, rest, sample)
         ways = (ways + 1) ** most
         return ways, ways * work

@@ -58,8 +58,7 @@ class Brought:
         """Add a piece of a file; ValueError for a name that no node has, or a piece that is not the next one."""
         path = self._place(name)
         if at != self._sizes.get(name, 0) or (name not in self._sizes and len(self._sizes) >= MOST_FILES):
-            msg = f"{name}: this piece of it was not to come"
-            raise ValueError(msg)
+            raise ValueError(f"{name}: this piece of it was not to come")
         with suppress(FileExistsError):
             self._make(path.parent)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -79,8 +78,7 @@ class Brought:
         if _ARTIFACT.fullmatch(name):
             inner = Path(name).relative_to("artifacts")
             return (_of_node(self._folder, self._node) if self._node else self._folder.path / "artifacts") / inner
-        msg = f"{name!r} is no file of a run"
-        raise ValueError(msg)
+        raise ValueError(f"{name!r} is no file of a run")
 
     def _make(self, folder: Path) -> None:
         """Make the folders above a file, none of them through a link."""

@@ -22,8 +22,7 @@ _Kind = TypeVar("_Kind")
 def read_record(data: bytes) -> Record:
     """Decode `run.json`; ValueError if it is torn, foreign, too large, or of a newer schema."""
     if not data.strip():
-        msg = "empty"
-        raise ValueError(msg)
+        raise ValueError("empty")
     _check_size(data)
     try:
         record = _decoder.decode(data)
@@ -32,8 +31,7 @@ def read_record(data: bytes) -> Record:
     if record.launch.schema > SCHEMA:
         raise ValueError(_newer(record.launch.schema))
     if record.status not in STATUSES:
-        msg = f"no status of a run: {one_line(record.status, 40)}"
-        raise ValueError(msg)
+        raise ValueError(f"no status of a run: {one_line(record.status, 40)}")
     return record
 
 
@@ -54,8 +52,7 @@ def decode(data: bytes, kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        msg = f"no {kind.__name__} of this runner: {one_line(error)}"
-        raise ValueError(msg) from None
+        raise ValueError(f"no {kind.__name__} of this runner: {one_line(error)}") from None
 
 
 def _check_size(data: bytes) -> None:
@@ -63,8 +60,7 @@ def _check_size(data: bytes) -> None:
     if len(data) < _SMALL:
         return
     if data.count(b"[") + data.count(b"{") > MOST_CONTAINERS or data.count(b",") > MOST_VALUES:
-        msg = f"more than {MOST_VALUES:,} values"
-        raise ValueError(msg)
+        raise ValueError(f"more than {MOST_VALUES:,} values")
 
 
 def _why(data: bytes, error: Exception) -> str:

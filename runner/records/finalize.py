@@ -57,15 +57,13 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
 def reparse(path: Path) -> Record:
     """Parse a run's raw files again and replace its record; RequestError if it still runs or is none."""
     if path.is_symlink():
-        msg = f"{one_line(path)}: no run's folder: it is a link, and links are not followed"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(path)}: no run's folder: it is a link, and links are not followed")
     folder = RunFolder(path)
     try:
         return _reparse(folder)
     except FileNotFoundError as error:
         lacks = f"it has no {Path(str(error.filename)).name}" if path.is_dir() else "it does not exist"
-        msg = f"{one_line(path)}: no run's folder: {lacks}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{one_line(path)}: no run's folder: {lacks}") from None
     except (ValueError, OSError) as error:
         raise RequestError(one_line(f"{path}: {_words(error)}")) from None
 
@@ -73,17 +71,14 @@ def reparse(path: Path) -> Record:
 def _reparse(folder: RunFolder) -> Record:
     launch, outcome = folder.launch(), folder.outcome()
     if not files.is_folder(folder.raw):
-        msg = "its raw files are gone or behind a link: there is nothing to parse"
-        raise ValueError(msg)
+        raise ValueError("its raw files are gone or behind a link: there is nothing to parse")
     if outcome is None and launch.by_hand:
         record = finalize(folder)
         if record is None:
-            msg = "it still runs"
-            raise ValueError(msg)
+            raise ValueError("it still runs")
         return record
     if outcome is None and is_alive(launch.runner) is not False:
-        msg = f"its runner still lives, or is on another machine ({one_line(launch.runner.get('host'))})"
-        raise ValueError(msg)
+        raise ValueError(f"its runner still lives, or is on another machine ({one_line(launch.runner.get('host'))})")
     record = collect(folder, launch, outcome)
     folder.replace(record)
     folder.reseal(RECORD, "run.json was written again by runner collect, from the raw files")
@@ -95,8 +90,7 @@ def _make(folder: RunFolder, most_bytes: int | None, exits: list[NodeExit] | Non
     layout = Layout.parse(launch.layout)
     raw = folder.raw_files(layout)
     if most_bytes is not None and raw.bytes > most_bytes:
-        msg = f"its raw files have {raw.bytes:,} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"its raw files have {raw.bytes:,} bytes")
     known, broken = folder.exits(raw)
     outcome = _outcome(launch, {one.node: one for one in exits or known}, layout.nodes, raw.last_written)
     record = collect(folder, launch, outcome)

@@ -145,7 +145,7 @@ class RunFolder:
             try:
                 ended = decode(files.read_file(path, _LARGEST_EXIT, below=self.path), NodeExit)
                 if ended.node != node:
-                    raise ValueError(f"it is of node {ended.node}")  # noqa: EM102, TRY003, TRY301
+                    raise ValueError(f"it is of node {ended.node}")  # noqa: TRY301
                 exits.append(ended)
             except (OSError, ValueError) as error:
                 broken.append(f"raw/{path.name}: left out: {getattr(error, 'strerror', None) or error}")
@@ -188,8 +188,7 @@ class RunFolder:
     def finish(self, record: Record) -> None:
         """Write the final state; a run that has one already is left alone."""
         if self.finished():
-            msg = f"{self.path}: the run has ended; its record is not written again"
-            raise RequestError(msg)
+            raise RequestError(f"{self.path}: the run has ended; its record is not written again")
         self.replace(record)
         self.seal()
 
@@ -346,8 +345,7 @@ def begin(
     """
     for name in (launch.experiment, launch.id):
         if not _NAME.fullmatch(name):
-            msg = f"{name!r} is no name for a folder in {results}"
-            raise RequestError(msg)
+            raise RequestError(f"{name!r} is no name for a folder in {results}")
     folder = RunFolder(results / launch.experiment / launch.id, secrets)
     made = False
     try:

@@ -23,8 +23,7 @@ def list_runs(results: Path, left_out: list[str]) -> list[str]:
     `left_out` takes a note for each run that has no record, and for each folder that is a link or cannot be read.
     """
     if not results.is_dir():
-        msg = f"{results}: there is no such folder; make a first run with: runner run quickstart"
-        raise RequestError(msg)
+        raise RequestError(f"{results}: there is no such folder; make a first run with: runner run quickstart")
     found = []
     base = len(str(results)) + 1
     for entry in run_folders(results, left_out):

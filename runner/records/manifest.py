@@ -127,8 +127,7 @@ def read(text: bytes) -> Manifest:
     """Read the text of a manifest; ValueError if a byte of it was changed."""
     body, last, digest = text.rpartition(_LAST)
     if not last or digest != hashlib.sha256(body).hexdigest().encode() + b"\n":
-        msg = "altered or cut off: its last line is not the hash of those above"
-        raise ValueError(msg)
+        raise ValueError("altered or cut off: its last line is not the hash of those above")
     manifest, size = Manifest(), 0
     for line in body.split(b"\n"):
         if found := _FILE.fullmatch(line):

@@ -64,8 +64,7 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
     try:
         dialects = chosen(record.launch.dialects)
     except RequestError as error:  # the record may be a stranger's
-        msg = f"its dialect cannot be read: {error}"
-        raise ValueError(msg) from None
+        raise ValueError(f"its dialect cannot be read: {error}") from None
     errors = ((rank, raw.output(rank, "stderr")) for rank in range(raw.places.first_ranks[-1]))
     paths = chain(raw.printed(), ((rank, path) for rank, path in errors if path))
     for count, (_, path) in enumerate(paths):

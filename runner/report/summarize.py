@@ -44,5 +44,4 @@ def show(results: Path, form: str, experiment: str | None = None) -> tuple[list[
 def require_experiment(results: Path, experiment: str, known: Iterable[str]) -> None:
     """Raise RequestError if there are no runs of an experiment."""
     if experiment not in known:
-        msg = f"{results}: no runs of '{experiment}'{did_you_mean(experiment, sorted(known))}"
-        raise RequestError(msg)
+        raise RequestError(f"{results}: no runs of '{experiment}'{did_you_mean(experiment, sorted(known))}")

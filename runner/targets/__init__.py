@@ -25,8 +25,7 @@ TARGETS = {
 def find(name: str) -> type[Target[Any]]:
     """Import the class of a target; RequestError for a name that is none."""
     if name not in TARGETS:
-        msg = f"no target '{name}'{did_you_mean(name, TARGETS)}"
-        raise RequestError(msg)
+        raise RequestError(f"no target '{name}'{did_you_mean(name, TARGETS)}")
     module, _, attribute = TARGETS[name].partition(":")
     return cast("type[Target[Any]]", getattr(importlib.import_module(module), attribute))
 

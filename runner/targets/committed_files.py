@@ -97,8 +97,7 @@ def write(root: Path) -> list[Path]:
     dockerfile = root / settings_of(root).dockerfile
     if strange := [path for path in changed if path != dockerfile and not is_free(path)]:
         names = listed(one_line(path.relative_to(root)) for path in strange)
-        msg = f"{names}: not a rendered file: move it, or take its name out of {LISTING}"
-        raise RequestError(msg)
+        raise RequestError(f"{names}: not a rendered file: move it, or take its name out of {LISTING}")
     write_outputs({path: text.encode() for path, text in changed.items()}, below=root)
     return list(changed)
 
@@ -221,13 +220,11 @@ def _with_bases(dockerfile: Path, bases: dict[str, str]) -> str:
     try:
         text = dockerfile.read_text("utf-8")
     except OSError as error:
-        msg = f"{dockerfile}: {error.strerror}: a project that is rendered has a Dockerfile"
-        raise RequestError(msg) from None
+        raise RequestError(f"{dockerfile}: {error.strerror}: a project that is rendered has a Dockerfile") from None
     if not re.search(rf"(?m)^ARG ({'|'.join(bases)})=", text):
         return text
     for name, image in bases.items():
         text, found = re.subn(rf"(?m)^ARG {name}=.*$", f"ARG {name}={image}", text, count=1)
         if not found:
-            msg = f"{dockerfile}: no line 'ARG {name}=...' to put the locked base image in"
-            raise RequestError(msg)
+            raise RequestError(f"{dockerfile}: no line 'ARG {name}=...' to put the locked base image in")
     return text

@@ -54,16 +54,16 @@ class Local(Target[LaunchSpec]):
     def preflight(self, spec: LaunchSpec) -> None:
         """Look for torchrun and, on cuda, for enough GPUs."""
         if importlib.util.find_spec("torch") is None:
-            msg = f"torch is not installed for {sys.executable}: pip install 'distributed-experiment-kit[torch]'"
-            raise RequestError(msg)
+            raise RequestError(
+                f"torch is not installed for {sys.executable}: pip install 'distributed-experiment-kit[torch]'"
+            )
         if spec.device == "cuda":
             needed = sum(len(node.env["CUDA_VISIBLE_DEVICES"].split(",")) for node in spec.nodes)
             seen = len(gpus())
             if needed > seen:
-                msg = (
+                raise RequestError(
                     f"the layout needs {needed} GPUs, this machine shows {seen}: choose a smaller one, or --device cpu"
                 )
-                raise RequestError(msg)
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> LocalHandle:
         """Choose a port; the agents are started when the lines are asked for, so that a stop finds them."""

@@ -28,22 +28,18 @@ def read_options(target: type[Target[Any]], words: list[str], others: dict[str, 
         name, equals, text = word.partition("=")
         name = name.replace("-", "_")
         if not equals:
-            msg = f"--with {word}: write name=value; `runner targets {target.name}` lists the options"
-            raise RequestError(msg)
+            raise RequestError(f"--with {word}: write name=value; `runner targets {target.name}` lists the options")
         if name not in known:
             having = [other for other, names in others.items() if name in names]
             have = f"targets {' and '.join(having)} have it" if len(having) > 1 else f"target {''.join(having)} has it"
             meant = f"; {have}" if having else did_you_mean(name, known)
-            msg = f"--with {word}: target {target.name} has no option '{name}'{meant or '; it has none'}"
-            raise RequestError(msg)
+            raise RequestError(f"--with {word}: target {target.name} has no option '{name}'{meant or '; it has none'}")
         if name in values:
-            msg = f"--with {word}: '{name}' is given twice"
-            raise RequestError(msg)
+            raise RequestError(f"--with {word}: '{name}' is given twice")
         values[name] = _value(word, text, types[name])
     if lacking := [one.name for one in known.values() if is_required(one) and one.name not in values]:
         help_text = known[lacking[0]].metadata["help"]
-        msg = f"target {target.name} needs --with {lacking[0]}=...: {help_text}"
-        raise RequestError(msg)
+        raise RequestError(f"target {target.name} needs --with {lacking[0]}=...: {help_text}")
     return target.Options(**values)
 
 
@@ -74,15 +70,12 @@ def _value(word: str, text: str, kind: Any) -> Any:
     if get_origin(kind) is Literal:
         if text in get_args(kind):
             return text
-        msg = f"--with {word}: '{text}' is unknown{did_you_mean(text, get_args(kind))}"
-        raise RequestError(msg)
+        raise RequestError(f"--with {word}: '{text}' is unknown{did_you_mean(text, get_args(kind))}")
     if not text.isprintable() or not text:
-        msg = f"--with {word!r}: the value has to be printable text"
-        raise RequestError(msg)
+        raise RequestError(f"--with {word!r}: the value has to be printable text")
     try:
         if kind is bool:
             return {"true": True, "false": False}[text]
         return kind(text)
     except (ValueError, KeyError):
-        msg = f"--with {word}: '{text}' has to be a {type_name(kind)}"
-        raise RequestError(msg) from None
+        raise RequestError(f"--with {word}: '{text}' has to be a {type_name(kind)}") from None

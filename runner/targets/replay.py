@@ -53,8 +53,7 @@ class Replay(Target[LaunchSpec]):
         try:
             files.open_file(path).close()
         except OSError as error:
-            msg = f"{path}: no recording can be read there: {error.strerror}"
-            raise RequestError(msg) from None
+            raise RequestError(f"{path}: no recording can be read there: {error.strerror}") from None
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> ReplayHandle:
         """Copy the recording to where the output of rank 0 goes."""

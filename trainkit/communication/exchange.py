@@ -133,8 +133,7 @@ def require_type(run: Run, dtype: torch.dtype, wanted_by: str) -> None:
         dist.all_reduce(probe)
     except RuntimeError as error:
         name = str(dtype).removeprefix("torch.")
-        message = (
+        raise Refusal(
             f"--communication {wanted_by}: the {run.backend} backend of torch {torch.__version__} cannot add up {name}"
             f" ({one_line(error)[:200]}): choose ddp, or powersgd"
-        )
-        raise Refusal(message) from None
+        ) from None

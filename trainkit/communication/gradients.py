@@ -107,8 +107,7 @@ class OneMachine(OverDdp):
 
     def __init__(self, run: Run, model: nn.Module, *, broadcast_buffers: bool = True) -> None:
         if run.device.type != "cpu":
-            message = "--communication shared-memory is for CPUs, and on GPUs NCCL does it by itself: choose ddp"
-            raise Refusal(message)
+            raise Refusal("--communication shared-memory is for CPUs, and on GPUs NCCL does it by itself: choose ddp")
         self._memory = SharedMemory(run, _bytes(model))
         super().__init__(run, model, broadcast_buffers=broadcast_buffers, bucket_cap_mb=_one_bucket(model))
         self._ddp.register_comm_hook(None, self._average)
@@ -131,13 +130,12 @@ class LowRank(OverDdp):
     def __init__(self, run: Run, model: nn.Module, rank: int, seed: int, *, broadcast_buffers: bool = True) -> None:
         self._compressor = PowerSgd(model.parameters(), rank, seed, self._average)
         if not self._compressor.compressed:
-            message = (
+            raise Refusal(
                 f"--powersgd-rank {rank}: no gradient of this model becomes smaller by it; take at most"
                 f" {self._compressor.highest_rank}"
                 if self._compressor.highest_rank
                 else "--communication powersgd: this model has no matrix whose gradient becomes smaller by it"
             )
-            raise Refusal(message)
         super().__init__(run, model, broadcast_buffers=broadcast_buffers, bucket_cap_mb=_one_bucket(model))
         self._ddp.register_comm_hook(None, self._compressor.hook)
 
@@ -160,8 +158,9 @@ class LowRank(OverDdp):
                 furthest = max(furthest, float((own - before).abs().max() / scale))
             [furthest] = largest([furthest])
         if not furthest <= DRIFT:
-            message = f"the parameters of the ranks differ by {furthest:.2g} of their largest, which is no rounding"
-            raise RuntimeError(message)
+            raise RuntimeError(
+                f"the parameters of the ranks differ by {furthest:.2g} of their largest, which is no rounding"
+            )
         self.traffic.aligned += 1
 
     def restart(self) -> None:

@@ -26,17 +26,14 @@ def check(args: Namespace) -> None:
     for option in _OWN:
         users = [name for name, options in DEFAULTS.items() if option in options]
         if getattr(args, option) is not None and args.communication not in users:
-            message = (
+            raise Refusal(
                 f"{_spelled(option)} has no effect with --communication {args.communication}:"
                 f" it is of {' and '.join(users)}"
             )
-            raise Refusal(message)
     if args.outer_lr is not None and not (math.isfinite(args.outer_lr) and args.outer_lr > 0):
-        message = f"--outer-lr {args.outer_lr}: a learning rate is above 0"
-        raise Refusal(message)
+        raise Refusal(f"--outer-lr {args.outer_lr}: a learning rate is above 0")
     if args.outer_momentum is not None and not 0 <= args.outer_momentum < 1:
-        message = f"--outer-momentum {args.outer_momentum}: it is at least 0 and below 1"
-        raise Refusal(message)
+        raise Refusal(f"--outer-momentum {args.outer_momentum}: it is at least 0 and below 1")
 
 
 def check_batch(args: Namespace, batch_size: int, samples: int) -> None:
@@ -49,11 +46,10 @@ def check_batch(args: Namespace, batch_size: int, samples: int) -> None:
     """
     if args.accumulate > 1 and batch_size > samples:
         most = max(1, samples // (batch_size // args.accumulate))
-        message = (
+        raise Refusal(
             f"--accumulate {args.accumulate}: a step would have {batch_size:,} samples and the training set has"
             f" {samples:,}: take at most {most}"
         )
-        raise Refusal(message)
 
 
 def _spelled(option: str) -> str:

@@ -90,11 +90,10 @@ def _shared(size: int, *, first: bool) -> mmap.mmap:
     if made >= 0:
         os.close(made)
     if memory is None or seen < dist.get_world_size():
-        message = (
+        raise Refusal(
             f"--communication shared-memory: these processes do not see each other's memory, or have not {size:,} bytes"
             " for it: it is for those of one machine or container, on Linux: choose ddp"
         )
-        raise Refusal(message)
     return memory
 
 

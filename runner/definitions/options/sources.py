@@ -168,8 +168,7 @@ def _text(source: Path) -> bytes:
     try:
         return read_file(source, LARGEST_SOURCE)
     except (OSError, ValueError) as error:
-        msg = f"{one_line(source)}: cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{one_line(source)}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 @lru_cache(maxsize=256)

@@ -32,20 +32,21 @@ def read_lock(root: Path) -> dict[str, str]:
         lines = files.read_file(path, LARGEST_BYTES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
-        msg = f"{path}: cannot be read: {why}; `runner init --containers` writes what an image is built from"
-        raise RequestError(msg) from None
+        raise RequestError(
+            f"{path}: cannot be read: {why}; `runner init --containers` writes what an image is built from"
+        ) from None
     images: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         found = _LINE.fullmatch(line.strip())
         if not found or found[1] not in NAMES or not _IMAGE.fullmatch(found[2]) or found[1] in images:
-            msg = f"{path}:{number}: '{one_line(line, 100)}': write {' and '.join(NAMES)} once: NAME=image[@sha256:...]"
-            raise RequestError(msg)
+            raise RequestError(
+                f"{path}:{number}: '{one_line(line, 100)}': write {' and '.join(NAMES)} once: NAME=image[@sha256:...]"
+            )
         images[found[1]] = found[2]
     if missing := [name for name in NAMES if name not in images]:
-        msg = f"{path}: {missing[0]} is missing"
-        raise RequestError(msg)
+        raise RequestError(f"{path}: {missing[0]} is missing")
     return images
 
 
@@ -62,12 +63,10 @@ def pin(root: Path, client: DockerClient, named: dict[str, str]) -> dict[str, st
     locked = {**read_lock(root), **named}
     held = {name: digest for name, image in locked.items() if (digest := _digest(client, image))}
     if missing := [image for name, image in named.items() if name not in held]:
-        msg = f"the engine does not hold {missing[0]} with a registry's digest: docker pull {missing[0]}"
-        raise RequestError(msg)
+        raise RequestError(f"the engine does not hold {missing[0]} with a registry's digest: docker pull {missing[0]}")
     if not held:
         images = " or ".join(f"docker pull {_tagged(image)}" for image in locked.values())
-        msg = f"the engine holds none of the base images with a registry's digest: {images}"
-        raise RequestError(msg)
+        raise RequestError(f"the engine holds none of the base images with a registry's digest: {images}")
     locked = {name: f"{_tagged(image)}@{held[name]}" if name in held else image for name, image in locked.items()}
     path = root / LOCK
     lines = [line for line in path.read_text("utf-8").splitlines() if line.startswith("#")]

@@ -18,8 +18,9 @@ def parse_cpus(text: str) -> list[float]:
         return [0]
     found = [float(word) if _CPUS.fullmatch(word) else 0 for word in (part.strip() for part in text.split(","))]
     if min(found) < _LEAST:
-        msg = f"--with cpus={shown(text)}: write numbers of cores from {_LEAST}, for example 1, or 1,0.5 for two nodes"
-        raise RequestError(msg)
+        raise RequestError(
+            f"--with cpus={shown(text)}: write numbers of cores from {_LEAST}, for example 1, or 1,0.5 for two nodes"
+        )
     return found
 
 
@@ -28,6 +29,7 @@ def cpus_of(cpus: list[float], nodes: int) -> list[float]:
     if len(cpus) == 1:
         return cpus * nodes
     if len(cpus) < nodes:
-        msg = f"--with cpus={','.join(f'{one:g}' for one in cpus)}: {nodes} nodes need a figure each, or one for all"
-        raise RequestError(msg)
+        raise RequestError(
+            f"--with cpus={','.join(f'{one:g}' for one in cpus)}: {nodes} nodes need a figure each, or one for all"
+        )
     return cpus[:nodes]

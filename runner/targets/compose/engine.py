@@ -60,8 +60,9 @@ def check_here(client: DockerClient) -> None:
     """Refuse an engine on another machine: the folders that are mounted are this one's."""
     host = urlsplit(client.api.base_url)
     if host.scheme in ("http", "https") and host.hostname not in ("localhost", "127.0.0.1", "::1", "localunixsocket"):
-        msg = f"the engine is on {host.hostname} and cannot mount folders of this machine: run the runner there"
-        raise RequestError(msg)
+        raise RequestError(
+            f"the engine is on {host.hostname} and cannot mount folders of this machine: run the runner there"
+        )
 
 
 @cache
@@ -72,21 +73,19 @@ def check_compose() -> None:
             ["docker", "compose", "version", "--short"], capture_output=True, text=True, timeout=_SECONDS, check=False
         )
     except FileNotFoundError:
-        msg = "there is no docker command on the PATH: install Docker's command line and its Compose plugin"
-        raise RequestError(msg) from None
+        raise RequestError(
+            "there is no docker command on the PATH: install Docker's command line and its Compose plugin"
+        ) from None
     except (OSError, subprocess.TimeoutExpired) as error:
-        msg = one_line(f"docker compose does not answer: {error}")
-        raise RequestError(msg) from None
+        raise RequestError(one_line(f"docker compose does not answer: {error}")) from None
     found = re.search(r"(\d+)\.(\d+)", done.stdout)
     if done.returncode or not found:
-        msg = "docker has no Compose plugin: install the package docker-compose-plugin"
-        raise RequestError(msg)
+        raise RequestError("docker has no Compose plugin: install the package docker-compose-plugin")
     version = int(found[1]), int(found[2])
     if version < OLDEST_COMPOSE:
         oldest = ".".join(map(str, OLDEST_COMPOSE))
         has = one_line(done.stdout, 40)
-        msg = f"docker compose is {has} and {oldest} or newer is needed: update docker-compose-plugin"
-        raise RequestError(msg)
+        raise RequestError(f"docker compose is {has} and {oldest} or newer is needed: update docker-compose-plugin")
 
 
 def check_memory(client: DockerClient, shm_size: str, memory: str, processes: int) -> None:
@@ -95,21 +94,22 @@ def check_memory(client: DockerClient, shm_size: str, memory: str, processes: in
     sizes = {f"shm_size={shm_size}": _bytes("shm_size", shm_size), f"memory={memory}": _bytes("memory", memory)}
     for option, size in sizes.items():
         if total and size > total:
-            msg = f"--with {option}: the engine's machine has {total / 2**30:.1f} GiB: choose a smaller size"
-            raise RequestError(msg)
+            raise RequestError(
+                f"--with {option}: the engine's machine has {total / 2**30:.1f} GiB: choose a smaller size"
+            )
     least = processes * SHM_OF_A_PROCESS
     if sizes[f"shm_size={shm_size}"] < least:
         many = f"{processes} processes of a node need" if processes > 1 else "1 process of a node needs"
-        msg = f"--with shm_size={shm_size}: {many} {least >> 20}mb or more"
-        raise RequestError(msg)
+        raise RequestError(f"--with shm_size={shm_size}: {many} {least >> 20}mb or more")
 
 
 def check_cores(client: DockerClient, cpus: Sequence[float]) -> None:
     """Refuse a node of more cores than the engine's machine has; 0 is no limit."""
     total = int(client.info().get("NCPU") or 0)
     if total and max(cpus) > total:
-        msg = f"--with cpus={max(cpus):g}: the engine's machine has {total} core{'s' * (total != 1)}: choose fewer"
-        raise RequestError(msg)
+        raise RequestError(
+            f"--with cpus={max(cpus):g}: the engine's machine has {total} core{'s' * (total != 1)}: choose fewer"
+        )
 
 
 def _bytes(option: str, text: str) -> int:
@@ -119,8 +119,7 @@ def _bytes(option: str, text: str) -> int:
     try:
         return int(parse_bytes(text))
     except (DockerException, ValueError):
-        msg = f"--with {option}={text}: write a size, for example 512mb or 4gb"
-        raise RequestError(msg) from None
+        raise RequestError(f"--with {option}={text}: write a size, for example 512mb or 4gb") from None
 
 
 @cache
@@ -136,8 +135,9 @@ def check_gpus(client: DockerClient) -> None:
             container.start()
     except APIError as error:
         if "could not select device driver" in str(error.explanation):
-            msg = "the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
-            raise RequestError(msg) from None
+            raise RequestError(
+                "the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
+            ) from None
     finally:
         with suppress(APIError):
             client.images.remove(image, force=True)
@@ -148,8 +148,7 @@ def check_architecture(client: DockerClient, image: dict[str, Any], name: str) -
     machine = str(client.info().get("Architecture"))
     needed, has = _MACHINES.get(machine, machine), image.get("Architecture")
     if has and has != needed:
-        msg = f"{name} is an image for {has} and this machine is {needed}: build it here"
-        raise RequestError(msg)
+        raise RequestError(f"{name} is an image for {has} and this machine is {needed}: build it here")
 
 
 def has_image(client: DockerClient, name: str) -> bool:
@@ -176,8 +175,7 @@ def asked() -> Iterator[None]:
     try:
         yield
     except (DockerException, OSError) as error:
-        msg = one_line(f"the Docker Engine: {error}")
-        raise RequestError(msg) from None
+        raise RequestError(one_line(f"the Docker Engine: {error}")) from None
 
 
 def _empty_image(client: DockerClient) -> str:

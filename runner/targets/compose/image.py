@@ -60,15 +60,15 @@ def ready(
     stale = "is not there" if image is None else _differs(client, image, root, folders, mounted)
     if stale and named:
         way = f"docker pull {named}" if image is None else "build it again, or leave KIT_IMAGE out"
-        msg = f"the image {named} {stale}: {way}"
-        raise RequestError(msg)
+        raise RequestError(f"the image {named} {stale}: {way}")
     if stale:
         say(f"the image {name} {stale}: building it")
         _build(settings, device, name)
         image = _get(client, name)
         if image is None:
-            msg = f"docker build succeeded and left no image {name}: does DOCKER_HOST name another engine?"
-            raise RequestError(msg)
+            raise RequestError(
+                f"docker build succeeded and left no image {name}: does DOCKER_HOST name another engine?"
+            )
     assert image is not None  # noqa: S101 - it was found or built
     return {**_describe(client, image, _base(root, device)), "name": name}
 
@@ -77,8 +77,7 @@ def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str,
     """Describe an image that is used as it is, whatever programs it holds: each run reports the hash of its own."""
     image = _get(client, name)
     if image is None:
-        msg = f"the image {name} is not there: docker pull {name}"
-        raise RequestError(msg)
+        raise RequestError(f"the image {name} is not there: docker pull {name}")
     engine.check_architecture(client, image.attrs, name)
     return {**_describe(client, image, _base(root, device)), "name": name}
 
@@ -99,8 +98,9 @@ def _build(settings: Settings, device: str, name: str) -> None:
             words += ["--build-arg", f"{arg}={value}"]
     done = subprocess.run([*words, "."], cwd=root, env={**os.environ, "DOCKER_BUILDKIT": "1"}, stdout=2, check=False)
     if done.returncode:
-        msg = f"the image {name} cannot be built: its messages are above; {' '.join(words)} . repeats them"
-        raise RequestError(msg)
+        raise RequestError(
+            f"the image {name} cannot be built: its messages are above; {' '.join(words)} . repeats them"
+        )
 
 
 def _base(root: Path, device: str) -> str | None:

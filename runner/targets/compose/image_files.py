@@ -72,8 +72,7 @@ def changed_file(client: DockerClient, image: str, folder: str, root: Path, left
         except NotFound:
             changed = f"{folder} (it has none)"
         except tarfile.TarError as error:
-            msg = one_line(f"the files of image {image} cannot be read: {error}")
-            raise RequestError(msg) from None
+            raise RequestError(one_line(f"the files of image {image} cannot be read: {error}")) from None
     return changed
 
 
@@ -85,8 +84,9 @@ def _first_changed(tar: tarfile.TarFile, folder: str, image: str, root: Path, le
             continue
         left -= member.size
         if left < 0:
-            msg = f"{folder} of image {image} has more than {MOST_BYTES >> 30} GiB: name data in .dockerignore"
-            raise RequestError(msg)
+            raise RequestError(
+                f"{folder} of image {image} has more than {MOST_BYTES >> 30} GiB: name data in .dockerignore"
+            )
         if _is_another(tar, member, root, path):
             return one_line(path, 200)
     return None
@@ -137,8 +137,7 @@ def _unpack(archive: bytes, image: str) -> dict[str, bytes]:
             files = [(member, tar.extractfile(member)) for member in tar if member.isfile()]
             return {member.name: file.read() for member, file in files if file}
     except tarfile.TarError as error:
-        msg = one_line(f"the files of image {image} cannot be read: {error}")
-        raise RequestError(msg) from None
+        raise RequestError(one_line(f"the files of image {image} cannot be read: {error}")) from None
 
 
 def _bounded(stream: Iterator[bytes], image: str) -> bytes:
@@ -147,8 +146,7 @@ def _bounded(stream: Iterator[bytes], image: str) -> bytes:
         blocks.append(block)
         size += len(block)
         if size > LARGEST_BYTES:
-            msg = (
+            raise RequestError(
                 f"the programs of image {image} have more than {LARGEST_BYTES >> 20} MiB: it is not an image of the kit"
             )
-            raise RequestError(msg)
     return b"".join(blocks)

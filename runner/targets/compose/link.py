@@ -47,8 +47,9 @@ class Link:
         found = _RATE.fullmatch(text)
         bits = round(float(found[1]) * _UNITS[found[2]]) if found else 0
         if not _SLOWEST <= bits <= _FASTEST:
-            msg = f"--with link={shown(text)}: write a rate from 64kbit to 100gbit, for example 100mbit or 1gbit"
-            raise RequestError(msg)
+            raise RequestError(
+                f"--with link={shown(text)}: write a rate from 64kbit to 100gbit, for example 100mbit or 1gbit"
+            )
         return cls(bits)
 
     @property
@@ -98,5 +99,4 @@ def _shape(client: DockerClient, project: str, container: Container, link: Link)
         helper.remove(force=True)
     if code:
         why = f"its link cannot be slowed down: {said or f'exit code {code}'}"
-        msg = f"{container.labels.get('com.docker.compose.service', 'a node')}: {why}; leave --with link= out"
-        raise OSError(msg)
+        raise OSError(f"{container.labels.get('com.docker.compose.service', 'a node')}: {why}; leave --with link= out")

@@ -27,11 +27,13 @@ def outputs(project: str) -> list[Output]:
             every = client.containers.list(all=True, filters={"label": _PROJECT})
             known = sorted({one.labels[_PROJECT] for one in every})
             there = f"; there are {', '.join(known[:10])}" if known else ""
-            msg = one_line(f"compose:{project}: no container of such a project{did_you_mean(project, known) or there}")
-            raise RequestError(msg)
+            raise RequestError(
+                one_line(f"compose:{project}: no container of such a project{did_you_mean(project, known) or there}")
+            )
         if len(found) > MOST:
-            msg = one_line(f"compose:{project}: {len(found):,} containers; {MOST} are the most that are read together")
-            raise RequestError(msg)
+            raise RequestError(
+                one_line(f"compose:{project}: {len(found):,} containers; {MOST} are the most that are read together")
+            )
         return [_output(one) for one in sorted(found, key=_place)]
 
 

@@ -107,8 +107,9 @@ class Compose(Target[ComposeSpec]):
         """Build a compose file with one service for each node."""
         layout = run.cell.layout
         if layout.nodes > MOST_NODES:
-            msg = f"layout {layout}: an engine's network has room for {MOST_NODES:,} containers: choose a smaller one"
-            raise RequestError(msg)
+            raise RequestError(
+                f"layout {layout}: an engine's network has room for {MOST_NODES:,} containers: choose a smaller one"
+            )
         root, program = str(run.experiment.root), run.cell.program
         nodes, mounted = node_specs(run.cell, "node0", run.device), program.places
         image = self.options.image

@@ -64,8 +64,7 @@ class Cluster:
             from urllib3 import disable_warnings  # noqa: PLC0415 - the client's own
             from urllib3.exceptions import InsecureRequestWarning  # noqa: PLC0415 - the client's own
         except ImportError:
-            msg = "target kubernetes needs the package kubernetes: make kubernetes installs it"
-            raise RequestError(msg) from None
+            raise RequestError("target kubernetes needs the package kubernetes: make kubernetes installs it") from None
         self.context = context
         self._settings = client.Configuration()
         found = _load(self._settings, context)
@@ -203,12 +202,10 @@ def _load(settings: Any, context: str) -> str:
             config.load_incluster_config(client_configuration=settings)
             return _ACCOUNT.read_text("utf-8").strip()
         if not files:
-            msg = f"no kubeconfig: {named} does not exist; name one with KUBECONFIG"
-            raise RequestError(msg)
+            raise RequestError(f"no kubeconfig: {named} does not exist; name one with KUBECONFIG")
         config.load_kube_config(context=context or None, client_configuration=settings)
         contexts, active = config.list_kube_config_contexts()
         chosen = next((one for one in contexts if one["name"] == context), active)
         return str((chosen.get("context") or {}).get("namespace") or "")
     except (config.ConfigException, YAMLError, OSError, TypeError, ValueError, KeyError, AttributeError) as error:
-        msg = f"kubeconfig {named}: {one_line(error) or type(error).__name__}"
-        raise RequestError(msg) from None
+        raise RequestError(f"kubeconfig {named}: {one_line(error) or type(error).__name__}") from None

@@ -54,8 +54,9 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]
     check_name(name)
     cell, processes = run.cell, run.cell.layout.processes
     if len(set(processes[1:])) > 1:
-        msg = f"layout {cell.layout}: a PyTorchJob has two shapes of node, Master and Worker: use --with job=indexed"
-        raise RequestError(msg)
+        raise RequestError(
+            f"layout {cell.layout}: a PyTorchJob has two shapes of node, Master and Worker: use --with job=indexed"
+        )
     replicas = {"Master": _replica(run, 0, 1, options)}
     if cell.layout.nodes > 1:
         replicas["Worker"] = _replica(run, 1, cell.layout.nodes - 1, options)
@@ -179,5 +180,6 @@ def deadline(options: PodOptions) -> dict[str, int]:
 def check_name(name: str, longest: int = LONGEST_NAME) -> None:
     """Raise RequestError for a name that leaves those of the job's pods no room."""
     if len(name) > longest:
-        msg = f"{name}: {len(name)} characters; {longest} of {_LONGEST_LABEL} leave a job's pods room: shorten it"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{name}: {len(name)} characters; {longest} of {_LONGEST_LABEL} leave a job's pods room: shorten it"
+        )

@@ -31,8 +31,9 @@ def outputs(labels: str, namespace: str, context: str) -> list[Output]:
         msg = f"pods:{labels}: no such pod has started in namespace {cluster.namespace} of {cluster.host}"
         raise RequestError(one_line(msg))
     if len(found) > MOST:
-        msg = one_line(f"pods:{labels}: {len(found):,} containers; {MOST} are the most that are read together")
-        raise RequestError(msg)
+        raise RequestError(
+            one_line(f"pods:{labels}: {len(found):,} containers; {MOST} are the most that are read together")
+        )
     return found
 
 
@@ -55,5 +56,4 @@ def _log(cluster: Cluster, pod: str, container: str) -> Iterator[bytes]:
     try:
         yield from cluster.stream(f"{cluster.path(PODS, pod)}/log", container=container, timestamps="true")
     except ClusterError as error:
-        msg = one_line(f"the log of pod {pod} cannot be read: {error}")
-        raise RequestError(msg) from None
+        raise RequestError(one_line(f"the log of pod {pod} cannot be read: {error}")) from None

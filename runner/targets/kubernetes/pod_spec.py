@@ -45,8 +45,9 @@ class PodOptions:
         for option in ("cpu", "memory", "shm_size"):
             value = getattr(self, option)
             if value and not _QUANTITY.fullmatch(value):
-                msg = f"--with {option}={value}: not a quantity of Kubernetes: write for example 500m, 2, 512Mi or 8Gi"
-                raise RequestError(msg)
+                raise RequestError(
+                    f"--with {option}={value}: not a quantity of Kubernetes: write for example 500m, 2, 512Mi or 8Gi"
+                )
 
 
 def command_of(cell: Cell, processes: int) -> list[str]:

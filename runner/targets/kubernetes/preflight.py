@@ -43,8 +43,7 @@ def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
     except ClusterError as error:
         hint = {_UNAUTHORIZED: "the cluster does not know who you are: log in again: "}.get(error.status, "")
         where = "" if error.status == 0 else f"namespace {cluster.namespace} of {cluster.host}: "
-        msg = one_line(f"{where}{hint}{error}")
-        raise RequestError(msg) from None
+        raise RequestError(one_line(f"{where}{hint}{error}")) from None
 
 
 def check_namespace(cluster: Cluster) -> None:
@@ -54,8 +53,9 @@ def check_namespace(cluster: Cluster) -> None:
         cluster.get(_namespace_path(cluster))
     except ClusterError as error:
         if error.is_absence:
-            msg = f"no namespace {cluster.namespace} in {cluster.host}: kubectl create namespace {cluster.namespace}"
-            raise RequestError(msg) from None
+            raise RequestError(
+                f"no namespace {cluster.namespace} in {cluster.host}: kubectl create namespace {cluster.namespace}"
+            ) from None
         if error.status != _FORBIDDEN:  # a user of a namespace may not be allowed to see it
             raise
 
@@ -78,8 +78,9 @@ def _check_kind(cluster: Cluster, kind: str) -> None:
             raise
         known = []
     if kind not in known:
-        msg = f"the cluster knows no {kind}: use --with job=indexed, or install {_PROVIDERS.get(kind, 'Kubernetes')}"
-        raise RequestError(msg)
+        raise RequestError(
+            f"the cluster knows no {kind}: use --with job=indexed, or install {_PROVIDERS.get(kind, 'Kubernetes')}"
+        )
 
 
 def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
@@ -101,8 +102,9 @@ def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
 
 def _check_rights(cluster: Cluster, kinds: Sequence[str]) -> None:
     if lacking := lacking_rights(cluster, kinds):
-        msg = f"no right in namespace {cluster.namespace} to {', '.join(lacking)}: ask for a Role that allows it"
-        raise RequestError(msg)
+        raise RequestError(
+            f"no right in namespace {cluster.namespace} to {', '.join(lacking)}: ask for a Role that allows it"
+        )
 
 
 def _try(cluster: Cluster, document: dict[str, Any]) -> None:
@@ -136,8 +138,9 @@ def _check_claim(cluster: Cluster, name: str) -> None:
             cluster.get(cluster.path("persistentvolumeclaims", quote(name, safe="")))
     except ClusterError as error:
         if error.is_absence:
-            msg = f"no volume claim {name} in namespace {cluster.namespace}: kubectl get persistentvolumeclaims"
-            raise RequestError(msg) from None
+            raise RequestError(
+                f"no volume claim {name} in namespace {cluster.namespace}: kubectl get persistentvolumeclaims"
+            ) from None
         if error.status != _FORBIDDEN:
             raise
 
@@ -161,11 +164,10 @@ def _check_standard(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
     if not any("Worker" in document["spec"].get("pytorchReplicaSpecs", {}) for document in documents):
         return
     if enforces_restricted(cluster):
-        msg = (
+        raise RequestError(
             f"namespace {cluster.namespace} enforces the restricted Pod Security Standard, which the operator's "
             "own init container in Workers breaks: use --with job=indexed"
         )
-        raise RequestError(msg)
 
 
 def enforces_restricted(cluster: Cluster) -> bool:

@@ -133,8 +133,7 @@ class JobWatcher:
                 self._since[pod.node] = clock.monotonic()
                 self._queue.put(Note(f"node {pod.node} {reason.text}"))
             elif reason.is_hopeless or (reason.key == "pulling" and self._seconds(pod) > PULL_SECONDS):
-                msg = f"node {pod.node} cannot start: {reason.text}"
-                raise OSError(msg)
+                raise OSError(f"node {pod.node} cannot start: {reason.text}")
 
     def _seconds(self, pod: Pod) -> float:
         """Return for how long the reason has been the same."""

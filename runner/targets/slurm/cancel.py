@@ -63,8 +63,9 @@ def end_jobs(name: str, folder: Path) -> None:
     found = commands.find(name)
     jobs = list(found)
     if jobs and commands.comment(folder) not in found.values():  # one component of a job may be all that has it
-        msg = f"job {', '.join(jobs)} has its name, and was submitted for another folder: scancel {' '.join(jobs)}"
-        raise OSError(msg)
+        raise OSError(
+            f"job {', '.join(jobs)} has its name, and was submitted for another folder: scancel {' '.join(jobs)}"
+        )
     for job in jobs:
         ask(job)
     jobs = _wait(name, jobs, ASKED_SECONDS)
@@ -72,8 +73,7 @@ def end_jobs(name: str, folder: Path) -> None:
         kill(sorted(jobs, key=int))
         jobs = _wait(name, jobs, 3 * ASKED_SECONDS)
     if jobs:
-        msg = f"job {', '.join(jobs)} does not leave the queue: scancel {' '.join(jobs)}"
-        raise OSError(msg)
+        raise OSError(f"job {', '.join(jobs)} does not leave the queue: scancel {' '.join(jobs)}")
 
 
 def _wait(name: str, jobs: list[str], seconds: float) -> list[str]:

@@ -82,10 +82,9 @@ def environment(**more: str) -> dict[str, str]:
 def require_commands() -> None:
     """Raise RequestError if this machine submits no jobs."""
     if missing := [name for name in NEEDED if shutil.which(name) is None]:
-        msg = (
+        raise RequestError(
             f"there is no {' and no '.join(missing)} here: target slurm runs where jobs are submitted, on a login node"
         )
-        raise RequestError(msg)
 
 
 def call(words: list[str], text: str = "", env: dict[str, str] | None = None, seconds: float | None = None) -> str:
@@ -102,11 +101,9 @@ def call(words: list[str], text: str = "", env: dict[str, str] | None = None, se
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
-        msg = f"{words[0]} gave no answer in {seconds:.0f} s: is slurmctld up? scontrol ping"
-        raise SlurmError(msg) from None
+        raise SlurmError(f"{words[0]} gave no answer in {seconds:.0f} s: is slurmctld up? scontrol ping") from None
     except OSError as error:
-        msg = f"{words[0]} cannot be run: {error.strerror}"
-        raise SlurmError(msg) from None
+        raise SlurmError(f"{words[0]} cannot be run: {error.strerror}") from None
     if done.returncode:
         raise SlurmError(said(done.stderr) or f"{words[0]} exited with {done.returncode} and printed nothing")
     return done.stdout.decode("utf-8", "replace")
@@ -125,8 +122,7 @@ def said(stderr: bytes) -> str:
 def submitted(printed: str) -> str:
     """Read the id of a job that `sbatch --parsable` has submitted."""
     if not (found := _ID.fullmatch(printed.strip())):
-        msg = f"sbatch printed no job id: {one_line(printed, 200)}"
-        raise SlurmError(msg)
+        raise SlurmError(f"sbatch printed no job id: {one_line(printed, 200)}")
     return found[1]
 
 

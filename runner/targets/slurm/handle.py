@@ -151,8 +151,9 @@ class SlurmHandle:
             printed, complaint = sbatch.communicate(timeout=commands.SECONDS)
         except subprocess.TimeoutExpired:
             sbatch.kill()
-            msg = f"sbatch gave no answer in {commands.SECONDS:.0f} s: is slurmctld up? scontrol ping"
-            raise commands.SlurmError(msg) from None
+            raise commands.SlurmError(
+                f"sbatch gave no answer in {commands.SECONDS:.0f} s: is slurmctld up? scontrol ping"
+            ) from None
         if sbatch.returncode:
             raise commands.SlurmError(commands.said(complaint) or f"sbatch exited with {sbatch.returncode}")
         self._watch = JobWatch(commands.submitted(printed.decode("utf-8", "replace")))
@@ -181,11 +182,9 @@ class SlurmHandle:
         """Raise OSError for a job that starts again, which would write over its files, or that will never start."""
         if watch.restarts:
             path = shlex.quote(str(self._folder.path))
-            msg = f"Slurm requeued job {watch.job}; its second attempt is made by: runner resume {path}"
-            raise OSError(msg)
+            raise OSError(f"Slurm requeued job {watch.job}; its second attempt is made by: runner resume {path}")
         if watch.hopeless:
-            msg = f"job {watch.job} will never start: {watch.hopeless}"
-            raise OSError(msg)
+            raise OSError(f"job {watch.job} will never start: {watch.hopeless}")
 
     def _cancel(self) -> None:
         """Cancel the job; kill what does not end."""

@@ -72,8 +72,7 @@ def cell_of(text: str) -> object:
     for line in text.splitlines()[:60]:
         if line.startswith(CELL):
             return json.loads(line[len(CELL) :])
-    msg = f"no line begins with '{CELL.strip()}'"
-    raise ValueError(msg)
+    raise ValueError(f"no line begins with '{CELL.strip()}'")
 
 
 def _cell(run: Run) -> str:

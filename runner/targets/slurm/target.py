@@ -84,12 +84,14 @@ class Slurm(Target[SlurmSpec]):
         """Build the script of a run; RequestError for options that it cannot have."""
         options = self.options
         if options.time and not _TIME.fullmatch(options.time):
-            msg = f"--with time={options.time}: write minutes, hh:mm:ss or days-hh:mm:ss, for example 00:30:00"
-            raise RequestError(msg)
+            raise RequestError(
+                f"--with time={options.time}: write minutes, hh:mm:ss or days-hh:mm:ss, for example 00:30:00"
+            )
         for name in _DIRECTIVES:
             if set(getattr(options, name)) & set(UNQUOTABLE):
-                msg = f"--with {name}={getattr(options, name)}: it has a quote or a backslash, which sbatch cannot read"
-                raise RequestError(msg)
+                raise RequestError(
+                    f"--with {name}={getattr(options, name)}: it has a quote or a backslash, which sbatch cannot read"
+                )
         minutes = math.ceil((run.experiment.timeout_seconds + _BEYOND_SECONDS) / 60)
         chosen = {name: getattr(options, name) for name in _DIRECTIVES if getattr(options, name)}
         directives = tuple({"time": options.time or str(minutes), **chosen}.items())
@@ -113,8 +115,9 @@ class Slurm(Target[SlurmSpec]):
             commands.call(words, text)
         except commands.SlurmError as error:
             chosen = ", ".join(f"{name}={value}" for name, value in spec.script_options.directives)
-            msg = one_line(f"Slurm refuses layout {spec.run.cell.layout} with {chosen}: {error}")
-            raise RequestError(msg) from None
+            raise RequestError(
+                one_line(f"Slurm refuses layout {spec.run.cell.layout} with {chosen}: {error}")
+            ) from None
         self._accepted.add(text)
 
     def start(self, spec: SlurmSpec, folder: RunFolder) -> SlurmHandle:

@@ -110,8 +110,7 @@ def _digest(file: BinaryIO) -> str:
 def _refuse(what: str, path: Path) -> None:
     way = "prepare it on the hosts, and name the folder with --with data=PATH" if what == "data" else "keep data apart"
     size = f"{MOST_BYTES[what] >> 20:,} MiB"
-    msg = one_line(f"{path}: the {what} have more than {size} or {MOST_FILES:,} files: {way}")
-    raise RequestError(msg)
+    raise RequestError(one_line(f"{path}: the {what} have more than {size} or {MOST_FILES:,} files: {way}"))
 
 
 def _walk(path: Path, name: str) -> Iterable[tuple[Path, str]]:

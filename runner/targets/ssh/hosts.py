@@ -45,11 +45,9 @@ def of_file(path: Path) -> list[Host]:
     try:
         text = read_file(path, LARGEST_FILE).decode("utf-8")
     except UnicodeDecodeError:
-        msg = f"{place}: it is no text"
-        raise RequestError(msg) from None
+        raise RequestError(f"{place}: it is no text") from None
     except (OSError, ValueError) as error:
-        msg = f"{place}: {getattr(error, 'strerror', None) or error}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{place}: {getattr(error, 'strerror', None) or error}") from None
     hosts: list[Host] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -58,15 +56,12 @@ def of_file(path: Path) -> list[Host]:
         here = f"{one_line(path)}:{number}"
         slots = _SLOTS.fullmatch(words[1]) if len(words) == 2 else None  # noqa: PLR2004 - a name and its slots
         if len(words) > 2 or (len(words) == 2 and not (slots and int(slots[1]))):  # noqa: PLR2004
-            msg = f"{here}: {shown(line.strip())}: write a host and its slots, for example: h0 slots=4"
-            raise RequestError(msg)
+            raise RequestError(f"{here}: {shown(line.strip())}: write a host and its slots, for example: h0 slots=4")
         hosts += _named(here, [(words[0], int(slots[1]) if slots else None)])
         if len(hosts) > MOST_HOSTS:
-            msg = f"{here}: more than {MOST_HOSTS:,} hosts"
-            raise RequestError(msg)
+            raise RequestError(f"{here}: more than {MOST_HOSTS:,} hosts")
     if not hosts:
-        msg = f"{place}: it names no host"
-        raise RequestError(msg)
+        raise RequestError(f"{place}: it names no host")
     return _unique(hosts)
 
 
@@ -74,26 +69,26 @@ def chosen(hosts: list[Host], layout: Layout) -> list[Host]:
     """Return the host of each node; RequestError if there are not enough hosts or slots."""
     if layout.nodes > len(hosts):
         there = "1 host is" if len(hosts) == 1 else f"{len(hosts)} hosts are"
-        msg = f"layout {layout} needs {layout.nodes} hosts, {there} given: name more, or choose a smaller layout"
-        raise RequestError(msg)
+        raise RequestError(
+            f"layout {layout} needs {layout.nodes} hosts, {there} given: name more, or choose a smaller layout"
+        )
     for node, (host, processes) in enumerate(zip(hosts, layout.processes, strict=False)):
         if host.slots is not None and processes > host.slots:
-            msg = (
+            raise RequestError(
                 f"host {host.name}: layout {layout} wants {processes} processes on it (node {node}), "
                 f"it has {host.slots} slots: choose a smaller layout, or another order of the hosts"
             )
-            raise RequestError(msg)
     return hosts[: layout.nodes]
 
 
 def _named(place: str, pairs: Iterable[tuple[str, int | None]]) -> Iterator[Host]:
     for number, (name, slots) in enumerate(pairs):
         if not _NAME.fullmatch(name):
-            msg = f"{place}: {shown(name)} is no name of a host: letters, digits and . _ - : as ssh knows it"
-            raise RequestError(msg)
+            raise RequestError(
+                f"{place}: {shown(name)} is no name of a host: letters, digits and . _ - : as ssh knows it"
+            )
         if number >= MOST_HOSTS:
-            msg = f"{place}: more than {MOST_HOSTS:,} hosts"
-            raise RequestError(msg)
+            raise RequestError(f"{place}: more than {MOST_HOSTS:,} hosts")
         yield Host(name, slots)
 
 
@@ -101,7 +96,6 @@ def _unique(hosts: Iterable[Host]) -> list[Host]:
     known: dict[str, Host] = {}
     for host in hosts:
         if host.name in known:
-            msg = f"host {host.name} is named twice: a host is one node; give it more slots instead"
-            raise RequestError(msg)
+            raise RequestError(f"host {host.name} is named twice: a host is one node; give it more slots instead")
         known[host.name] = host
     return list(known.values())

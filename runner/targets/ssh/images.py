@@ -54,8 +54,9 @@ _WAYS_OUT = (
 def require_name(name: str) -> None:
     """Refuse what cannot be the name of an image."""
     if not _NAME.fullmatch(name):
-        msg = f"--with container={shown(name)}: it is no name of an image: for example registry.example/team/image:tag"
-        raise RequestError(msg)
+        raise RequestError(
+            f"--with container={shown(name)}: it is no name of an image: for example registry.example/team/image:tag"
+        )
 
 
 def find_here(wanted: Wanted) -> Wanted:
@@ -149,8 +150,7 @@ def save(wanted: Wanted) -> Generator[bytes, None, None]:
             if saving.wait():
                 said.seek(0)
                 why = one_line(said.read(10_000).decode("utf-8", "replace"), 300)
-                msg = f"this machine's {wanted.runtime} save ended with {saving.returncode}: {why}"
-                raise HostError(msg)
+                raise HostError(f"this machine's {wanted.runtime} save ended with {saving.returncode}: {why}")
         finally:
             saving.kill()
             saving.wait()
@@ -168,8 +168,10 @@ def _provide(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> F
         else:
             said = session.ask("pull", runtime=wanted.runtime, image=wanted.name)
     if not _id_of(said) or (wanted.id and _id_of(said) != wanted.id):
-        msg = f"host {session.host}: the image {wanted.name} has another id there than here: {wanted.id or 'none'}"
-        raise HostError(msg, mend="the two engines store images in different ways: pull it from a registry")
+        raise HostError(
+            f"host {session.host}: the image {wanted.name} has another id there than here: {wanted.id or 'none'}",
+            mend="the two engines store images in different ways: pull it from a registry",
+        )
     return _probe(session, replace(facts, engine=replace(facts.engine, image=_id_of(said))), wanted, gpus=gpus)
 
 
@@ -181,14 +183,16 @@ def _probe(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> Fac
     python, torch, trouble = (text(said, name) for name in ("python", "torch", "trouble"))
     place, another = f"host {session.host}: image {wanted.name}", "choose another image"
     if not torch:
-        msg = f"{place}: torch is not installed for its python3"
-        raise HostError(msg, mend=another)
+        raise HostError(f"{place}: torch is not installed for its python3", mend=another)
     if older := oldest_python(python):
-        msg = f"{place}: its python3 is Python {python}, {older} is the oldest that the kit runs on"
-        raise HostError(msg, mend=another)
+        raise HostError(
+            f"{place}: its python3 is Python {python}, {older} is the oldest that the kit runs on", mend=another
+        )
     if trouble:
-        msg = f"{place}: a container cannot write to {facts.folder}: {trouble}"
-        raise HostError(msg, mend="choose a folder that it can write to with --with folder=PATH")
+        raise HostError(
+            f"{place}: a container cannot write to {facts.folder}: {trouble}",
+            mend="choose a folder that it can write to with --with folder=PATH",
+        )
     return replace(facts, python=python, torch=torch)
 
 

@@ -181,8 +181,9 @@ class RemoteNode:
                     give_up = min(give_up, max(self._lost_since, asked) + GIVE_UP_STOPPING_SECONDS)
                 if now > give_up:
                     seconds = LEASE_SECONDS + LOST_GRACE_SECONDS
-                    msg = f"{error}; what runs there ends by itself within {seconds} s of the last connection"
-                    raise HostError(msg) from None
+                    raise HostError(
+                        f"{error}; what runs there ends by itself within {seconds} s of the last connection"
+                    ) from None
                 self._ssh.forget(self.host)
                 clock.sleep(_AGAIN_SECONDS)
 
@@ -214,8 +215,7 @@ class RemoteNode:
                 session.send("ping")
                 pinged = now
             if now - heard > SILENT_SECONDS:
-                msg = f"host {self.host}: it says nothing for {SILENT_SECONDS:.0f} s"
-                raise LostError(msg)
+                raise LostError(f"host {self.host}: it says nothing for {SILENT_SECONDS:.0f} s")
 
     def _remove(self, session: Session) -> None:
         """Remove the run's folder on the host; how the run ended is known, whatever becomes of its folder."""

@@ -184,8 +184,7 @@ def _folder() -> Path:
         folder.mkdir(mode=0o700)
     held = folder.lstat()
     if not stat.S_ISDIR(held.st_mode) or held.st_uid != os.geteuid() or held.st_mode & 0o077:
-        msg = f"{folder}: it is not this user's alone: remove it, ssh's sockets are kept there"
-        raise RequestError(msg)
+        raise RequestError(f"{folder}: it is not this user's alone: remove it, ssh's sockets are kept there")
     return folder
 
 

@@ -112,8 +112,7 @@ class Session:
             )
         except FileNotFoundError:
             os.close(self._said)
-            msg = "there is no ssh here"
-            raise HostError(msg, mend="install OpenSSH's client") from None
+            raise HostError("there is no ssh here", mend="install OpenSSH's client") from None
         self._out = self._process.stdout.fileno() if self._process.stdout else -1
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
@@ -172,15 +171,13 @@ class Session:
             if got is not None and "answer" in got[0]:
                 return self.answer(got[0])
             until = clock.monotonic() + ANSWER_SECONDS if got is not None else until
-        msg = f"host {self.host}: it does not answer for {ANSWER_SECONDS:.0f} s"
-        raise LostError(msg)
+        raise LostError(f"host {self.host}: it does not answer for {ANSWER_SECONDS:.0f} s")
 
     def answer(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Return the answer in a frame; HostError if it is an error."""
         answer: dict[str, Any] = frame["answer"] if isinstance(frame["answer"], dict) else {"error": "no answer"}
         if "error" in answer:
-            msg = f"host {self.host}: {one_line(answer['error'], 500)}"
-            raise HostError(msg)
+            raise HostError(f"host {self.host}: {one_line(answer['error'], 500)}")
         return answer
 
     def send(self, do: str, data: bytes = b"", /, **words: Any) -> None:
@@ -213,15 +210,17 @@ class Session:
         hello = f"\n{on_host.HELLO}\n".encode()
         while hello not in self._buffer:
             if len(self._buffer) > _LARGEST_NOISE:
-                msg = f"host {self.host}: its shell prints without end at the login"
-                raise HostError(msg)
+                raise HostError(f"host {self.host}: its shell prints without end at the login")
             left = until - clock.monotonic()
             if left <= 0:
                 if self._ssh.is_shared(self.host):
-                    msg = f"host {self.host}: ssh reaches it, but {self._python} says nothing"
-                    raise LostError(msg, mend="try it there by hand, or name another one with --with python=PATH")
-                msg = f"host {self.host}: it does not answer"
-                raise LostError(msg, mend="is it on, and does a firewall let ssh through?")
+                    raise LostError(
+                        f"host {self.host}: ssh reaches it, but {self._python} says nothing",
+                        mend="try it there by hand, or name another one with --with python=PATH",
+                    )
+                raise LostError(
+                    f"host {self.host}: it does not answer", mend="is it on, and does a firewall let ssh through?"
+                )
             self._read(left)
         self._buffer = self._buffer.partition(hello)[2]
 
@@ -253,8 +252,10 @@ class Session:
         code = self._process.poll()
         said = os.pread(self._said, 100_000, 0).decode("utf-8", "replace")
         if code in _NOT_FOUND:
-            msg = f"host {self.host}: there is no Python at {self._python}"
-            raise HostError(msg, mend="name one that it has with --with python=PATH")
+            raise HostError(
+                f"host {self.host}: there is no Python at {self._python}",
+                mend="name one that it has with --with python=PATH",
+            )
         if code == _SSH_FAILED or code is None:
             seen, mend = explain(self.host, said)
             raise LostError(seen, mend=mend)
@@ -272,5 +273,4 @@ class Session:
         return frame
 
     def _refuse(self) -> None:
-        msg = f"host {self.host}: what it sends is not what the kit's script sends"
-        raise HostError(msg)
+        raise HostError(f"host {self.host}: what it sends is not what the kit's script sends")

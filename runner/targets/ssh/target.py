@@ -106,14 +106,14 @@ class Ssh(Target[SshSpec]):
         own = self.options
         if bool(own.hosts) == bool(own.hosts_file):
             both = "takes hosts or hosts_file, not both" if own.hosts else "needs --with hosts=h0,h1 or hosts_file=FILE"
-            msg = f"target ssh {both}"
-            raise RequestError(msg)
+            raise RequestError(f"target ssh {both}")
         self._hosts = hosts.of_words(own.hosts) if own.hosts else hosts.of_file(Path(own.hosts_file).expanduser())
         _check(own)
         self._python = own.python or ("python3" if own.container else sys.executable)
         if _NOT_QUOTED_ALIKE.search(self._python):
-            msg = f"python {shown(self._python)}: not every login shell takes \\, ! and line breaks: name it by a link"
-            raise RequestError(msg)
+            raise RequestError(
+                f"python {shown(self._python)}: not every login shell takes \\, ! and line breaks: name it by a link"
+            )
         self._config = Path(own.config).expanduser().absolute() if own.config else None
         self._ssh = OpenSsh(str(self._config) if self._config else "")
         self._facts: dict[str, list[Facts]] = {}
@@ -177,15 +177,15 @@ class Ssh(Target[SshSpec]):
         the record is not used.
         """
         if self._config and self._config.resolve().is_relative_to(folder.path.resolve().parents[1]):
-            msg = f"--with config={shown(self.options.config)}: it lies in the folder of the results: keep it elsewhere"
-            raise RequestError(msg)
+            raise RequestError(
+                f"--with config={shown(self.options.config)}: it lies in the folder of the results: keep it elsewhere"
+            )
         used = hosts.chosen(self._hosts, Layout.parse(folder.launch().layout))
         end_remains(self._ssh, [host.name for host in used], self._python, folder, self.options.folder)
 
     def _check_config(self) -> None:
         if self._config and not self._config.is_file():
-            msg = f"--with config={self.options.config}: there is no such file"
-            raise RequestError(msg)
+            raise RequestError(f"--with config={self.options.config}: there is no such file")
 
     def _need(self, gpus: list[int], size: int) -> Need:
         own = self.options
@@ -214,20 +214,22 @@ def _check(options: Options) -> None:
     for name in ("python", "folder", "data"):
         value = getattr(options, name)
         if value and not value.startswith("/" if name == "python" else ("/", "~/")):
-            msg = f"--with {name}={shown(value)}: write the whole path, from /{' or ~/' * (name != 'python')}"
-            raise RequestError(msg)
+            raise RequestError(
+                f"--with {name}={shown(value)}: write the whole path, from /{' or ~/' * (name != 'python')}"
+            )
         if options.container and set(value) & set(',"'):
-            msg = f"--with {name}={shown(value)}: a container cannot have a folder with a comma or a quote in its name"
-            raise RequestError(msg)
+            raise RequestError(
+                f"--with {name}={shown(value)}: a container cannot have a folder with a comma or a quote in its name"
+            )
     if options.network:
         try:
             ipaddress.ip_network(options.network, strict=False)
         except ValueError:
-            msg = f"--with network={shown(options.network)}: write an address and a length, for example 10.1.0.0/16"
-            raise RequestError(msg) from None
+            raise RequestError(
+                f"--with network={shown(options.network)}: write an address and a length, for example 10.1.0.0/16"
+            ) from None
     if not 0 <= options.port <= _LARGEST_PORT:
-        msg = f"--with port={options.port}: ports are 1 to {_LARGEST_PORT}, or 0 for a free one"
-        raise RequestError(msg)
+        raise RequestError(f"--with port={options.port}: ports are 1 to {_LARGEST_PORT}, or 0 for a free one")
 
 
 def _own_torch() -> str:

@@ -39,8 +39,7 @@ def audit(
     from runner.tools.audit.reading import FORMATS
 
     if format_ and format_ not in FORMATS:
-        msg = f"--format {format_}: there is {', '.join(FORMATS)}"
-        raise RequestError(msg)
+        raise RequestError(f"--format {format_}: there is {', '.join(FORMATS)}")
     audits = [audit_file(path, sys.stdin.buffer, format_) for path in files]
     if as_json:
         show_json(audits, every=every)

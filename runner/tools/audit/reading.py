@@ -37,21 +37,17 @@ def read_page(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> P
     try:
         raw = stdin.read(MOST_BYTES + 1) if stdin and str(path) == "-" else files.read_file(path, MOST_BYTES)
     except (OSError, ValueError) as error:
-        msg = f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(raw) > MOST_BYTES:
-        msg = f"{name}: more than {MOST_BYTES:,} bytes; give the part with the tables"
-        raise RequestError(msg)
+        raise RequestError(f"{name}: more than {MOST_BYTES:,} bytes; give the part with the tables")
     text = _decode(raw, name)
     lines = text.count("\n")
     if lines > MOST_LINES:
-        msg = f"{name}: {lines:,} lines; {MOST_LINES:,} are the most: give the part with the tables"
-        raise RequestError(msg)
+        raise RequestError(f"{name}: {lines:,} lines; {MOST_LINES:,} are the most: give the part with the tables")
     page = read_text(text, name, format_ or _SUFFIXES.get(path.suffix.lower(), "") or guess(text))
     cells = sum(len(table.headings) * (len(table.rows) + 1) for table in page.tables)
     if cells > MOST_CELLS:
-        msg = f"{name}: {cells:,} cells; {MOST_CELLS:,} are the most: give the part with the tables"
-        raise RequestError(msg)
+        raise RequestError(f"{name}: {cells:,} cells; {MOST_CELLS:,} are the most: give the part with the tables")
     return page
 
 
@@ -71,8 +67,7 @@ def read_text(text: str, name: str, format_: str) -> Page:
         from runner.tools.audit.published import read_published
 
         return read_published(text, name)
-    msg = f"format {shown(format_)}: there is {', '.join(FORMATS)}"
-    raise RequestError(msg)
+    raise RequestError(f"format {shown(format_)}: there is {', '.join(FORMATS)}")
 
 
 def _decode(raw: bytes, name: str) -> str:
@@ -80,11 +75,9 @@ def _decode(raw: bytes, name: str) -> str:
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        msg = f"{name}:{raw[: error.start].count(10) + 1}: not UTF-8; save the file as UTF-8"
-        raise RequestError(msg) from None
+        raise RequestError(f"{name}:{raw[: error.start].count(10) + 1}: not UTF-8; save the file as UTF-8") from None
     if "\0" in text:
-        msg = f"{name}: this is no text"
-        raise RequestError(msg)
+        raise RequestError(f"{name}: this is no text")
     return text
 
 
@@ -126,13 +119,11 @@ def _block(lines: list[tuple[int, str]], name: str) -> list[Table]:
     try:
         for row in reader:
             if len(row) > MOST_COLUMNS:
-                msg = f"{name}:{lines[before][0]}: {len(row):,} columns; {MOST_COLUMNS} are the most"
-                raise RequestError(msg)
+                raise RequestError(f"{name}:{lines[before][0]}: {len(row):,} columns; {MOST_COLUMNS} are the most")
             rows.append([Cell(" ".join(cell.split()), lines[before][0]) for cell in row])
             before = min(reader.line_num, len(lines) - 1)
     except csv.Error as error:
-        msg = f"{name}:{lines[before][0]}: not CSV: {one_line(error)}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{name}:{lines[before][0]}: not CSV: {one_line(error)}") from None
     heads = 1
     while heads < len(rows) and len(rows[heads - 1]) == 1 < len(rows[heads]):  # a title above the headings
         rows, heads = rows[1:], 1

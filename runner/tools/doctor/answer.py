@@ -104,8 +104,7 @@ def _receive(connected: socket.socket, deadline: float) -> dict[str, Any]:
     while not data.endswith(b"\n"):
         left = deadline - clock.monotonic()
         if left <= 0 or len(data) > LONGEST_BYTES:
-            msg = "too slow or too long"
-            raise ValueError(msg)
+            raise ValueError("too slow or too long")
         connected.settimeout(left)
         chunk = connected.recv(LONGEST_BYTES)
         if not chunk:

@@ -74,8 +74,7 @@ def _check_device(device: str) -> None:
 
     known = ("auto", "cpu", "cuda")
     if device not in known:
-        msg = f"--device {device}: unknown{did_you_mean(device, known)}"
-        raise RequestError(msg)
+        raise RequestError(f"--device {device}: unknown{did_you_mean(device, known)}")
 
 
 def _listen(address: str, port: int, results: Path) -> None:

@@ -51,8 +51,9 @@ class Container:
             self._client = subprocess.Popen(words, stdin=nothing, stdout=pipe, stderr=pipe)
             printed, errors = self._client.communicate(timeout=CONTAINER_SECONDS)
         except (OSError, subprocess.TimeoutExpired) as error:
-            msg = one_line(f"a container of {image} gives no answer: {error.__class__.__name__}")
-            raise RequestError(msg) from None
+            raise RequestError(
+                one_line(f"a container of {image} gives no answer: {error.__class__.__name__}")
+            ) from None
         return _facts(printed, errors.decode("utf-8", "replace"), image)
 
     def remove(self) -> None:
@@ -75,14 +76,14 @@ def _facts(printed: bytes, errors: str, image: str) -> dict[str, Any]:
             if isinstance(facts, dict):
                 return facts
     if "could not select device driver" in errors:
-        msg = "the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
-        raise RequestError(msg)
+        raise RequestError(
+            "the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
+        )
     said = [
         line for line in errors.splitlines() if line.strip() and not line.startswith(("Run 'docker", "See 'docker"))
     ]
     last = said[-1] if said else "it printed nothing"
-    msg = one_line(f"Python does not start in a container of {image}: {last}", 400)
-    raise RequestError(msg)
+    raise RequestError(one_line(f"Python does not start in a container of {image}: {last}", 400))
 
 
 def gather(options: Options, device: str, container: Container, name: str = "") -> dict[str, Any]:

@@ -61,12 +61,10 @@ def parse(words: str, port: int) -> list[tuple[str, int]]:
     for word in words.split(","):
         match = _PEER.fullmatch(word.strip())
         if not match or _port(match, port) not in range(1, 65_536):
-            msg = f"--peers: {shown(word)} is no host: write for example host1,10.0.0.2,host3:29500"
-            raise RequestError(msg)
+            raise RequestError(f"--peers: {shown(word)} is no host: write for example host1,10.0.0.2,host3:29500")
         found.append((match["address"] or match["bare"] or match["name"], _port(match, port)))
     if len(found) > MOST_PEERS:
-        msg = f"--peers: {len(found)} hosts are too many: name at most {MOST_PEERS}"
-        raise RequestError(msg)
+        raise RequestError(f"--peers: {len(found)} hosts are too many: name at most {MOST_PEERS}")
     return list(dict.fromkeys(found))
 
 

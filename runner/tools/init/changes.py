@@ -62,8 +62,7 @@ def write(root: Path, changes: list[Change], folders: Iterable[Path] = ()) -> No
         _undo(done, made)
         if isinstance(error, OSError):
             where = one_line(error.filename or changes[0].path)
-            msg = f"{where}: cannot be written: {error.strerror}; nothing was changed"
-            raise RequestError(msg) from None
+            raise RequestError(f"{where}: cannot be written: {error.strerror}; nothing was changed") from None
         raise
 
 
@@ -79,8 +78,7 @@ def _check(change: Change) -> None:
     elif (path.read_bytes() if path.exists() else None) != (None if change.before is None else change.before.encode()):
         wrong = f"{one_line(path)} has changed meanwhile: try again"
     if wrong:
-        msg = f"{wrong}; nothing was written"
-        raise RequestError(msg)
+        raise RequestError(f"{wrong}; nothing was written")
 
 
 def _make_folder(folder: Path) -> list[Path]:

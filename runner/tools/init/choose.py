@@ -74,10 +74,9 @@ def choose(root: Path, tree: Tree) -> Choice:
     best = [one for one in found if found[0].score - one.score < _MARGIN]
     if len(best) > 1:
         names = listed(one_line(one.modules.script, 100) for one in best)
-        msg = (
+        raise RequestError(
             f"{len(best)} scripts may be the training: {names}; name one: runner init {_quoted(best[0].modules.script)}"
         )
-        raise RequestError(msg)
     return best[0]
 
 

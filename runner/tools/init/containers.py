@@ -187,8 +187,7 @@ def _listing(root: Path, experiment: Experiment, notes: list[str]) -> Listing:
     paths = {one.name: [f"{folder}/{one.name}.yaml" for folder in folders] for one in kubernetes}
     kubernetes = [one for one in kubernetes if _can_be(one, paths[one.name], root, experiment, notes)]
     if not compose or not kubernetes:
-        msg = f"{one_line(experiment.path)}: it cannot be run with two nodes: {notes[-1]}"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(experiment.path)}: it cannot be run with two nodes: {notes[-1]}")
     return Listing(compose, kubernetes, kubernetes[0].name)
 
 

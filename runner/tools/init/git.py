@@ -69,5 +69,6 @@ def repository(folder: Path) -> Repository:
         return Repository(folder, git.find(folder))
     except git.UntrustedError as error:
         where = "is in a repository of somebody else"
-        msg = f"{one_line(folder)} {where}: git config --global --add safe.directory {error.place}"
-        raise RequestError(msg) from None
+        raise RequestError(
+            f"{one_line(folder)} {where}: git config --global --add safe.directory {error.place}"
+        ) from None

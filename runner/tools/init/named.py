@@ -20,26 +20,26 @@ def script_of(word: str, here: Path, root: Path) -> str:
     path = Path(os.path.normpath(here / word))
     name = one_line(word, 200)
     if path.suffix == ".ipynb":
-        msg = f"{name} is a notebook, and torchrun starts scripts: save it as one with `jupyter nbconvert --to script`"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{name} is a notebook, and torchrun starts scripts: save it as one with `jupyter nbconvert --to script`"
+        )
     if path.suffix in (".yaml", ".yml", ".toml", ".json"):
-        msg = f"{name} holds settings: name the script that reads it, and give it that file, as in --set config={name}"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{name} holds settings: name the script that reads it, and give it that file, as in --set config={name}"
+        )
     if path.is_dir():
         main = path / "__main__.py"
         if not source.is_regular(main):
-            msg = f"{name} is a folder: name a script in it, or run `runner init` there"
-            raise RequestError(msg)
+            raise RequestError(f"{name} is a folder: name a script in it, or run `runner init` there")
         path = main
     if not source.is_regular(path):
-        msg = f"no script {name} here ({one_line(path)}): name one by its path"
-        raise RequestError(msg)
+        raise RequestError(f"no script {name} here ({one_line(path)}): name one by its path")
     if path.suffix != ".py":
-        msg = f"{name} is no Python file (its name does not end in .py): name the Python script that it starts"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{name} is no Python file (its name does not end in .py): name the Python script that it starts"
+        )
     if not path.is_relative_to(root):
-        msg = f"{name} is not below {one_line(root)}: run `runner init` in its own repository"
-        raise RequestError(msg)
+        raise RequestError(f"{name} is not below {one_line(root)}: run `runner init` in its own repository")
     return path.relative_to(root).as_posix()
 
 
@@ -49,8 +49,9 @@ def name_of(script: str, root: Path, given: str | None) -> str:
     assert isinstance(field, Text)  # noqa: S101 - for the type checker
     if given is not None:
         if not re.fullmatch(field.pattern, given):
-            msg = f"--name {one_line(given, 100)} has to be {field.meant}: for example --name {_valid(given)}"
-            raise RequestError(msg)
+            raise RequestError(
+                f"--name {one_line(given, 100)} has to be {field.meant}: for example --name {_valid(given)}"
+            )
         return given
     *folders, file = script.split("/")
     stem = file.removesuffix(".py")

@@ -34,8 +34,9 @@ def placement(modules: Modules) -> Placement:
     inner = folder.removeprefix(top).strip("/")
     dotted = ".".join([*inner.split("/"), file.removesuffix(".py")])
     if not re.fullmatch(rf"{WORD}(\.{WORD})+", dotted) or len(dotted) > PROGRAM.most:
-        msg = f"{one_line(modules.script)} is in a package, and '{one_line(dotted)}' is no name of a module: rename it"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{one_line(modules.script)} is in a package, and '{one_line(dotted)}' is no name of a module: rename it"
+        )
     # torchrun puts the project's folder itself on the path of a module.
     path = [place for place in (top, *sorted(places - {top})) if place]
     return Placement(dotted, tuple(path))
@@ -65,8 +66,9 @@ def _top(modules: Modules, folder: str) -> str | None:
 def _refuse(modules: Modules) -> None:
     above = modules.root.parent
     name = one_line(f"{modules.root.name}/{modules.script}")
-    msg = f"{name} imports from its package, which begins above: run `runner init {name}` in {one_line(above)}"
-    raise RequestError(msg)
+    raise RequestError(
+        f"{name} imports from its package, which begins above: run `runner init {name}` in {one_line(above)}"
+    )
 
 
 def _check_path(script: str) -> None:
@@ -74,9 +76,7 @@ def _check_path(script: str) -> None:
     try:
         script.encode()
     except UnicodeEncodeError:
-        msg = f"the name of {one_line(script)} is not UTF-8: rename it"
-        raise RequestError(msg) from None
+        raise RequestError(f"the name of {one_line(script)} is not UTF-8: rename it") from None
     if not re.fullmatch(PROGRAM.pattern, script) or len(script) > PROGRAM.most:
         what = f"the path of a script has {PROGRAM.most} characters at most, no backslash and no line break"
-        msg = f"{one_line(script)}: {what}: rename it"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(script)}: {what}: rename it")

@@ -126,8 +126,7 @@ def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choi
         choice = judge(root, named, named=True)
         if choice is None:
             why = one_line(why_unread(root / named))
-            msg = f"{one_line(named)} cannot be read: {why}; mend that, or name another script"
-            raise RequestError(msg)
+            raise RequestError(f"{one_line(named)} cannot be read: {why}; mend that, or name another script")
         return choice
     found = tree.find(here, git)
     below = here.relative_to(root).as_posix()
@@ -186,10 +185,9 @@ def _refuse_taken(settings: Settings, name: str) -> None:
     path = settings.folder / f"{name}.yaml"
     if path.exists() or taken:
         there = one_line((taken or [path])[0].relative_to(settings.root))
-        msg = (
+        raise RequestError(
             f"{there} is there already, and stays as it is: give the new one another name, runner init --name {name}-2"
         )
-        raise RequestError(msg)
 
 
 def _with_command(program: Program, args: dict[str, Any]) -> Program:

@@ -60,8 +60,7 @@ def added_settings(settings: Settings, new: dict[str, str]) -> tuple[Path, str, 
     place = () if path.name == OWN_FILE else ("tool", "runner")
     if _at(after, place) != {**new, **(_at(before, place) or {})}:
         wanted = ", ".join(_rows(new).splitlines())
-        msg = f"{one_line(path)}: its settings cannot be added to: write {wanted} there first"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(path)}: its settings cannot be added to: write {wanted} there first")
     return path, before, after
 
 
@@ -92,8 +91,9 @@ def read_text(path: Path, most: int) -> str:
     try:
         return read_file(path, most).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{one_line(path)}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
-        raise RequestError(msg) from None
+        raise RequestError(
+            f"{one_line(path)}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
+        ) from None
 
 
 def _values(settings: Settings) -> dict[str, Any]:

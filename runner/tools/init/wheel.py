@@ -106,8 +106,9 @@ def _of_installation() -> dict[str, bytes]:
     wanted = [one for one in names if one.parts[0] in PACKAGES or str(one) in kept or "licenses" in one.parts]
     files = {one.as_posix(): read_file(Path(str(one.locate())), LARGEST_BYTES) for one in wanted}
     if installed is None or not {"runner/__init__.py", kept[0]} <= files.keys():
-        msg = f"{NAME} is not installed as a package here, so no image can get it: pip install it, or run its checkout"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{NAME} is not installed as a package here, so no image can get it: pip install it, or run its checkout"
+        )
     return files
 
 

@@ -61,8 +61,7 @@ def make_evidence(selection: Selection, reader: DetailReader) -> tuple[Evidence,
     block, others = _choose(selection)
     steps = steps_of(block, reader)
     if not steps:
-        msg = f"{one_line(block.first.experiment)}: no run is complete, so there is no evidence to show"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(block.first.experiment)}: no run is complete, so there is no evidence to show")
     shown = steps[:MOST_STEPS]
     points = [point_of(step.row, step.base, step.speedup, claimed=step.claimed is True) for step in shown]
     lines = choose_lines(points, "")
@@ -129,12 +128,10 @@ def _choose(selection: Selection) -> tuple[Block, list[Block]]:
     """Return the newest block, and the others of its experiment; a page is about one experiment."""
     experiments = sorted({block.first.experiment for block in selection.blocks})
     if not experiments:
-        msg = "no runs, so there is no evidence to show; make a first one with: runner run quickstart"
-        raise RequestError(msg)
+        raise RequestError("no runs, so there is no evidence to show; make a first one with: runner run quickstart")
     if len(experiments) > 1:
         named = did_you_mean("", experiments).removeprefix("; ")
-        msg = f"--evidence is a page about one experiment: choose it with --experiment; {one_line(named)}"
-        raise RequestError(msg)
+        raise RequestError(f"--evidence is a page about one experiment: choose it with --experiment; {one_line(named)}")
     newest = max(selection.blocks, key=lambda block: max(run.started for row in block.rows for run in row.runs))
     return newest, [block for block in selection.blocks if block is not newest]
 

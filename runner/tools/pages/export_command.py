@@ -46,8 +46,7 @@ def tensorboard(
     from runner.tools.pages.export.runs import exported_runs
 
     if to.resolve().is_relative_to(results.resolve()):
-        msg = f"--to {to}: it lies in {results}, which only runs write: name another folder"
-        raise RequestError(msg)
+        raise RequestError(f"--to {to}: it lies in {results}, which only runs write: name another folder")
     notes: list[str] = []
     done, changed = tensorboard_files.export(exported_runs(results, experiment, notes), to)
     _say_all(notes)

@@ -19,5 +19,4 @@ def can_draw() -> bool:
 def require_extra(what: str) -> None:
     """Raise RequestError if something that has to be drawn cannot be."""
     if not can_draw():
-        msg = f"{what} needs the package {LIBRARY}: {WAY_OUT}"
-        raise RequestError(msg)
+        raise RequestError(f"{what} needs the package {LIBRARY}: {WAY_OUT}")

@@ -60,8 +60,7 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        msg = f"{folder}: cannot be made: {error.strerror}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{folder}: cannot be made: {error.strerror}") from None
 
 
 def write_evidence(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> Written:

@@ -43,8 +43,9 @@ def report(
     folders = results or _FOLDERS
     for archive in folders:
         if archive.is_file():
-            msg = f"{archive}: no folder of records; an archive of runner bundle has its report.html in it"
-            raise RequestError(msg)
+            raise RequestError(
+                f"{archive}: no folder of records; an archive of runner bundle has its report.html in it"
+            )
     for written in (output, *([plots / "plot"] if plots else [])):
         _require_outside_runs(written)
     write = write_evidence if evidence else write_report
@@ -59,5 +60,4 @@ def _require_outside_runs(path: Path) -> None:
     """Refuse to write into the folder of a run: nothing is added to a run that has ended."""
     for folder in path.absolute().parents:
         if (folder / "run.json").exists():
-            msg = f"{path}: it lies in the folder of a run, {folder}: name another place"
-            raise RequestError(msg)
+            raise RequestError(f"{path}: it lies in the folder of a run, {folder}: name another place")

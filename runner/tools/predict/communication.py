@@ -62,12 +62,12 @@ class Communication:
         accumulate = _number(text, ACCUMULATE, words.pop(ACCUMULATE)) if ACCUMULATE in words else 1
         kind, digits = words.popitem() if words else (PLAIN, "")
         if kind not in KINDS or words:
-            msg = f"--communication {one_line(text, 60)}: unknown{did_you_mean(kind, (*KINDS, ACCUMULATE))}"
-            raise RequestError(msg)
+            raise RequestError(
+                f"--communication {one_line(text, 60)}: unknown{did_you_mean(kind, (*KINDS, ACCUMULATE))}"
+            )
         if kind not in NUMBERS:
             if digits:
-                msg = f"--communication {one_line(text, 60)}: {kind} takes no number"
-                raise RequestError(msg)
+                raise RequestError(f"--communication {one_line(text, 60)}: {kind} takes no number")
             return cls(kind, accumulate=accumulate)
         return cls(kind, _number(text, kind, digits) if digits else NUMBERS[kind][1], accumulate)
 
@@ -139,5 +139,4 @@ def _number(text: str, kind: str, digits: str) -> int:
         return int(digits)
     what, usual = NUMBERS.get(kind, ("its parts", 4))
     example = f"{what} as a whole number from 1, for example {kind}={usual}"
-    msg = f"--communication {one_line(text, 60)}: write {example}"
-    raise RequestError(msg)
+    raise RequestError(f"--communication {one_line(text, 60)}: write {example}")

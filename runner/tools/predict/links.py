@@ -48,14 +48,14 @@ def assumed_of(link: str | None, words: list[str]) -> Assumed:
     if link is not None:
         if link.lower() not in LINKS:
             known = did_you_mean(link, LINKS)
-            msg = f"--link {one_line(link, 60)}: unknown{known}; or --assume bandwidth=...,latency=..."
-            raise RequestError(msg)
+            raise RequestError(f"--link {one_line(link, 60)}: unknown{known}; or --assume bandwidth=...,latency=...")
         found["bandwidth"], found["latency"] = LINKS[link.lower()]
     for word in (part for text in words for part in text.split(",")):
         name, equals, amount = word.partition("=")
         if name.strip() not in Assumed._fields or not equals:
-            msg = f"--assume {one_line(word, 60)}: write one of latency=0.2ms, bandwidth=1gbit, gradients=90MB"
-            raise RequestError(msg)
+            raise RequestError(
+                f"--assume {one_line(word, 60)}: write one of latency=0.2ms, bandwidth=1gbit, gradients=90MB"
+            )
         found[name.strip()] = _amount(name.strip(), amount.strip())
     return Assumed(**found)
 
@@ -67,6 +67,7 @@ def _amount(name: str, text: str) -> float:
     value = float(match[1]) * units[match[2]] if match and match[2] in units else 0.0
     if not _LEAST <= value <= _MOST:
         given = one_line(text, 60)
-        msg = f"--assume {name}={given}: write an amount above zero with its unit, for example {name}={example}"
-        raise RequestError(msg)
+        raise RequestError(
+            f"--assume {name}={given}: write an amount above zero with its unit, for example {name}={example}"
+        )
     return value

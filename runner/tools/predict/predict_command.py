@@ -71,8 +71,7 @@ def predict(
 
     experiment = experiment_of(name)
     if experiment.measure == MEASURE:
-        msg = f"{experiment.name} measures a network: name an experiment that trains"
-        raise RequestError(msg)
+        raise RequestError(f"{experiment.name} measures a network: name an experiment that trains")
     assumed = assumed_of(link, assume or [])
     words = read_layouts(experiment, layout) or [str(one) for one in experiment.matrix["layout"]]
     layouts = [Layout.parse(one) for one in dict.fromkeys(["1x1", *words])]
@@ -84,8 +83,9 @@ def predict(
     )
     chosen = [Communication.parse(one) for one in communication] if communication else _usual(starts)
     if len(starts) * len(layouts) * len(chosen) > _MOST_CELLS:
-        msg = f"{len(starts)} x {len(layouts)} layouts x {len(chosen)} communications: {_MOST_CELLS} are the most"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{len(starts)} x {len(layouts)} layouts x {len(chosen)} communications: {_MOST_CELLS} are the most"
+        )
     answers = [answer(one, one.base, layouts, chosen, assumed) for one in starts if one.base is not None]
     network = _network_experiment(experiment)
     there = (f" --on {on}" if on else "") + "".join(f" --with {quote(word)}" for word in with_ or [])
@@ -123,8 +123,7 @@ def _wanted(experiment: Experiment, only: list[str] | None, on: str, with_: list
     for axis in axes:
         if axis == "layout" or axis in CHOICES:
             way_out = "layouts with --layout" if axis == "layout" else "what is exchanged with --communication"
-            msg = f"--only {axis}: choose {way_out}"
-            raise RequestError(msg)
+            raise RequestError(f"--only {axis}: choose {way_out}")
     return Wanted(axes, on, _options(on, with_ or []))
 
 
@@ -141,15 +140,12 @@ def _options(on: str, words: list[str]) -> dict[str, str]:
         key, equals, value = word.partition("=")
         key = key.replace("-", "_")
         if not equals:
-            msg = f"--with {word}: write name=value, as the runs were started with"
-            raise RequestError(msg)
+            raise RequestError(f"--with {word}: write name=value, as the runs were started with")
         if key not in known:
             has = f"target {on} has no" if on else "no target has an"
-            msg = f"--with {word}: {has} option '{key}'{did_you_mean(key, known)}"
-            raise RequestError(msg)
+            raise RequestError(f"--with {word}: {has} option '{key}'{did_you_mean(key, known)}")
         if key in options:
-            msg = f"--with {word}: '{key}' is given twice"
-            raise RequestError(msg)
+            raise RequestError(f"--with {word}: '{key}' is given twice")
         options[key] = value
     return options
 
@@ -192,23 +188,21 @@ def _require(
     from runner.tools.predict.forecast import NETWORK
 
     if not starts:
-        msg = (
+        raise RequestError(
             f"{results}: no run of {experiment.name} with one process to predict from:"
             f" runner run {experiment.name} --layout 1x1 --repeat 1{there}"
         )
-        raise RequestError(msg)
     if not answers:
-        msg = f"{starts[0].name}: {starts[0].why}"
-        raise RequestError(msg)
+        raise RequestError(f"{starts[0].name}: {starts[0].why}")
     several = [one for one in layouts if one.world_size > 1]
     if several and all(line.expected.speedup is None for one in answers for line in one.lines[1:]):
         lacks = [lack for one in answers for line in one.lines[1:] for lack in line.expected.lacks]
         if NETWORK not in lacks:
             first = answers[0].lines[-1].expected
             what = f"{first.layout} {first.communication}: {first.lacks[0]}"
-            msg = f"{experiment.name}: {what}: choose others with --layout"
-            raise RequestError(msg)
+            raise RequestError(f"{experiment.name}: {what}: choose others with --layout")
         asked = " ".join(f"--layout {one}" for one in several[:MOST_NAMED])
         way_out = "" if assumed.has_link else ", or assume a link between nodes: --link 1gbit"
-        msg = f"{results}: no run that measured the network: runner run {network} {asked} --repeat 1{there}{way_out}"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{results}: no run that measured the network: runner run {network} {asked} --repeat 1{there}{way_out}"
+        )

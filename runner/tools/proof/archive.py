@@ -75,8 +75,7 @@ def unpack(path: Path, folder: Path) -> None:
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         _fail(path, f"altered or cut off: {one_line(error, 200)}")
     except OSError as error:
-        msg = f"{one_line(path)}: {error.strerror or error}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{one_line(path)}: {error.strerror or error}") from None
 
 
 def _require_archive(path: Path, file: BinaryIO) -> None:
@@ -87,8 +86,7 @@ def _require_archive(path: Path, file: BinaryIO) -> None:
     begin = file.read(tarfile.BLOCKSIZE)
     file.seek(0)
     if begin and not begin.startswith(f"{TOP}/".encode()) and begin[_MAGIC] != b"ustar":
-        msg = f"{one_line(path)}: neither a folder nor an archive of runner bundle"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(path)}: neither a folder nor an archive of runner bundle")
 
 
 def difference(path: Path, folder: Path) -> str | None:
@@ -128,21 +126,18 @@ def _write(path: Path, content: IO[bytes], member: tarfile.TarInfo) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, flags, mode)
     except (FileExistsError, NotADirectoryError):
-        msg = f"{one_line(member.name, 200)} is in it twice, or lies below a file"
-        raise tarfile.ReadError(msg) from None
+        raise tarfile.ReadError(f"{one_line(member.name, 200)} is in it twice, or lies below a file") from None
     with os.fdopen(descriptor, "wb") as file:
         left = member.size
         while left and (block := content.read(min(left, _BLOCK))):
             file.write(block)
             left -= len(block)
     if left:
-        msg = f"{one_line(member.name, 200)} is cut off"
-        raise tarfile.ReadError(msg)
+        raise tarfile.ReadError(f"{one_line(member.name, 200)} is cut off")
 
 
 def _fail(path: Path, why: str) -> None:
-    msg = f"{one_line(path)}: no level: {why}"
-    raise RunError(msg)
+    raise RunError(f"{one_line(path)}: no level: {why}")
 
 
 class _Comparing:
@@ -172,8 +167,7 @@ class _BoundedHeader(tarfile.TarInfo):
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in _CARRYING_TEXT and not self._is_as_packed(archive.fileobj):
-            message = f"a header of {self.size:,} bytes that runner bundle does not write"
-            raise tarfile.ReadError(message)
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes that runner bundle does not write")
         return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
 
     def _is_as_packed(self, file: Any) -> bool:

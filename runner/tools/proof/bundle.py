@@ -77,15 +77,15 @@ class Bundle:
             record, faults = check_whole(path)
             old = bool(faults) and faults[0].startswith("no manifest: made before")
             if record is None or (faults and not old and record.status != "running"):
-                msg = f"{one_line(path)}: {faults[0]}: an altered record is not bundled; runner verify says more"
-                raise RunError(msg)
+                raise RunError(
+                    f"{one_line(path)}: {faults[0]}: an altered record is not bundled; runner verify says more"
+                )
             if record.status == "running":
                 self.left_out.append(f"{one_line(path)}: it has not ended, or is not collected")
                 continue
             found.append((path, record))
         if not found:
-            msg = f"{one_line(self.results)}: no run in it has ended"
-            raise RequestError(msg)
+            raise RequestError(f"{one_line(self.results)}: no run in it has ended")
         folders = {self.results.resolve(): "/results", **({self.root: "/project"} if self.root else {})}
         mask = Mask([record for _, record in found], folders)
         for path, record in found:
@@ -215,8 +215,9 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
             beside.replace(output)
     except OSError as error:
         place = f" ({one_line(error.filename)})" if error.filename else ""
-        msg = f"{one_line(output)}: cannot be written: {error.strerror or one_line(error)}{place}"
-        raise RequestError(msg) from None
+        raise RequestError(
+            f"{one_line(output)}: cannot be written: {error.strerror or one_line(error)}{place}"
+        ) from None
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)

@@ -32,8 +32,7 @@ class Kit:
     def results(self) -> Path:
         """The folder of the records; RequestError if there is none."""
         if not files.is_folder(self.folder / RESULTS):
-            msg = f"{one_line(self.path)}: there are no records in it"
-            raise RequestError(msg)
+            raise RequestError(f"{one_line(self.path)}: there are no records in it")
         return self.folder / RESULTS
 
     def tree(self, commit: str) -> Path | None:
@@ -86,8 +85,7 @@ def opened(path: Path) -> Iterator[Kit]:
         unpack(path, scratch)
         folder = scratch / TOP
         if not files.is_folder(folder):
-            msg = f"{one_line(path)}: no level: an empty archive"
-            raise RunError(msg)
+            raise RunError(f"{one_line(path)}: no level: an empty archive")
         yield Kit(path, folder)
 
 

@@ -106,8 +106,9 @@ def reproduce(
     """
     name = wish.target or record.launch.target
     if name in BY_HAND:
-        msg = f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
-        raise RequestError(msg)
+        raise RequestError(
+            f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
+        )
     require_values(record.launch)
     words = wish.words or options_again(path, record.launch, name)
     diff = _diff(path, record, anyway=wish.anyway)
@@ -115,8 +116,7 @@ def reproduce(
     checks = inputs.check_without_data(record, path)
     altered = next((one for one in checks if one.name == "definition" and one.same is False), None)
     if altered and not wish.anyway:
-        msg = f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same"
-        raise RunError(msg)
+        raise RunError(f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same")
     sources = Sources(code) if isinstance(code, Path) else code
     with _tree(path, record, sources, diff, wish.data) as (root, note):
         run = run_of(as_it_came_out(record), root)
@@ -187,13 +187,11 @@ def _tree(
     launch = record.launch
     commit = str(launch.code.get("commit") or "")
     if not git.is_commit(commit):
-        msg = f"{one_line(path)}: level 0: the record names no commit to run again"
-        raise RunError(msg)
+        raise RunError(f"{one_line(path)}: level 0: the record names no commit to run again")
     with temporary_folder("reproduce") as scratch:
         root, why = sources.check_out(launch.code, scratch, diff)
         if root is None:
-            msg = f"{one_line(path)}: level 0: commit {commit[:12]} {why}"
-            raise RunError(msg)
+            raise RunError(f"{one_line(path)}: level 0: commit {commit[:12]} {why}")
         if data is not None:
             _show_data(root / DATA, data.resolve())
         try:
@@ -220,13 +218,11 @@ def _diff(path: Path, record: Record, *, anyway: bool) -> bytes | None:
     try:
         diff = read_changes(path)
     except OSError as error:
-        msg = f"{one_line(path)}: level 0: the tree was dirty, and {DIFF} is lost: {error.strerror}"
-        raise RunError(msg) from None
+        raise RunError(f"{one_line(path)}: level 0: the tree was dirty, and {DIFF} is lost: {error.strerror}") from None
     if hashlib.sha256(diff).hexdigest() != wanted and not anyway:
-        msg = (
+        raise RunError(
             f"{one_line(path)}: level 0: {DIFF} was cut at 1 MB or altered: its hash is another; nothing is run from it"
         )
-        raise RunError(msg)
     return diff
 
 
@@ -242,8 +238,7 @@ def options_again(path: Path, launch: Launch, target: str) -> list[str]:
     try:
         words = words_of(launch)
     except ValueError as error:
-        msg = f"{one_line(path)}: {error}"
-        raise RequestError(msg) from None
+        raise RequestError(f"{one_line(path)}: {error}") from None
     image = str((launch.image or {}).get("id") or "")
     if _IMAGE.fullmatch(image) and "image" in names and "image" not in launch.options:
         words.append(f"image={image}")

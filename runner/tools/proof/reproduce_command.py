@@ -87,19 +87,18 @@ def _source(
     if not is_kit(path):
         runs = runs_at(path, [])
         if only is not None or len(runs) != 1 or runs[0] != path:
-            msg = f"{path}: name the folder of one run, results/<experiment>/<run>, or an archive of runner bundle"
-            raise RequestError(msg)
+            raise RequestError(
+                f"{path}: name the folder of one run, results/<experiment>/<run>, or an archive of runner bundle"
+            )
         yield [(path, require_whole(path, anyway=anyway))], project_root(), path.absolute().parent
         return
     with opened(path) as kit:
         if kit.faults and not anyway:
-            msg = f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same"
-            raise RunError(msg)
+            raise RunError(f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same")
         found = [(one, require_whole(one, anyway=anyway)) for one in runs_at(kit.results, [])]
         chosen = _one_of_each_cell(found) if only is None else [one for one in found if only in one[0].name]
         if not chosen:
-            msg = f"{path}: " + (f"no run '{only}' in it" if only else "no run in it was completed")
-            raise RequestError(msg)
+            raise RequestError(f"{path}: " + (f"no run '{only}' in it" if only else "no run in it was completed"))
         yield chosen, kit, kit.results
 
 

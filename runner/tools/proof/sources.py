@@ -89,16 +89,13 @@ class Sources:
 def _view_of(root: Path, commit: str, folder: Path | None = None) -> Iterator[tuple[git.Repository, git.View]]:
     """See a commit of a project's repository, its files in another folder; GitError if it is not there."""
     if not git.is_commit(commit):
-        msg = "is none"
-        raise git.GitError(msg)
+        raise git.GitError("is none")
     repository = git.find(root)
     if repository is None:
-        msg = "cannot be looked for: this is no git repository"
-        raise git.GitError(msg)
+        raise git.GitError("cannot be looked for: this is no git repository")
     with repository.view(folder or root) as view:
         if view.run("cat-file", "-e", f"{commit}^{{commit}}").returncode:
-            msg = "is not in this repository: git fetch it"
-            raise git.GitError(msg)
+            raise git.GitError("is not in this repository: git fetch it")
         yield repository, view
 
 

@@ -27,15 +27,13 @@ def runs_at(path: Path, notes: list[str]) -> list[Path]:
     """
     if not is_folder(path):
         why = "it is a link, and links are not followed" if path.is_symlink() else "there is no such folder"
-        msg = f"{one_line(path)}: {why}"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(path)}: {why}")
     if any(_there(path / name) for name in (RECORD, manifest.NAME, "raw")):
         return [path]
     found = [path / entry.path[len(str(path)) + 1 :] for entry in run_folders(path, notes)]
     found = [one for one in found if any(_there(one / name) for name in (RECORD, manifest.NAME, "raw"))]
     if not found:
-        msg = f"{one_line(path)}: neither a run's folder nor a folder of runs"
-        raise RequestError(msg)
+        raise RequestError(f"{one_line(path)}: neither a run's folder nor a folder of runs")
     return found
 
 

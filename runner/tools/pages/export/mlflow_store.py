@@ -159,11 +159,11 @@ def _check(uri: str) -> None:
         return
     path = Path(uri.removeprefix(SQLITE))
     if not uri.startswith(SQLITE) or not path.name:
-        msg = f"--to {without_credentials(uri)}: a tracking server is http://HOST:PORT, a file is {SQLITE}FILE"
-        raise RequestError(msg)
+        raise RequestError(
+            f"--to {without_credentials(uri)}: a tracking server is http://HOST:PORT, a file is {SQLITE}FILE"
+        )
     if not path.parent.is_dir():
-        msg = f"--to {without_credentials(uri)}: there is no folder {one_line(path.parent)}"
-        raise RequestError(msg)
+        raise RequestError(f"--to {without_credentials(uri)}: there is no folder {one_line(path.parent)}")
     require_outputs([path])
     try:
         with path.open("rb") as file:
@@ -171,11 +171,9 @@ def _check(uri: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        msg = f"--to {without_credentials(uri)}: {error.strerror}"
-        raise RequestError(msg) from None
+        raise RequestError(f"--to {without_credentials(uri)}: {error.strerror}") from None
     if begin not in (b"", _MAGIC):
-        msg = f"--to {without_credentials(uri)}: {one_line(path)} is no SQLite file"
-        raise RequestError(msg)
+        raise RequestError(f"--to {without_credentials(uri)}: {one_line(path)} is no SQLite file")
 
 
 def _import() -> _Library:
@@ -185,8 +183,7 @@ def _import() -> _Library:
         from mlflow.entities import Metric, Param  # noqa: PLC0415 - an optional package
         from mlflow.tracking import MlflowClient  # noqa: PLC0415
     except ImportError:
-        msg = "the export to MLflow needs the package mlflow: make mlflow installs it"
-        raise RequestError(msg) from None
+        raise RequestError("the export to MLflow needs the package mlflow: make mlflow installs it") from None
     return _Library(MlflowClient, Metric, Param)
 
 
@@ -199,5 +196,4 @@ def _one_line_errors(uri: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - these libraries have no common class of errors
         words = str(error).split("\n", 1)[0] or type(error).__name__
-        msg = f"MLflow at {without_credentials(uri)}: {without_credentials(words)[:300]}"
-        raise RequestError(msg) from None
+        raise RequestError(f"MLflow at {without_credentials(uri)}: {without_credentials(words)[:300]}") from None

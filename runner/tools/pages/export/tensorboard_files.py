@@ -40,8 +40,7 @@ def _import() -> _Library:
         from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2  # noqa: PLC0415
         from tensorboard.summary.writer.record_writer import RecordWriter  # noqa: PLC0415
     except ImportError:
-        msg = "the export to TensorBoard needs the package tensorboard: make report installs it"
-        raise RequestError(msg) from None
+        raise RequestError("the export to TensorBoard needs the package tensorboard: make report installs it") from None
     return _Library(Event, Summary, plugin_data_pb2, api_pb2, RecordWriter)
 
 
@@ -61,8 +60,7 @@ def export(runs: Iterable[ExportedRun], folder: Path) -> tuple[int, int]:
                 write_file(path, data, below=folder)
                 changed += 1
         except OSError as error:
-            msg = f"{one_line(path)}: {error.strerror or error}: name another folder with --to"
-            raise RequestError(msg) from None
+            raise RequestError(f"{one_line(path)}: {error.strerror or error}: name another folder with --to") from None
         done += 1
     return done, changed
 
