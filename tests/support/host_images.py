@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,9 +51,8 @@ def show_this_machine(name: str) -> None:
     outer = [one for one in places if not any(one != other and Path(one).is_relative_to(other) for other in places)]
     volumes = json.dumps([f"{one}:{one}:ro" for one in sorted(outer)])
     path = ssh_hosts.own(name) / "containers.conf"
-    text = path.read_text("utf-8")
-    if "volumes" not in text:
-        path.write_text(text.replace("[containers]\n", f"[containers]\nvolumes = {volumes}\n"), "utf-8")
+    text = re.sub(r"volumes = .*\n", "", path.read_text("utf-8"))  # another checkout's, which another Python ran
+    path.write_text(text.replace("[containers]\n", f"[containers]\nvolumes = {volumes}\n"), "utf-8")
 
 
 def make(name: str, path: str = TORCH, *, host: str = "") -> str:
