@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.jobs import jobs_of, slurm
 from tests.support.launches import ended, processes_of, until
+from tests.support.odd import define
 from tests.support.patience import patient
 from tests.support.processes import is_stopped
 from tests.targets.test_slurm import text_of
@@ -44,8 +45,7 @@ def state_of(job: str) -> str:
 
 @pytest.mark.xdist_group("slurm nodes that fail")
 def test_a_job_at_slurms_own_limit_of_time_has_timed_out(harness: Jobs) -> None:
-    name = harness.define("slow", 200)
-    process, run = harness.start(name, "--layout", "2x1", "--set", "seconds=180", "--with", "time=1")
+    process, run = harness.start("odd-slow", "--layout", "2x1", "--set", "seconds=180", "--with", "time=1")
     until(harness.have_begun(run, 2), 60)
     code, stderr = ended(process)
     record = harness.project.record(run)
@@ -134,14 +134,15 @@ def test_ctrl_c_leaves_an_empty_queue_within_ten_seconds_also_if_a_process_does_
 
 @pytest.mark.xdist_group("slurm nodes that fail")
 def test_a_job_that_waits_says_why_and_its_time_in_the_queue_is_no_time_of_the_run(harness: Jobs) -> None:
-    own = ("--partition=lone", "--nodes=2", "--exclusive", "--output=/dev/null", f"--wrap=sleep {patient(30):.0f}")
+    seconds = round(patient(12))
+    own = ("--partition=lone", "--nodes=2", "--exclusive", "--output=/dev/null", f"--wrap=sleep {seconds + 3}")
     other = slurm("sbatch", "--parsable", *own).strip()
     until(lambda: state_of(other) == "RUNNING", 30)
-    name = harness.define("slow", 5)
+    name = define(harness.project, "slow", name="odd-slow-soon", timeout_seconds=seconds)
     done, record = harness.run(name, "--layout", "2x1", "--set", "seconds=1", "--with", "partition=lone")
     assert re.search(r"job \d+ is pending \((Resources|Priority)\)", done.stderr)
     assert record["status"] == "completed", done.stderr
-    assert record["outcome"]["wall_seconds"] > 20
+    assert record["outcome"]["wall_seconds"] > seconds
 
 
 def test_a_job_by_hand_that_somebody_cancelled_is_collected_with_slurms_word(harness: Jobs) -> None:
