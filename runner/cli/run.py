@@ -61,7 +61,11 @@ def run(
 
 
 def _where_the_time_went(records: list[Record]) -> str:
-    """Return how long all runs together trained, and how long they took to start and end, where a program says it."""
-    training = sum(record.phases.get("train", 0.0) + record.phases.get("eval", 0.0) for record in records)
+    """Return how long the runs trained, evaluated, and took to start and end; nothing if a program does not say it."""
     whole = sum(record.outcome.wall_seconds for record in records if record.outcome)
-    return f" (starting and ending {whole - training:.0f} s, training {training:.0f} s)" if training else ""
+    training = sum(record.metrics.get("train_seconds", 0.0) for record in records)
+    evaluation = sum(record.phases.get("eval", 0.0) for record in records)
+    rest = whole - training - evaluation
+    if rest < 0 or not all("train_seconds" in record.metrics for record in records):
+        return ""
+    return f" (training {training:.0f} s, evaluation {evaluation:.0f} s, starting and ending {rest:.0f} s)"
