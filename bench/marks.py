@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from bench.timing import interval
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from trainkit.time_use import TimeUse
+from trainkit.time_use import TimeUse
 
 PAIRS = 60
 STEPS = 100

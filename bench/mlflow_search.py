@@ -11,19 +11,15 @@ import statistics
 import tempfile
 import time
 import uuid
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from bench.summary import write_records
-from runner.tools.pages.export.runs import Point
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from runner.report.run_summary import RunSummary
-    from runner.tools.pages.export.runs import ExportedRun
+from runner.report.run_summary import RunSummary
+from runner.tools.pages.export.runs import ExportedRun, Point
 
 COUNT = 10_000
 ROUNDS = 3

@@ -14,14 +14,12 @@ import subprocess
 import tempfile
 from argparse import ArgumentParser
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from bench.timing import ROOT, tool
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROUNDS = 3
 FAST, SLOW = "1", "0.5"

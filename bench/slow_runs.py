@@ -8,20 +8,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.timing import ROOT, tool
 from runner.records.finalize import reparse
 from runner.records.folder import RunFolder
+from runner.records.schema import Record
 from runner.report.explain.times import times_of
 from runner.report.explain.verdict import Cause, causes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from runner.records.schema import Record
 
 CGROUPS = Path("/sys/fs/cgroup")
 CORES, PERIOD = 0.5, 100_000

@@ -6,17 +6,14 @@ import gc
 import socket
 import threading
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.core.errors import RequestError
 from runner.targets.compose import engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from bench.numbers.measure import ARGS, Change, Curve, compare
 from runner.report.markup import markdown
 from runner.report.statistics import accuracies_agree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 HEAD = """# Numbers that do not repeat
 

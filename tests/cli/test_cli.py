@@ -9,12 +9,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 GOLDEN = Path(__file__).parent / "golden"
 RUNNER = str(Path(sys.executable).with_name("runner"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import typer
 from typer.main import get_command
@@ -13,12 +13,7 @@ from typer.main import get_command
 from runner.cli.app import app
 from runner.cli.commands import FURTHER, MAIN
 from tests.support.patience import patient
-from tests.support.projects import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.projects import Project
+from tests.support.projects import ROOT, Project
 
 
 def test_the_table_says_of_each_command_what_its_own_help_says() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.cli.run import _where_the_time_went
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.records import Make
+from tests.support.records import Make
 
 
 def test_the_time_of_all_runs_is_parted_into_training_and_the_rest(tmp_path: Path, make: Make) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.support.containers import forget_runs
+from tests.support.containers import Images, forget_runs
 from tests.support.launches import run_once, starting
 from tests.support.projects import Ended, Project
-
-if TYPE_CHECKING:
-    from tests.support.containers import Images
 
 Run = Callable[..., tuple[Ended, dict[str, Any]]]
 Start = Callable[..., tuple[subprocess.Popen[str], Path]]

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.support.cluster import kubectl, things
-
-if TYPE_CHECKING:
-    from tests.support.containers import Images
-    from tests.support.faults import Fault
-    from tests.support.projects import Ended, Project
+from tests.support.containers import Images
+from tests.support.faults import Fault
+from tests.support.projects import Ended, Project
 
 pytestmark = pytest.mark.cluster
 

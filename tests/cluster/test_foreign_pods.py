@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.support.cluster import kubectl, pods
+from tests.support.containers import Images
 from tests.support.launches import until
-
-if TYPE_CHECKING:
-    from tests.support.containers import Images
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
 

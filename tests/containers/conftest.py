@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.support.containers import forget_runs
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 
 @pytest.fixture

@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tests.support.containers import CONTROL, containers_of, left_of, networks_of
 from tests.support.launches import run_once
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.projects import Ended, Project
+from tests.support.projects import Ended, Project
 
 
 def run(project: Project, *words: str) -> tuple[Ended, dict[str, Any]]:

@@ -6,15 +6,12 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.containers import Images, docker, forget_runs
+from tests.support.projects import Project
 from tests.support.smallest import SMALLEST
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
 
 pytestmark = pytest.mark.engine
 

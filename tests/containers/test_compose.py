@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.containers.engine import compose, curve, newest, run, up
-from tests.support.containers import docker, name_of_its_own
+from tests.support.containers import Images, docker, name_of_its_own
 from tests.support.launches import run_once
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.containers import Images
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
 

@@ -7,17 +7,15 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.support.containers import base_image, docker, name_of_its_own
+from tests.support.faults import Fault
 from tests.support.launches import ended, until
 from tests.support.patience import within
-
-if TYPE_CHECKING:
-    from tests.support.faults import Fault
-    from tests.support.projects import Ended, Project
+from tests.support.projects import Ended, Project
 
 # Each looks for the containers of all doctors.
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("doctor")]

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.containers import containers_of, docker, left_of, running_of
 from tests.support.launches import starting, until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.containers import containers_of, docker
+from tests.support.faults import Fault
 from tests.support.launches import ended, starting, until, words_are_printed
-
-if TYPE_CHECKING:
-    from tests.support.faults import Fault
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
 

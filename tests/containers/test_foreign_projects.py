@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.containers import docker, name_of_its_own
+from tests.support.containers import Images, docker, name_of_its_own
 from tests.support.launches import until
-from tests.support.projects import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.support.containers import Images
-    from tests.support.projects import Project
+from tests.support.projects import ROOT, Project
 
 pytestmark = pytest.mark.engine
 

@@ -6,15 +6,12 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.support.containers import build, copy_project, docker, inspected, name_of_its_own
-
-if TYPE_CHECKING:
-    from tests.support.containers import Images
-    from tests.support.projects import Project
+from tests.support.containers import Images, build, copy_project, docker, inspected, name_of_its_own
+from tests.support.projects import Project
 
 # One worker lists all files of the images.
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("image")]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.support.containers import left_of
 from tests.support.launches import run_once
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
 CELL = ("network", "--layout", "2x1", "--only", "backend=gloo", "--on", "compose", "--device", "cpu")

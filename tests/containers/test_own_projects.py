@@ -6,23 +6,20 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.containers.engine import compose
 from tests.support.containers import docker, inspected, left_of
+from tests.support.installed import Installed
 from tests.support.projects import ROOT, WEIRD, Ended, Project
 from tests.support.repository import commit_all, git
 from tests.tools.init.conftest import REPOSITORIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.installed import Installed
 
 # One image for all: one worker builds it.
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("own-image")]

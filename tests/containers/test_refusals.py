@@ -6,18 +6,14 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.containers import docker, name_of_its_own
 from tests.support.launches import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.projects import Ended, Project
+from tests.support.projects import Ended, Project
 
 pytestmark = pytest.mark.engine
 

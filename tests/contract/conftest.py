@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.contract.harness import Containers, Harness, Hosts, IndexedPods, Jobs, Pods
 from tests.support.cluster import own_namespace
 from tests.support.containers import forget_runs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 
 @pytest.fixture

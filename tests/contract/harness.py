@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import subprocess
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.targets.compose.service import image_of
 from tests.support import ssh_hosts
@@ -15,15 +18,8 @@ from tests.support.cluster import claim_with, kubectl, pods, things
 from tests.support.containers import docker, left_of, running_of
 from tests.support.jobs import jobs_of, limits_memory
 from tests.support.launches import printed, processes_of, run_once, starting, until
-from tests.support.projects import Project
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.support.processes import Seen
-    from tests.support.projects import Ended
+from tests.support.processes import Seen
+from tests.support.projects import Ended, Project
 
 SINCE = r"waiting for the rendezvous since (?P<seconds>\d+) s: "
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.contract.harness import Harness
 from tests.contract.targets import IN_CI, TARGETS, of, on
+from tests.support.faults import Fault
 from tests.support.launches import ended, printed, shown, until
 from tests.support.patience import patient
-
-if TYPE_CHECKING:
-    from tests.contract.harness import Harness
-    from tests.support.faults import Fault
 
 LONG = ("--set", "seconds=100")
 KILLED = "the runner did not record how the run ended: it was killed, or it could not write"

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.contract.harness import Harness
 from tests.contract.targets import TARGETS
 from tests.experiments import tiny_bert
+from tests.support.projects import Project
 from tests.support.smallest import BERT, SMALLEST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.contract.harness import Harness
-    from tests.support.projects import Project
 
 RUN_AGAIN = {
     "local": ("quickstart", "toy", "collectives", "bert"),

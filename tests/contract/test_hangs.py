@@ -7,22 +7,18 @@ import re
 import shutil
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tests.contract.harness import SINCE
+from tests.contract.harness import SINCE, Harness
 from tests.contract.targets import on
 from tests.support.containers import docker, running_of
+from tests.support.faults import Fault
 from tests.support.launches import ended, shown, until
 from tests.support.odd import define
 from tests.support.patience import patient, within
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.contract.harness import Harness
-    from tests.support.faults import Fault
 
 IN_ALL_REDUCE = r"rank 0 \(node 0\) waits in all_reduce at odd/hangs\.py:\d+ in main"
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tests.contract.harness import Pods
+from tests.contract.harness import Harness, Pods
 from tests.contract.targets import TARGETS, of
 from tests.support.launches import run_once
 from tests.support.same_records import curve, differences
-
-if TYPE_CHECKING:
-    from tests.contract.harness import Harness
 
 SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0")
 OTHERS = tuple(name for name in TARGETS if name != "local")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tests.contract.harness import Harness
 from tests.contract.targets import on
-
-if TYPE_CHECKING:
-    from tests.contract.harness import Harness
 
 REQUESTS = {"compose.yaml", "job.yaml", "job.sbatch", "request.json"}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +18,6 @@ from runner.tools.init.git import repository
 from runner.tools.proof.sources import Sources, apply_changes, check_out
 from tests.support.hostile import arm, touch_all
 from tests.support.repository import ALONE, commit_all, git
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

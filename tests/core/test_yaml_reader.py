@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 
 from runner.core import yaml_reader as yamlfile
 from runner.core.errors import RequestError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 YAML_ISH = st.text(st.sampled_from("abz019 :-?,[]{}&*!|>'\"%@`#\n\t\\.~<=eE+_x\0\ud800é"), max_size=60)
 TAGGED = st.builds(

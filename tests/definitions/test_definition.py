@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,11 +12,7 @@ from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 FULL = """\
 # By hand:  torchrun -m experiments.toys.ok

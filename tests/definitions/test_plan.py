@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
-from runner.definitions.plan import make_plan
-
-if TYPE_CHECKING:
-    from runner.definitions.plan import Plan
-    from tests.support.projects import Project
+from runner.definitions.plan import Plan, make_plan
+from tests.support.projects import Project
 
 TEXT = """\
 name: tiny

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,9 +13,7 @@ from runner.core.errors import RequestError
 from runner.definitions import program
 from runner.definitions.options import Interface, Option
 from runner.definitions.program import Program
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 OPTIONS = Interface(
     "argparse",

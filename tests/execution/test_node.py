@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,9 +16,7 @@ from runner.core.network import GLOO, NCCL, interfaces, route_to
 from runner.execution.node import on_the_route
 from runner.targets.base import NodeSpec
 from tests.support.launches import BEGINNING, END, WAIT, ended, until, words_are_printed
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 pytestmark = pytest.mark.real_processes
 

@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
@@ -18,14 +19,10 @@ from runner.execution import started
 from runner.records import provenance
 from runner.records.folder import RunFolder, begin
 from runner.records.schema import NodeExit
+from tests.support.faults import Fault
 from tests.support.patience import patient
+from tests.support.projects import Ended, Project
 from tests.support.records import make_launch, make_lines, make_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.faults import Fault
-    from tests.support.projects import Ended, Project
 
 DEAD = {**provenance.describe_runner(), "pid": 4_000_000, "pid_started": 1.0}
 KILLED = "incomplete: the runner did not record how the run ended: it was killed, or it could not write"

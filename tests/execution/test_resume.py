@@ -7,15 +7,13 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from runner.records.folder import RunFolder
 from tests.support.launches import BEGINNING, END, WAIT, ended, one_run, until, words_are_printed
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 SECOND = Path("go")
 """With this file in the project the program completes."""

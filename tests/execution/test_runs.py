@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,7 @@ from tests.support.launches import (
     nothing_is_left_of,
     one_run,
 )
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.launches import BEGINNING, END, one_run
+from tests.support.projects import Project
 from tests.support.repository import commit_all
 from tests.support.slow import slow_but
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.projects import Project
 
 PLANTED = "correct-horse-9"
 QUOTED = """it's a "p\u00e4ss: wörd" $9 #1"""

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from bench.slow_runs import KINDS, found_in, is_right, quota, why_not
 from bench.slowdowns import FAULTS
 from runner.report.explain.text import explain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.faults import Fault
+from tests.support.faults import Fault
 
 RUNS = {**KINDS, "quota": partial(quota, cores=0.1)}
 SAYS = {

@@ -7,14 +7,20 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, cast
 
 import pytest
 
 from runner.core.layout import Layout
 from runner.execution import signals
 from runner.execution.hangs.watch import Watch
+from runner.execution.observer import Observer
 from runner.execution.supervise import follow
+from runner.records.schema import NodeExit
+from runner.targets.node_view import NodeView
+from tests.support.held_clock import HeldClock
 from tests.support.held_runs import run_here
 from tests.support.launches import (
     BEGINNING,
@@ -27,17 +33,8 @@ from tests.support.launches import (
     words_are_printed,
 )
 from tests.support.processes import end
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from runner.execution.observer import Observer
-    from runner.records.schema import NodeExit
-    from runner.targets.node_view import NodeView
-    from tests.support.held_clock import HeldClock
-    from tests.support.projects import Project
-    from tests.support.records import Make
+from tests.support.projects import Project
+from tests.support.records import Make
 
 pytestmark = pytest.mark.real_processes
 WAIT_LONG = WAIT.replace("120", "3_600")

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.execution.test_disk import needs_a_small_disk, run_on_a_small_disk
+from tests.support.faults import Fault
 from tests.support.kills import Told, at_random, lost
 from tests.support.launches import BEGINNING, END, nothing_is_left_of, one_run, until, words_are_printed
+from tests.support.projects import Project
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.faults import Fault
-    from tests.support.projects import Project
-
-    Begin = Callable[[Told], Told]
+Begin = Callable[[Told], Told]
 
 pytestmark = pytest.mark.real_processes
 

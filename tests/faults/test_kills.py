@@ -8,12 +8,14 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
 
+from tests.contract.harness import Harness
 from tests.contract.targets import on
+from tests.support.faults import Fault
 from tests.support.kills import (
     AGENT_1,
     RANK_1,
@@ -31,10 +33,6 @@ from tests.support.kills import (
 from tests.support.launches import processes_of, until
 from tests.support.patience import patient
 from tests.support.processes import end
-
-if TYPE_CHECKING:
-    from tests.contract.harness import Harness
-    from tests.support.faults import Fault
 
 RUN_SECONDS = 4.0
 WITHIN_SECONDS = 15

@@ -6,9 +6,10 @@ import io
 import json
 import shutil
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,9 +24,6 @@ from runner.report.summarize import summarize
 from tests.fuzz.sizes import EVENT_LINES, MOST_SECONDS, RAW_FOLDERS, RECORDS
 
 pytestmark = pytest.mark.slow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCHEMA1 = Path(__file__).parents[1] / "records" / "schema1"
 QUICK = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}

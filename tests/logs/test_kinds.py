@@ -5,23 +5,18 @@ from __future__ import annotations
 import io
 import random
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.logs import lines, origin, reading, scan
-from runner.logs.dialect import built_in
+from runner.logs.dialect import Pattern, built_in
 from runner.logs.digits import for_any_digits
 from runner.logs.lines import Block
 from runner.logs.reading import Reading, read_stream
 from runner.logs.scan import Fragments, Scanner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.logs.dialect import Pattern
 
 # {e}: an epoch, {n}: a place in it, {v}: a value, {h}: a value of any form
 LINES = [

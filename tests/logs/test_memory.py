@@ -6,14 +6,11 @@ import json
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from runner.logs.reading import read_log
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHILD = """
 import json, resource, sys, time

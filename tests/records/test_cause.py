@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,11 +17,7 @@ from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
 from runner.report.run_summary import summary_of
 from tests.records.test_hints import REPORT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.records import Make
+from tests.support.records import Make
 
 TRACEBACK = """Traceback (most recent call last):
   File "train.py", line 3, in <module>

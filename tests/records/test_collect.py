@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,14 +14,9 @@ from runner.core.layout import Layout
 from runner.records.decode import read_record
 from runner.records.folder import begin
 from runner.records.parse import collect
-from runner.records.schema import NodeExit, Outcome
+from runner.records.schema import NodeExit, Outcome, Record
 from runner.report.run_summary import summary_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.records.schema import Record
-    from tests.support.records import Make
+from tests.support.records import Make
 
 ENDED = "2026-11-21T00:01:00+00:00"
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,7 @@ from runner.records import hints
 from runner.records.folder import begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
-
-if TYPE_CHECKING:
-    from tests.support.records import Make
+from tests.support.records import Make
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = Path(__file__).parent / "failures"

@@ -7,7 +7,8 @@ import multiprocessing
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from multiprocessing.synchronize import Event
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,12 +20,7 @@ from runner.records.decode import read_record
 from runner.records.folder import RunFolder, begin, new_id
 from runner.records.listing import run_folders
 from runner.records.schema import SCHEMA, Record
-
-if TYPE_CHECKING:
-    from multiprocessing.synchronize import Event
-    from pathlib import Path
-
-    from tests.support.records import Make
+from tests.support.records import Make
 
 
 def test_a_run_says_that_it_runs_before_anything_is_started(weird_path: Path, make: Make) -> None:

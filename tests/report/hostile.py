@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.records.folder import RunFolder, begin
 from runner.records.schema import NodeExit
 from runner.report import formats
 from runner.report.forms import FORMS
 from runner.report.summarize import show, summarize
-
-if TYPE_CHECKING:
-    from tests.support.records import Make
-
+from tests.support.records import Make
 
 FORGED = "x\n1x8  3  1.00  8.00  yes\x1b[2J\x1b]0;title\x07\x9b31m\u202e|<b>"
 """A text that would forge a row and move the cursor."""

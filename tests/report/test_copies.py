@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,18 +11,14 @@ from runner.records.folder import RunFolder
 from runner.records.schema import Attempt
 from runner.report.notes import notes as notes_of
 from runner.report.reading import read_results
+from runner.report.run_summary import RunSummary
 from runner.report.summarize import show, summarize
 from runner.report.two_sides import NOT_COMPARABLE, SAME_RUNS, SLOWER, exit_code, judge
 from runner.report.verdicts import to_notes
 from runner.tools.predict.reading import Reader
 from runner.tools.proof.reproduce import of_cell
+from tests.support.records import Make
 from tests.support.summaries import base, block, pair, row
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.report.run_summary import RunSummary
-    from tests.support.records import Make
 
 DETECT = 0.05
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +14,7 @@ from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
 from runner.report.summarize import summarize
 from tests.report.hostile import FORGED, HUGE, all_formats
-
-if TYPE_CHECKING:
-    from tests.support.records import Make
+from tests.support.records import Make
 
 
 def lines(*events: tuple[str, object, dict[str, object]], times: list[float] | None = None) -> bytes:

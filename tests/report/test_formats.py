@@ -9,21 +9,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from runner.cli.terminal import print_table
 from runner.report import formats as report
 from runner.report.forms import FORMS
+from runner.report.rows import Block
 from runner.report.summarize import summarize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.report.rows import Block
-    from tests.support.records import Make
+from tests.support.records import Make
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"

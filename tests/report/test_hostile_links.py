@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,11 +15,7 @@ from runner.records.finalize import derive, finalize, reparse
 from runner.records.folder import RunFolder, begin
 from runner.report.reading import read_results
 from tests.report.hostile import all_formats, by_hand, state
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.records import Make
+from tests.support.records import Make
 
 
 def foreign_folder(place: Path) -> Path:

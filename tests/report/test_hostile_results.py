@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,7 @@ from runner.report.notes import notes as notes_of
 from runner.report.summarize import summarize
 from runner.tools.pages.export.runs import exported_runs
 from tests.report.hostile import FORGED, HUGE, all_formats, by_hand, edited
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.records import Make
-
+from tests.support.records import Make
 
 ODD_VALUES: dict[str, tuple[tuple[str | int, ...], object]] = {
     "a batch beyond 64 bits": (("facts", "global_batch_size"), 10**21),

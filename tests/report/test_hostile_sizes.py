@@ -7,7 +7,6 @@ import resource
 import time
 import tracemalloc
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -21,9 +20,7 @@ from runner.records.folder import RunFolder, begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
 from runner.report.reading import read_results
-
-if TYPE_CHECKING:
-    from tests.support.records import Make
+from tests.support.records import Make
 
 
 class Endless(io.RawIOBase):

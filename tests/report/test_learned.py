@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,8 @@ from runner.report.notes import notes as notes_of
 from runner.report.two_sides import NOT_COMPARABLE
 from runner.report.verdicts import to_notes
 from tests.report.test_two_sides import one as verdict_of
+from tests.support.records import Make
 from tests.support.summaries import ONE, TWO, base, block, changed, pair, row, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.records import Make
 
 UNKNOWN = "what was learned is not known, for want of an accuracy and of a loss"
 

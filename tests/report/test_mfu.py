@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,7 @@ from runner.report.summarize import summarize
 from runner.report.utilization import limit
 from tests.report.hostile import edited
 from tests.report.test_compare import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.records import Make
+from tests.support.records import Make
 
 
 def block(alone: dict[str, Any], two: dict[str, Any]) -> Block:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,10 +19,8 @@ from runner.report import formats as report
 from runner.report import run_summary
 from runner.report.reading import read_results
 from runner.report.summarize import summarize
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
-    from tests.support.records import Make
+from tests.support.projects import Project
+from tests.support.records import Make
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 from runner.report.summarize import summarize
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
-    from tests.support.records import Make
+from tests.support.projects import Project
+from tests.support.records import Make
 
 SECONDS = {"": 6.0, "1gbit": 8.0, "100mbit": 12.0}
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit, Outcome
 from runner.report.run_summary import summary_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.records.folder import RunFolder
-    from tests.support.projects import Project
-    from tests.support.records import Make
+from tests.support.projects import Project
+from tests.support.records import Make
 
 SECONDS = {"1x1": 10.0, "2x1": 5.0}
 NODES = ({"machine_cores": 16}, {"machine_cores": 16})

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.contract.harness import Jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 
 @pytest.fixture

@@ -9,24 +9,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from tests.contract.harness import Jobs
+from tests.support.faults import Fault
 from tests.support.jobs import jobs_of, slurm
 from tests.support.launches import ended, processes_of, until
 from tests.support.odd import define
 from tests.support.patience import patient
 from tests.support.processes import is_stopped
 from tests.targets.test_slurm import text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.contract.harness import Jobs
-    from tests.support.faults import Fault
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 LONG = ("--layout", "2x1", "--set", "seconds=100")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from tests.contract.harness import Jobs
 from tests.support.projects import RUNNER
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.contract.harness import Jobs
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 ON = ("--on", "slurm", "--device", "cpu")

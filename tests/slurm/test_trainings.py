@@ -7,19 +7,16 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.contract.harness import Jobs
 from tests.experiments import tiny_bert
 from tests.support.jobs import slurm
 from tests.support.launches import run_once, until
 from tests.support.projects import RUNNER
 from tests.support.same_records import curve, differences
 from tests.support.smallest import BERT
-
-if TYPE_CHECKING:
-    from tests.contract.harness import Jobs
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 SMALL = ("--set", "epochs=1", "--set", "dataset=digits", "--set", "peak_milliseconds=0", "--device", "cpu")

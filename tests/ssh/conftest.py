@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support import host_images, ssh_hosts
 from tests.support.launches import run_once, starting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.support.projects import Ended, Project
+from tests.support.projects import Ended, Project
 
 
 @pytest.fixture

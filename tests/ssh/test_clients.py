@@ -8,9 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,11 +19,7 @@ from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, starting, until
 from tests.support.patience import within
 from tests.support.processes import lives
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 QUICK = ("odd-slow", "--layout", "2x1", "--set", "seconds=1", "--device", "cpu")

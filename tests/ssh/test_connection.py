@@ -7,7 +7,9 @@ import re
 import shutil
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, until
 from tests.support.patience import within
 from tests.support.projects import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts that fail")]
 Start = "Callable[..., tuple[Any, Path]]"

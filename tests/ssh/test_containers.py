@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +19,8 @@ from tests.support import host_images, ssh_hosts
 from tests.support.launches import ended, run_once, until
 from tests.support.odd import Odd
 from tests.support.processes import end
+from tests.support.projects import Project
 from tests.support.same_records import curve, differences
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.projects import Project
 
 pytestmark = [
     pytest.mark.hosts,

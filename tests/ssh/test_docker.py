@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,13 +18,7 @@ from runner.targets.compose.base_images import read_lock
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, starting, until
 from tests.support.processes import end
-from tests.support.projects import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.projects import Project
+from tests.support.projects import ROOT, Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.engine, pytest.mark.xdist_group("ssh hosts with containers")]
 IMAGE = os.environ.get("BASE_IMAGE") or read_lock(ROOT)["BASE_IMAGE"]

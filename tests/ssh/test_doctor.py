@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.support import ssh_hosts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 Found = dict[tuple[str, str], dict[str, Any]]

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import ssh_hosts
-from tests.support.projects import ROOT
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import ROOT, Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 TEXT = (ROOT / "docs" / "ssh.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")

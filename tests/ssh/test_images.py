@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,7 @@ from runner.core.errors import RequestError
 from runner.targets.ssh import images
 from runner.targets.ssh.host_container import GUARD, command
 from runner.targets.ssh.verdicts import Engine, Wanted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 HOSTILE = [
     "--privileged",

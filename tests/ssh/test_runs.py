@@ -8,7 +8,9 @@ import shutil
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,13 +18,8 @@ from tests.experiments import tiny_bert
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, until
 from tests.support.patience import patient, within
+from tests.support.projects import Project
 from tests.support.same_records import curve, differences
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0", "--device", "cpu")

@@ -10,18 +10,14 @@ import shlex
 import subprocess
 import tarfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from tests.support.containers import name_of_its_own
+from tests.support.containers import Images, name_of_its_own
 from tests.support.launches import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.containers import Images
 
 REQUEST_MILLICORES = 250
 """What a pod requests for each process, if nothing else is said."""

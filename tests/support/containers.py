@@ -9,14 +9,12 @@ import shutil
 import subprocess
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tests.support.launches import until
 from tests.support.odd import add_odd_programs
 from tests.support.projects import ROOT, WEIRD, Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BASES = {"cpu": "CPU_BASE_IMAGE", "gpu": "BASE_IMAGE"}
 LABEL = "com.docker.compose.project"

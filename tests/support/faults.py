@@ -17,15 +17,12 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LONG = {"local": 50, "compose": 10, "kubernetes": 5, "pytorchjob": 5, "indexed": 5, "ssh": 10, "slurm": 5}
 """How often a fault is tried in the long series, by target."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,11 +19,7 @@ from tests.support.projects import WEIRD, Project, make_project
 from tests.support.records import Make
 from tests.support.repository import commit_all
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    Once = Callable[[str, Callable[[], object]], None]
+Once = Callable[[str, Callable[[], object]], None]
 
 
 @pytest.fixture

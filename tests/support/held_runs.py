@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+
+import pytest
 
 from runner import targets
 from runner.cli.terminal import Screen
@@ -10,14 +12,8 @@ from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
 from runner.execution import signals
 from runner.execution.run import execute
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
-
-    from runner.records.events import Event
-    from tests.support.projects import Project
+from runner.records.events import Event
+from tests.support.projects import Project
 
 
 class Watching(Screen):

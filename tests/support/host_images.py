@@ -14,13 +14,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.support import ssh_hosts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TORCH = f"{sys.prefix}/bin:/usr/bin"
 """A PATH on which `python3` has torch."""

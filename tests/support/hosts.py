@@ -7,15 +7,12 @@ import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.support.projects import ROOT, Ended
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RUNNER = [sys.executable, "-m", "runner"]
 

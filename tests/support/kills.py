@@ -9,21 +9,17 @@ import signal
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 
+from tests.contract.harness import Harness
 from tests.support.cluster import pods
 from tests.support.containers import containers_of
 from tests.support.launches import processes_of, until
 from tests.support.processes import end
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.contract.harness import Harness
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 LINE = re.compile(rb"^line (\d+) of rank (\d+)$", re.MULTILINE)
 RANK_1, AGENT_1 = "rank 1", "agent of node 1"

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.support.patience import patient
 from tests.support.processes import Seen, seen
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterator
-
-    from tests.support.projects import Ended, Project
+from tests.support.projects import Ended, Project
 
 BEGINNING = """
 import os

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jsonschema
 
@@ -17,9 +18,6 @@ from runner.definitions import experiment as definition
 from runner.definitions.plan import Run, make_plan
 from runner.targets.kubernetes.job import pod_templates
 from runner.targets.local import Local
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "tests" / "targets" / "kubernetes"

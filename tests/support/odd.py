@@ -6,10 +6,8 @@ They import no torch unless the group of processes matters: that takes seconds i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 PLAIN = '''
 """{summary}"""

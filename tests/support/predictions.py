@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.layout import Layout
+from runner.records.folder import RunFolder
 from tests.support.records import make_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.records.folder import RunFolder
 
 STEP_SECONDS, GRADIENTS, BATCH, STEPS = 0.1, 10_000_000, 100, 20
 PROFILE: dict[str, Any] = {

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
 from tests.support.processes import Seen, seen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CONFIG = os.environ.get("KIT_HOSTS", "")
 """The configuration that `.ci/hosts up` prints."""

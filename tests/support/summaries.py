@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from runner.report.compare import compare
 from runner.report.rows import Block, Row
 from runner.report.run_summary import RunSummary
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SAME = {
     "image": "None",

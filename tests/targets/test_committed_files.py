@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -20,9 +20,7 @@ from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.service import image_of
 from runner.targets.compose.target import Compose
 from runner.targets.local import Local
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[2]
 DIGEST = "sha256:" + "0123456789abcdef" * 4

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,10 +21,8 @@ from runner.targets.slurm import cancel, commands
 from runner.targets.slurm.ends import NodeFile, ends, starved
 from runner.targets.slurm.script import cell_of
 from runner.targets.slurm.watch import JobState
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
-    from tests.support.records import Make
+from tests.support.projects import Project
+from tests.support.records import Make
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = 'a\'b "c" $(touch pwned) `touch pwned` \\ ;&| #{x} %j é'

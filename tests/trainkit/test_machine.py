@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from trainkit.machine import usable_cores
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ALL = len(os.sched_getaffinity(0))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import wait
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,15 +17,10 @@ from runner.execution.hangs.heard import Heard
 from runner.execution.hangs.position import with_stack
 from runner.execution.hangs.watch import Watch
 from runner.records.events import Event
-from runner.targets.base import Line
+from runner.records.schema import NodeExit
+from runner.targets.base import Line, Note
 from runner.targets.node_view import AgentView, NodeView, RankView, Seen, Told
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.records.schema import NodeExit
-    from runner.targets.base import Note
-    from tests.support.held_clock import HeldClock
+from tests.support.held_clock import HeldClock
 
 TWO = Layout.parse("2x1")
 TORCH = "/usr/lib/python3/site-packages/torch"

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import re
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.core.errors import Interrupted
 from runner.execution.hangs.watch import QUIET_SECONDS
+from tests.support.held_clock import HeldClock
 from tests.support.held_runs import run_here
 from tests.support.launches import BEGINNING, WAIT, one_run
-
-if TYPE_CHECKING:
-    from tests.support.held_clock import HeldClock
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 pytestmark = pytest.mark.real_processes
 SCRIPT = """

@@ -8,18 +8,15 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from runner.core.errors import RequestError
 from runner.targets.compose import engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 COMPOSE = ("run", "tiny", "--on", "compose", "--device", "cpu")
 

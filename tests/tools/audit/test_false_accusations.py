@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from runner.tools.audit.document import audit_page
 from runner.tools.audit.findings import MEASURED
 from runner.tools.audit.reading import read_text
+from tests.support.projects import Project
 from tests.tools.audit.test_tables import graded, table, wrong
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
 
 MILLIONS = ("2 | 5.916 ms | 1.6905 M", "4 | 3.271 ms | 3.0573 M", "6 | 2.5 ms | 4.0 M", "8 | 1.9 ms | 5.2632 M")
 TIMES = ("1 | 100 | 1.00", "2 | 55 | 1.90", "4 | 30 | 3.48")

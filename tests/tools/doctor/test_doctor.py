@@ -7,18 +7,14 @@ import os
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.faults import Fault
 from tests.support.patience import patient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.faults import Fault
-    from tests.support.projects import Project
+from tests.support.projects import Project
 
 
 def test_a_healthy_machine_has_no_finding(project: Project) -> None:

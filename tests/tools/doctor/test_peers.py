@@ -7,20 +7,16 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.faults import Fault
 from tests.support.hosts import Host, missing, two_hosts
 from tests.support.patience import patient
-from tests.support.projects import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.faults import Fault
-    from tests.support.projects import Ended
+from tests.support.projects import ROOT, Ended
 
 WITHIN_SECONDS = 15
 

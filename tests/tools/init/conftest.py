@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.projects import ROOT, Project
 from tests.support.repository import commit_all
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Copy = Callable[..., Project]
+Copy = Callable[..., Project]
 
 REPOSITORIES = Path(__file__).with_name("repositories")
 collect_ignore = ["repositories"]  # their own tests are theirs

@@ -6,7 +6,6 @@ import hashlib
 import subprocess
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -17,13 +16,11 @@ from runner.tools.init import wheel
 from runner.tools.init.containers import image_name
 from runner.tools.init.requirements import find_requirements
 from runner.tools.init.settings_text import added_settings
+from tests.support.installed import Installed
 from tests.support.projects import Ended, Project
 from tests.support.repository import commit_all
+from tests.tools.init.conftest import Copy
 from tests.tools.init.test_scripts import TRAINS, write
-
-if TYPE_CHECKING:
-    from tests.support.installed import Installed
-    from tests.tools.init.conftest import Copy
 
 WHEEL = f"containers/{wheel.wheel_name()}"
 COMPOSE = {f"compose/{name}.yml" for name in ("1gpu", "2gpu", "1cpu", "2cpu", "2node-cpu")}

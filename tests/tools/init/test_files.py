@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +11,9 @@ from runner.definitions.settings import nearest
 from runner.tools.init import changes
 from runner.tools.init.proposal import propose
 from runner.tools.init.reading import unread
+from tests.support.projects import Project
 from tests.support.repository import commit_all, git
 from tests.tools.init.test_scripts import TRAINS, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.projects import Project
 
 SRC = {"src/pkg/net.py": "", "src/pkg/train.py": "from .net import x\n" + TRAINS}
 

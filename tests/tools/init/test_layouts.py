@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.projects import Project
 from tests.support.repository import git
 from tests.support.slow import slow_but
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
-    from tests.tools.init.conftest import Copy
+from tests.tools.init.conftest import Copy
 
 
 class Layout(NamedTuple):

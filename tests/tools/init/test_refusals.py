@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.projects import RUNNER, Ended
+from tests.support.projects import RUNNER, Ended, Project
 from tests.support.repository import commit_all, git
 from tests.tools.init.test_scripts import SERVES, TRAINS, write
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
 
 NEEDS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('config')\np.parse_args()\n" + TRAINS
 COMMANDS = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,12 +11,9 @@ from runner.definitions import experiment as definition
 from runner.tools.init.arguments import for_first_try
 from runner.tools.init.proposal import Proposal, propose
 from runner.tools.init.reading import unread
+from tests.support.projects import Project
 from tests.support.repository import commit_all
-from tests.tools.init.conftest import REPOSITORIES
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
-    from tests.tools.init.conftest import Copy
+from tests.tools.init.conftest import REPOSITORIES, Copy
 
 TRAINS = """
 import torch

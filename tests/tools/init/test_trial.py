@@ -6,18 +6,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.launches import until
 from tests.support.patience import patient
 from tests.support.processes import lives
-from tests.support.projects import OK
+from tests.support.projects import OK, Project
 from tests.tools.init.test_scripts import TRAINS, write
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
 
 SLOW = """
 import os, subprocess, sys, time, torch

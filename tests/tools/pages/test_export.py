@@ -6,8 +6,9 @@ import json
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -18,11 +19,7 @@ from runner.tools.pages.export import mlflow_store, tensorboard_files
 from runner.tools.pages.export.runs import ExportedRun, exported_runs, safe_name
 from tests.report.hostile import FORGED, edited
 from tests.support.launches import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.records import Make
+from tests.support.records import Make
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 

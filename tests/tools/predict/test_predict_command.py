@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.predictions import measure_network, train
-from tests.support.projects import OK
-
-if TYPE_CHECKING:
-    from tests.support.projects import Project
+from tests.support.projects import OK, Project
 
 LINKS = """
 name: links

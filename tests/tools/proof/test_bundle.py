@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,12 +24,8 @@ from runner.tools.proof.bundle import Bundle, write_bundle
 from runner.tools.proof.kit import opened
 from runner.tools.proof.masking import Mask
 from tests.support.projects import Project, make_project
+from tests.support.records import Make
 from tests.support.repository import commit_all, git
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.records import Make
 
 
 @pytest.fixture(scope="module")

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from runner.records import manifest
 from runner.tools.proof.archive import pack
 from tests.support.hostile import arm, touch_all
+from tests.support.projects import Project
+from tests.support.records import Make
 from tests.support.repository import commit_all, git
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.projects import Project
-    from tests.support.records import Make
 
 COMMANDS = (
     ("run", "tiny", "--layout", "1x1"),

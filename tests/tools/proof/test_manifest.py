@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,10 +12,8 @@ from hypothesis import strategies as st
 
 from runner.records import manifest
 from runner.records.finalize import reparse
-
-if TYPE_CHECKING:
-    from runner.records.folder import RunFolder
-    from tests.support.records import Make
+from runner.records.folder import RunFolder
+from tests.support.records import Make
 
 ODD = ["a b", "q\"'", "é目", "back\\slash", "new\nline", "re\rturn", "-n", "#hash", " lead", os.fsdecode(b"\xff\xfe")]
 

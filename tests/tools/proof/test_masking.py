@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +12,8 @@ from runner.tools.proof.kit import opened
 from runner.tools.proof.masked_json import mask_json
 from runner.tools.proof.masking import Mask
 from tests.support.projects import OK, Project
+from tests.support.records import Make
 from tests.support.repository import commit_all
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.records import Make
 
 READS = OK.replace('"--verbose", action="store_true"', '"--data-dir", default="data"')
 HOME = "/home/alice/imagenet"

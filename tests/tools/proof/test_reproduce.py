@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,8 @@ from runner.tools.proof.again import compare, explain
 from runner.tools.proof.reproduce import options_again
 from tests.support.predictions import lines
 from tests.support.projects import OK, Project, make_project
+from tests.support.records import Make
 from tests.support.repository import commit_all, git
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.records import Make
 
 COUNTS = """
     import os, pathlib

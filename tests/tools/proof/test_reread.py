@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runner.records.folder import RunFolder
 from runner.records.provenance import describe_runner
+from runner.tools.proof.level import Verdict
 from runner.tools.proof.reread import read_again
 from runner.tools.proof.verify import verify
 from tests.records.test_schema1 import KEPT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from runner.tools.proof.level import Verdict
-    from tests.support.records import Make
+from tests.support.records import Make
 
 LOG = b"took 12.5 s: done\n"
 DIALECT = r"""

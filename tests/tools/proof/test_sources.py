@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runner.definitions.definition import hash_resolved
 from runner.tools.proof.sources import lay_out
 from tests.support.projects import Project, make_project
+from tests.support.records import Make
 from tests.support.repository import commit_all, git
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.records import Make
 
 IGNORED = "results/\nreproduced/\n__pycache__/\n*.tar\n"
 

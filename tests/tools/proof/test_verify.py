@@ -7,19 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runner.tools.proof.inputs import Inputs
 from runner.tools.proof.verify import verify
 from tests.support.projects import ROOT, Project
+from tests.support.records import Make
 from tests.support.repository import commit_all, git
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.records import Make
 
 
 def committed(project: Project) -> None:
