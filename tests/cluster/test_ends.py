@@ -27,7 +27,7 @@ def printed(folder: Path, word: bytes, nodes: int = 2) -> Callable[[], bool]:
 
 def test_a_rank_that_leaves_the_others_is_ended_with_the_time(project: Project, run: Run) -> None:
     # torchrun holds its pod until the other nodes have ended too.
-    define(project, "leaves", name="odd-leaves-in-time", timeout_seconds=round(patient(45)))
+    define(project, "leaves", name="odd-leaves-in-time", timeout_seconds=round(patient(20)))
     done, record = run("odd-leaves-in-time", "--layout", "2x1")
     assert done.code == 1
     assert record["status"] == "timed_out"
