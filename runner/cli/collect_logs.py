@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.cli.lines import show, show_document
 from runner.cli.options import options_of
 from runner.core.errors import RequestError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from runner.logs.dialect import Dialect
-    from runner.logs.explanation import Explanation
-    from runner.targets.outputs import Output
+from runner.logs.dialect import Dialect
+from runner.logs.explanation import Explanation
+from runner.targets.outputs import Output
 
 COMPOSE, PODS = "compose:", "pods:"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -24,10 +24,8 @@ from runner.cli.options import (
     project_root_or_here,
 )
 from runner.core.errors import RequestError
-
-if TYPE_CHECKING:
-    from runner.execution.versions import Choices, Kind
-    from runner.report.run_summary import RunSummary
+from runner.execution.versions import Choices, Kind
+from runner.report.run_summary import RunSummary
 
 REPEATS = 6
 """Three times ABBA."""

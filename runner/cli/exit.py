@@ -6,9 +6,10 @@ import errno
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -17,9 +18,6 @@ from runner.cli.lines import say
 from runner.core import clock
 from runner.core.errors import EXIT_DEFECT, EXIT_INTERRUPTED, Interrupted, KitError, RequestError
 from runner.core.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
 _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from runner.core.text import escaped, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.records.schema import Failure, Record, StuckRank
+from runner.records.schema import Failure, Record, StuckRank
 
 _LONGEST = 500
 _TITLE = "  {:<7} {}"

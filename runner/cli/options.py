@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
 from runner.cli.lines import say
 from runner.core.errors import RequestError, did_you_mean
-
-if TYPE_CHECKING:
-    from runner.definitions.experiment import Experiment
-    from runner.definitions.plan import Plan
+from runner.definitions.experiment import Experiment
+from runner.definitions.plan import Plan
 
 
 def complete_experiment(begun: str) -> list[str]:

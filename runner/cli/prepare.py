@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
 from runner.cli.columns import show_rows
 from runner.cli.options import project_root
 from runner.core.errors import Interrupted
-
-if TYPE_CHECKING:
-    from runner.execution.signals import Interrupts
+from runner.execution.signals import Interrupts
 
 _SECONDS_TO_END = 10
 SETTINGS = {"allow_interspersed_args": False}

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runner.core import clock
 from runner.core.text import one_line
 from runner.core.values import number, positive, whole
-
-if TYPE_CHECKING:
-    from runner.definitions.plan import Run
-    from runner.records.events import Event
+from runner.definitions.plan import Run
+from runner.records.events import Event
 
 _BEFORE_TRAINING = ("init_start", "data_start", "setup_start", "warmup_start")
 _LONGEST = 60

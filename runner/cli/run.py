@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli.lines import show_document
 from runner.cli.options import Change, Device, Layouts, Name, On, Only, Repeat, Results, With, here, options_of, plan_of
 from runner.core.errors import RunError
-
-if TYPE_CHECKING:
-    from runner.records.schema import Record
+from runner.records.schema import Record
 
 
 def run(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
 from runner.cli.commands import capability
 from runner.cli.lines import say, show_document
 from runner.core.errors import RequestError
-
-if TYPE_CHECKING:
-    from runner.report.run_summary import RunSummary
+from runner.report.run_summary import RunSummary
 
 
 def summarize(

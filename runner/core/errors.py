@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 EXIT_INTERRUPTED = 130
 EXIT_DEFECT = 3

@@ -15,18 +15,15 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 SECONDS = 10
 CHECKOUT_SECONDS = 600

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 
 def require_outputs(paths: Iterable[Path], below: Path | None = None) -> None:

@@ -8,11 +8,9 @@ Anthropic, Slack and Google, JSON Web Tokens (RFC 7519), private keys in PEM (RF
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 MASK = "<masked>"
 """What stands for a secret."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 from urllib.parse import quote
 
 from runner.core.secret_forms import MASK, find_assigned, find_secrets, is_secret, may_hold_secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SHORTEST = 4
 """Letters of a value that is looked for in texts; a shorter one stands in too many words."""

@@ -5,14 +5,17 @@ A definition is data: aliases, tags and several documents in one file are refuse
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentStartEvent,
+    Event,
     MappingEndEvent,
     MappingStartEvent,
     ScalarEvent,
@@ -24,12 +27,6 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from ruamel.yaml.events import Event
 
 LARGEST_BYTES = 200_000
 MOST_VALUES = 12_000

@@ -7,7 +7,8 @@ program's arguments; whatever is not the same now is refused by name.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
@@ -15,15 +16,10 @@ from runner.core.secret_values import Masker, secrets_in
 from runner.core.text import listed, one_line
 from runner.core.values import spell_non_finite
 from runner.definitions import experiment as definitions
-from runner.definitions.definition import hash_resolved
+from runner.definitions.definition import Experiment, hash_resolved
 from runner.definitions.plan import Cell, Run
 from runner.definitions.skips import DEVICES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.definitions.definition import Experiment
-    from runner.records.schema import Launch
+from runner.records.schema import Launch
 
 # A file would be loaded from anywhere.
 _NAME = re.compile(r"\w[\w-]*")

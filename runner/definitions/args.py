@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import did_you_mean
 from runner.core.text import shown
 from runner.core.values import LARGEST_WHOLE
+from runner.core.yaml_reader import Document
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.options.spelling import spell
-
-if TYPE_CHECKING:
-    from runner.core.yaml_reader import Document
 
 NAME = r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*"
 """A dot stands in the names of nested settings, as Hydra's `optimizer.lr`."""

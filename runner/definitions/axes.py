@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import did_you_mean
 from runner.core.layout import PATTERN, Layout
 from runner.core.text import shown
+from runner.core.yaml_reader import Document
 from runner.definitions.args import check_arg, names_schema, read_mapping, value_schema
-
-if TYPE_CHECKING:
-    from runner.core.yaml_reader import Document
 
 MOST_CELLS = 10_000
 MOST_AXES = 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.layout import Layout
@@ -10,10 +10,8 @@ from runner.core.text import one_line
 from runner.core.yaml_reader import scalar
 from runner.definitions.args import RESERVED, unfit
 from runner.definitions.axes import identity, too_many
-
-if TYPE_CHECKING:
-    from runner.definitions.definition import Experiment
-    from runner.definitions.program import Program
+from runner.definitions.definition import Experiment
+from runner.definitions.program import Program
 
 
 def read_layouts(experiment: Experiment, words: list[str] | None) -> list[str] | None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import shown
+from runner.core.yaml_reader import Document
 from runner.definitions import data, program
 from runner.definitions.axes import agrees, values_of
+from runner.definitions.definition import Experiment
 from runner.definitions.fields import PROGRAM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from runner.core.yaml_reader import Document
-    from runner.definitions.definition import Experiment
 
 
 def check(document: Document, experiment: Experiment) -> None:

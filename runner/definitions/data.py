@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.definitions.program import PREPARE
 from runner.definitions.settings import PACKAGE
 from trainkit.files import is_file
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 UNATTENDED = "--unattended"
 """An option of every `prepare.py` (`trainkit.prepare`): no one is there to choose another source."""

@@ -7,15 +7,12 @@ import itertools
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.definitions import program as programs
+from runner.definitions.settings import Settings
 from runner.definitions.skips import Skip, finder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.definitions.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import shown
+from runner.core.yaml_reader import Document
 from runner.logs import dialect
 from trainkit.files import read_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.core.yaml_reader import Document
 
 KEY = "dialect"
 MOST = 20

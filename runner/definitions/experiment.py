@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core import yaml_reader
 from runner.definitions import consistency
@@ -13,13 +13,8 @@ from runner.definitions.dialects import KEY, measure_of, read_dialects
 from runner.definitions.fields import FIELDS
 from runner.definitions.project import files, find, project_root, refuse_twins
 from runner.definitions.published import read_published
-from runner.definitions.settings import settings_of
+from runner.definitions.settings import Settings, settings_of
 from runner.definitions.skips import DEVICES, Skip, read_skips
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.definitions.settings import Settings
 
 __all__ = ["DEVICES", "KEYS", "Experiment", "Skip", "files", "find", "load", "project_root"]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.text import shown
 from runner.core.values import is_number
-
-if TYPE_CHECKING:
-    from runner.core.yaml_reader import Document
+from runner.core.yaml_reader import Document
 
 WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 LONGEST_NAME = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
@@ -13,11 +13,9 @@ from runner.definitions.args import DEVICES, THREADS
 from runner.definitions.axes import identity
 from runner.definitions.choices import read_changes, read_layouts, read_only
 from runner.definitions.consistency import refused_layout
-
-if TYPE_CHECKING:
-    from runner.definitions.definition import Experiment
-    from runner.definitions.program import Program
-    from runner.definitions.skips import Skip
+from runner.definitions.definition import Experiment
+from runner.definitions.program import Program
+from runner.definitions.skips import Skip
 
 MOST_RUNS = 100_000
 

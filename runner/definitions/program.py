@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line, shown
 from runner.definitions.options import LARGEST_SOURCE, Interface, Option, own_sources, read_interface
-from runner.definitions.settings import PACKAGE, settings_of
+from runner.definitions.settings import PACKAGE, Settings, settings_of
 from trainkit.files import read_file
 from trainkit.sources import folders_of, read_sources
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.definitions.settings import Settings
 
 PREPARE = "prepare"
 INPUTS = "inputs"

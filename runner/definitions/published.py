@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import did_you_mean
 from runner.core.text import shown
 from runner.core.values import LARGEST, number
+from runner.core.yaml_reader import Document
 from runner.definitions.axes import check_axes, row_schema
 from runner.definitions.fields import LONGEST_LINE
-
-if TYPE_CHECKING:
-    from runner.core.yaml_reader import Document
 
 NUMBERS = ("total_seconds", "train_seconds", "round_trip_seconds", "speedup", "accuracy", "best_accuracy")
 CURVES = ("train_loss", "val_loss")

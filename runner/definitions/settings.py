@@ -6,15 +6,13 @@ import re
 import sys
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line, shown
 from runner.core.yaml_reader import Document
 from trainkit import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 if sys.version_info >= (3, 11):
     import tomllib

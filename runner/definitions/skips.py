@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.text import shown
+from runner.core.yaml_reader import Document
 from runner.definitions.axes import check_axes, row_schema, values_of
 from runner.definitions.fields import LONGEST_LINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.core.yaml_reader import Document
 
 DEVICES = ("cpu", "cuda")
 MOST_SKIPS = 100

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -19,10 +20,12 @@ from runner.definitions import program
 from runner.definitions.plan import Cell, Run
 from runner.execution.launch import describe_by_hand, utc_now
 from runner.execution.masking import Masked
-from runner.execution.observer import Guarded
+from runner.execution.observer import Guarded, Observer
+from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
 from runner.records.folder import RunFolder, begin, require_writable
-from runner.records.schema import Record
+from runner.records.schema import Launch, Outcome, Record
+from runner.targets.base import Target
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.kubernetes.job import RUN
 from runner.targets.kubernetes.kinds import JOBS
@@ -30,14 +33,6 @@ from runner.targets.kubernetes.lifecycle import JobWatcher
 from runner.targets.kubernetes.pod_watch import selector
 from runner.targets.kubernetes.target import KubernetesSpec
 from trainkit import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.execution.observer import Observer
-    from runner.execution.signals import Interrupts
-    from runner.records.schema import Launch, Outcome
-    from runner.targets.base import Target
 
 LARGEST_MANIFEST = 10_000_000
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
@@ -23,10 +25,6 @@ from runner.targets.slurm.script import cell_of
 from runner.targets.slurm.target import Slurm, SlurmSpec
 from runner.targets.slurm.watch import JobState
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LARGEST = 1_000_000
 _ID = re.compile(r"(\d{8}T\d{6}Z)-slurm-([0-9a-f]{8,12})", re.ASCII)

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from runner.core.errors import RequestError
-from runner.definitions.plan import Side
-from runner.execution.run import carry_out, prepare
+from runner.definitions.plan import Plan, Side
+from runner.execution.observer import Observer
+from runner.execution.run import Job, carry_out, prepare
+from runner.execution.signals import Interrupts
 from runner.records.folder import new_id
-from runner.report.run_summary import summary_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.definitions.plan import Plan
-    from runner.execution.observer import Observer
-    from runner.execution.run import Job
-    from runner.execution.signals import Interrupts
-    from runner.records.schema import Record
-    from runner.report.run_summary import RunSummary
-    from runner.targets.base import Target
+from runner.records.schema import Record
+from runner.report.run_summary import RunSummary, summary_of
+from runner.targets.base import Target
 
 NAMES = ("A", "B")
 

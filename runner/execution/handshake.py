@@ -15,8 +15,8 @@ import errno
 import hmac
 import re
 import socket
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from runner.core import clock
 from runner.core.errors import RequestError, RunError
@@ -24,9 +24,6 @@ from runner.core.text import one_line
 from runner.core.values import whole
 from runner.execution.handshake_messages import LONGEST_BYTES, SECRET, new_nonce, nonce_of, prove, receive, send
 from runner.targets.torchrun import MASTER_PORT, RENDEZVOUS_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PORT = MASTER_PORT + 1
 SAY_SECONDS = 10.0

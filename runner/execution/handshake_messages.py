@@ -5,20 +5,18 @@ A proof is a response to a challenge: HMAC-SHA256 (RFC 2104) over the nonces of 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
 import re
 import secrets
+from collections.abc import MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import RequestError
 from trainkit import files
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import MutableMapping
 
 SECRET, SECRET_FILE = "KIT_HANDSHAKE_SECRET", "KIT_HANDSHAKE_SECRET_FILE"
 LONGEST_BYTES = 4_096

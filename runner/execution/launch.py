@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from runner.definitions.plan import Run
 from runner.records import provenance
 from runner.records.folder import new_id
 from runner.records.schema import SCHEMA, Launch, Side
+from runner.targets.base import NodeSpec
 from runner.targets.options import axes_of
 from runner.targets.torchrun import node_specs
-
-if TYPE_CHECKING:
-    from runner.definitions.plan import Run
-    from runner.targets.base import NodeSpec
 
 
 def describe_surroundings(code: dict[str, Any]) -> dict[str, Any]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from runner.core.secret_values import Masker, secrets_in
 from runner.definitions.definition import hash_resolved
-
-if TYPE_CHECKING:
-    from runner.definitions.plan import Run
-    from runner.records.schema import Launch
+from runner.definitions.plan import Run
+from runner.records.schema import Launch
 
 DIFF = "request/code.diff"
 

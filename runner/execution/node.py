@@ -8,36 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core.errors import Interrupted, KitError, RequestError
 from runner.core.network import is_loopback, route_to, variables_for
-from runner.definitions.plan import make_plan
+from runner.definitions.experiment import Experiment
+from runner.definitions.plan import Run, make_plan
 from runner.execution import handshake
 from runner.execution.handshake_messages import read_secret
 from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.masking import Masked
-from runner.execution.observer import Guarded
+from runner.execution.observer import Guarded, Observer
+from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, supervise
 from runner.records import provenance
 from runner.records.folder import RunFolder, begin, new_id
 from runner.records.parse import collect
-from runner.records.schema import NodeExit
-from runner.targets.base import LaunchSpec
+from runner.records.schema import Launch, NodeExit, Outcome, Record
+from runner.targets.base import LaunchSpec, NodeSpec
 from runner.targets.local import LocalHandle
 from runner.targets.torchrun import node_specs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from runner.definitions.experiment import Experiment
-    from runner.definitions.plan import Run
-    from runner.execution.observer import Observer
-    from runner.execution.signals import Interrupts
-    from runner.records.schema import Launch, Outcome, Record
-    from runner.targets.base import NodeSpec
 
 TARGET = "compose"
 

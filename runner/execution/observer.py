@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from runner.definitions.plan import Run
-    from runner.records.events import Event
-    from runner.records.schema import Record
+from runner.definitions.plan import Run
+from runner.records.events import Event
+from runner.records.schema import Record
 
 
 class Observer(Protocol):

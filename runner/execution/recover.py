@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner import targets
 from runner.core.errors import KitError, RequestError
@@ -24,14 +24,9 @@ from runner.records.folder import RunFolder
 from runner.records.listing import run_folders
 from runner.records.parse import collect
 from runner.records.provenance import is_alive
-from runner.records.schema import FINISHED
+from runner.records.schema import FINISHED, Launch, Record
 from runner.targets.children import orphans
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from runner.records.schema import Launch, Record
 
 FINISHED_NOW, WOULD_FINISH, RUNS, LEFT = "finished", "would finish", "still runs", "left as it is"
 _WATCHED = "kubernetes"

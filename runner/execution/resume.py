@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner import targets
 from runner.core.errors import Interrupted, RequestError
@@ -18,22 +19,15 @@ from runner.definitions.plan import Plan
 from runner.execution import started
 from runner.execution.launch import describe_launch
 from runner.execution.masking import Masked
-from runner.execution.observer import Guarded
+from runner.execution.observer import Guarded, Observer
 from runner.execution.recover import LEFT, RUNS, find_out, require_own_id, words_of
 from runner.execution.room import describe_error
-from runner.execution.run import life_of, prepare
+from runner.execution.run import Job, life_of, prepare
+from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, supervise
 from runner.records.folder import RunFolder
-from runner.records.schema import FINISHED, Attempt, Record
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.execution.observer import Observer
-    from runner.execution.run import Job
-    from runner.execution.signals import Interrupts
-    from runner.records.schema import Launch
-    from runner.targets.base import LaunchSpec
+from runner.records.schema import FINISHED, Attempt, Launch, Record
+from runner.targets.base import LaunchSpec
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 RESERVE_BYTES = 131_072
 LITTLE_BYTES = 65_536

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.errors import Interrupted, RequestError, RunError
 from runner.core.text import listed
+from runner.definitions.plan import Plan, Run
 from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.masking import Masked
-from runner.execution.observer import Guarded
+from runner.execution.observer import Guarded, Observer
 from runner.execution.room import NEXT_RUN_BYTES, what_is_lost
+from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
 from runner.records import provenance
-from runner.records.folder import begin, require_writable
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.definitions.plan import Plan, Run
-    from runner.execution.observer import Observer
-    from runner.execution.signals import Interrupts
-    from runner.records.folder import RunFolder
-    from runner.records.schema import Launch, Record
-    from runner.targets.base import LaunchSpec, Target
+from runner.records.folder import RunFolder, begin, require_writable
+from runner.records.schema import Launch, Record
+from runner.targets.base import LaunchSpec, Target
 
 NOT_STARTED = "the further runs are not started"
 

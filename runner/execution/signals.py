@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from sys import UnraisableHookArgs
-    from types import FrameType
+from types import FrameType
 
 
 class Interrupts:
@@ -57,7 +53,7 @@ def taken() -> Iterator[Interrupts]:
         numbers.append(signal.SIGHUP)
     shown = sys.unraisablehook
 
-    def show(what: UnraisableHookArgs) -> None:
+    def show(what: sys.UnraisableHookArgs) -> None:
         if what.exc_type is not KeyboardInterrupt:  # which is raised again, so nobody needs to see its traceback
             shown(what)
 

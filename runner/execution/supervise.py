@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from runner.core import clock
 from runner.core.errors import KitError
@@ -12,21 +12,15 @@ from runner.core.layout import Layout
 from runner.execution import started
 from runner.execution.hangs.watch import Watch
 from runner.execution.launch import utc_now
+from runner.execution.observer import Observer
 from runner.execution.room import Reserve, describe_error, what_is_lost
+from runner.execution.signals import Interrupts
 from runner.records.events import parse_checked
+from runner.records.folder import RunFolder
 from runner.records.parse import collect
-from runner.records.schema import NodeExit, Outcome, Record
+from runner.records.schema import Launch, NodeExit, Outcome, Record
 from runner.targets import watchdog
-from runner.targets.base import Note
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.execution.observer import Observer
-    from runner.execution.signals import Interrupts
-    from runner.records.folder import RunFolder
-    from runner.records.schema import Launch
-    from runner.targets.base import Handle
+from runner.targets.base import Handle, Note
 
 INTERRUPTED = "interrupted"
 TIMED_OUT = "timed_out"

@@ -6,7 +6,6 @@ import dataclasses
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner import targets
 from runner.core.errors import RequestError
@@ -16,9 +15,7 @@ from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
 from runner.definitions.settings import settings_of
 from runner.execution.compare import Version
-
-if TYPE_CHECKING:
-    from runner.execution.worktrees import Worktrees
+from runner.execution.worktrees import Worktrees
 
 IMAGE = "image"
 """The option of the targets that can be given an image."""

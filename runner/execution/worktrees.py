@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core import git
 from runner.core.errors import Interrupted, RequestError
 from runner.core.temporary import temporary_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from runner.execution.signals import Interrupts
+from runner.execution.signals import Interrupts
 
 DATA = "data"
 """The project's folder of prepared data, which no commit holds."""

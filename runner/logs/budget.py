@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SECONDS = 5.0
 """Processor time for a log of any size."""

@@ -12,11 +12,12 @@ Whatever is wrong with one is said in one line with its file and line, when it i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import yaml_reader
 from runner.core.errors import RequestError, did_you_mean
@@ -26,9 +27,6 @@ from runner.logs import origin
 from runner.logs.budget import Budget
 from runner.logs.fields import COUNTED, FIELDS, NEED_UNITS, UNITS, value_of
 from runner.logs.pattern import LINE, PatternError, compile_checked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 FOLDER = Path(__file__).parent / "dialects"
 SAYS = ("completed", "failed", "trouble", "elided", "ignored")

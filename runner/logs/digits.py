@@ -6,7 +6,7 @@ Most patterns do: `{int}` takes any digits. One with `100%` or `[1-9]` does not.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.logs.pattern import MOST_STEPS, letters_of, steps_of
 
@@ -18,9 +18,7 @@ except ImportError:  # Python 3.10
     import sre_compile as _compiler
     import sre_constants as _code
     import sre_parse as _sre
-
-if TYPE_CHECKING:
-    import re
+import re
 
 MASK = bytes.maketrans(b"123456789", b"0" * 9)
 """Makes one line of all that differ in their digits alone."""

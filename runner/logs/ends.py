@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from runner.core.text import one_line
+from runner.logs.record import Record
 from runner.logs.said import MOST_WRITERS, Fact, Value, Writer
-
-if TYPE_CHECKING:
-    from runner.logs.record import Record
 
 MOST_WORDS = 1_000
 """Different words of the end, of which the oldest ones are forgotten."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.text import one_line
 from runner.logs.digits import MASK
-from runner.logs.lines import text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.logs.lines import Block
+from runner.logs.lines import Block, text_of
 
 MOST_SHOWN = 3
 """Lines of a pattern that are shown."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from runner.core.text import one_line
 from runner.logs import mlperf
 from runner.logs.ends import OF_AN_EPOCH, Ends
 from runner.logs.fields import ABOVE_ONE, METRICS
+from runner.logs.origin import Origin
 from runner.logs.record import Record
 from runner.logs.said import MOST_WRITERS, Evaluations, Fact, Last, Value, Writer
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from runner.logs.origin import Origin
 
 MOST_EPOCHS = 100_000
 """How many epochs are kept; a higher number is none of an epoch, but one of samples."""

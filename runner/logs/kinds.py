@@ -16,17 +16,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from runner.logs import general, origin
+from runner.logs.dialect import Pattern
 from runner.logs.digits import for_any_digits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from runner.logs.dialect import Pattern
 
 LONGEST = 1_000
 """Bytes of a line that may have a shape; longer ones are all read."""

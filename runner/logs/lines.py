@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from runner.logs import decoding, origin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 BLOCK = 1 << 18
 LONGEST = 65_536

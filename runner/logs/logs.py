@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.logs.dialect import Dialect, built_in, load
+from runner.logs.explanation import Explanation
 from runner.logs.reading import read_log, read_stream
 from runner.logs.summary import summary, unread
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from runner.logs.explanation import Explanation
 
 MOST_FILES = 50_000
 _DEEPEST = 30

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     from re import _constants as _code  # type: ignore[attr-defined]
@@ -18,9 +18,7 @@ try:
 except ImportError:  # Python 3.10
     import sre_constants as _code
     import sre_parse as _sre
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 LONGEST = 500
 """Letters of a pattern."""

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from runner.logs import mlperf, origin
 from runner.logs.dates import WINDOW, Date, dates
-from runner.logs.dialect import GENERAL, MLPERF, built_in
+from runner.logs.dialect import GENERAL, MLPERF, Dialect, built_in
+from runner.logs.explanation import Explanation
 from runner.logs.facts import Facts
 from runner.logs.general import PLACES
-from runner.logs.lines import Lines, text_of
+from runner.logs.lines import Block, Lines, text_of
 from runner.logs.pattern import LINE
 from runner.logs.record import Record
-from runner.logs.scan import Scanner
+from runner.logs.scan import Candidate, Scanner
 from runner.logs.series import General
 from runner.logs.tail import Tail
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-    from runner.logs.dialect import Dialect
-    from runner.logs.explanation import Explanation
-    from runner.logs.lines import Block
-    from runner.logs.scan import Candidate
 
 
 @dataclass

@@ -10,21 +10,17 @@ they begin and end is looked for in the first and the last `ENDS` blocks, which 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from runner.logs import general
+from runner.logs.dialect import Pattern
 from runner.logs.digits import MASK
 from runner.logs.kinds import LONGEST as LONGEST_SHAPE
 from runner.logs.kinds import Kind, general_kind, kind_of, to_read
-from runner.logs.lines import LONGEST, text_of
+from runner.logs.lines import LONGEST, Block, text_of
 from runner.logs.pattern import LINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from runner.logs.dialect import Pattern
-    from runner.logs.lines import Block
 
 ENDS = 4
 """Blocks at the beginning and at the end of a log in which every fragment is looked for: 1 MiB each."""

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.logs import general, origin
 from runner.logs.dialect import GENERAL as NAME
+from runner.logs.explanation import Explanation
 from runner.logs.facts import Facts
 from runner.logs.fields import METRICS
-from runner.logs.general import EVAL, PLACES, TRAIN
+from runner.logs.general import EVAL, PLACES, TRAIN, Figure, Line
 from runner.logs.lines import Block, text_of
+from runner.logs.origin import Origin
 from runner.logs.record import Record
 from runner.logs.said import MOST_WRITERS, Writer
+from runner.logs.scan import Candidate
 from runner.logs.table import Table
-
-if TYPE_CHECKING:
-    from runner.logs.explanation import Explanation
-    from runner.logs.general import Figure, Line
-    from runner.logs.origin import Origin
-    from runner.logs.scan import Candidate
 
 MOST_KINDS = 1_000
 _ABOVE = 8

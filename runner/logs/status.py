@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from runner.core.text import one_line
-
-if TYPE_CHECKING:
-    from runner.logs.facts import Facts, Progress
-    from runner.logs.tail import Tail
+from runner.logs.facts import Facts, Progress
+from runner.logs.tail import Tail
 
 
 class Status(NamedTuple):

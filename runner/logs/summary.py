@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.text import one_line
 from runner.logs import mlperf
 from runner.logs.dates import span_seconds
+from runner.logs.facts import Facts
 from runner.logs.fields import METRICS
-from runner.logs.said import MOST_WRITERS
+from runner.logs.reading import Reading
+from runner.logs.said import MOST_WRITERS, Evaluations, Value
 from runner.logs.status import status_of
-
-if TYPE_CHECKING:
-    from runner.logs.facts import Facts
-    from runner.logs.reading import Reading
-    from runner.logs.said import Evaluations, Value
 
 FIELDS = (
     "status",

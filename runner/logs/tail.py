@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from runner.logs import origin
 from runner.logs.dates import WINDOW, Date, dates
-from runner.logs.lines import text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.logs.lines import Block
+from runner.logs.lines import Block, text_of
 
 _MOST_AFTER = 20
 """Lines after a failure that are not of it, and with which it may still be the end of the run."""

@@ -12,12 +12,9 @@ import re
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from runner.records.folder import RunFolder
 from trainkit import files
-
-if TYPE_CHECKING:
-    from runner.records.folder import RunFolder
 
 _WORKER = re.compile(r"logs/[\w.-]{1,200}/attempt_\d{1,9}/\d{1,9}/(?:stdout\.log|stderr\.log|error\.json)", re.ASCII)
 _ARTIFACT = re.compile(r"artifacts(?!/@node\d)(?:/[^\x00-\x1f\x7f/.][^\x00-\x1f\x7f/]{0,199}){1,8}")

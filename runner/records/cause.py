@@ -9,15 +9,13 @@ function has the decorator `torch.distributed.elastic.multiprocessing.errors.rec
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from runner.records.decode import decode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 LARGEST_ERROR_FILE = 1_000_000
 _FOLLOWING = 12

@@ -9,14 +9,12 @@ as a value with its place.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from runner.core.values import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOKEN = b":::MLLOG "
 LONGEST_KEPT = 200

@@ -7,16 +7,13 @@ may name any of them. So a rank whose last words are about a lost peer is taken 
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
 
 from runner.core.text import one_line
 from runner.records import cause, hints
+from runner.records.folder import RunFolder
 from runner.records.last_lines import Child, Logs, speaks_of_a_peer
+from runner.records.raw_files import RawFiles
 from runner.records.schema import Failure, NodeExit, Outcome, RankFacts, Stuck
-
-if TYPE_CHECKING:
-    from runner.records.folder import RunFolder
-    from runner.records.raw_files import RawFiles
 
 MOST_CHILDREN = 1_000
 MOST_STUCK_LINES = 20

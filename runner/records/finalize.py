@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
@@ -14,11 +13,8 @@ from runner.records.listing import RECORD
 from runner.records.moment import read_moment
 from runner.records.parse import collect
 from runner.records.provenance import is_alive
-from runner.records.schema import NodeExit, Outcome
+from runner.records.schema import Launch, NodeExit, Outcome, Record
 from trainkit import files
-
-if TYPE_CHECKING:
-    from runner.records.schema import Launch, Record
 
 _LATEST = 253_402_300_799.0  # the end of the year 9999
 MOST_BYTES_IN_MEMORY = 64_000_000

@@ -16,9 +16,11 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -31,10 +33,6 @@ from runner.records.masking import mask_exit, mask_outcome
 from runner.records.raw_files import RawFiles
 from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 LARGEST_RECORD = 64_000_000
 _LARGEST_EXIT = 1_000_000

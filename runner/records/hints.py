@@ -6,17 +6,15 @@ each of its matches holds, without which it is not tried, and a bound for the st
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import yaml_reader
 from runner.logs.pattern import LINE, PatternError, compile_checked
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterable
 
 DATA = Path(__file__).with_suffix(".yaml")
 MOST_STEPS = 500

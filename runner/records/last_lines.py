@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core.text import escaped
 from runner.records import cause
+from runner.records.folder import RunFolder
+from runner.records.raw_files import RawFiles
 from trainkit import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.records.folder import RunFolder
-    from runner.records.raw_files import RawFiles
 
 LINES_KEPT = 20
 _LONGEST = 500

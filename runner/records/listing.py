@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from trainkit.files import is_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RECORD = "run.json"
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line
 from runner.core.values import positive
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from runner.records.schema import Launch, Record
+from runner.records.schema import Launch, Record
 
 UNKNOWN = "unknown"
 KIND = ("CPU", "usable cores", "kernel")

@@ -14,15 +14,13 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from runner.core.text import one_line
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 NAME = "SHA256SUMS"
 AT_THE_END = "written at the end of the run"

@@ -6,16 +6,13 @@ args, so they are learnt from there; if one is not, every text that the record w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
 from runner.core.secret_values import Masker, secrets_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from runner.records.schema import Failure, NodeExit, Outcome, Record
+from runner.records.schema import Failure, NodeExit, Outcome, Record
 
 WITHHELD = "withheld: an arg is masked, and may stand in it; raw/ has it"
 _ARGS = ("args.", "axes.")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from runner.core.values import number
-
-if TYPE_CHECKING:
-    from runner.records.schema import Record
+from runner.records.schema import Record
 
 _CLOCK_SECONDS = 2.0
 

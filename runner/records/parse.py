@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.records.doubts import Doubts, check_figure, nan_since
-from runner.records.events import read_events
+from runner.records.events import Malformed, read_events
 from runner.records.failure import first_failure
+from runner.records.folder import RunFolder
 from runner.records.masking import mask_record
 from runner.records.printed import take_printed
 from runner.records.schema import Launch, Outcome, Record
 from runner.records.tally import Tally
 from runner.records.verdict import verdict
 from trainkit import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.records.events import Malformed
-    from runner.records.folder import RunFolder
 
 MOST_MALFORMED_KEPT = 20
 LARGEST_FILE = 8_000_000_000

@@ -7,8 +7,9 @@ and its stdout before its stderr.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
@@ -17,15 +18,10 @@ from runner.core.values import number
 from runner.logs.dialect import chosen
 from runner.logs.reading import read_log
 from runner.logs.summary import FIELDS, summary
-from runner.records.doubts import check_figure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from runner.records.doubts import Doubts
-    from runner.records.folder import RunFolder
-    from runner.records.raw_files import RawFiles
-    from runner.records.schema import Record
+from runner.records.doubts import Doubts, check_figure
+from runner.records.folder import RunFolder
+from runner.records.raw_files import RawFiles
+from runner.records.schema import Record
 
 CLOCK = "the runner's clock, from the launch to the end"
 COARSE_SECONDS = 50

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.text import one_line
 from runner.core.values import number
-
-if TYPE_CHECKING:
-    from runner.records.schema import Record
+from runner.records.schema import Record
 
 TEST_LOSS, TRAINING_LOSS = "test loss", "training loss"
 _LONGEST_NAME = 40

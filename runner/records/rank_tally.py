@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.text import one_line
 from runner.core.values import number, text, whole
+from runner.records.doubts import Doubts
+from runner.records.events import Event
 from runner.records.schema import RankFacts
-
-if TYPE_CHECKING:
-    from runner.records.doubts import Doubts
-    from runner.records.events import Event
 
 CLOCK_TOLERANCE_MS = 1_000
 """A clock that is set while a run lasts may step back by less than this."""

@@ -6,16 +6,12 @@ import os
 import re
 import stat
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from runner.core.layout import Layout
 from runner.core.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.core.layout import Layout
 
 MOST_FILES = 500_000
 DEEPEST = 5

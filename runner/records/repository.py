@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core import git
 from runner.core.text import listed, one_line
 from trainkit.files import is_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LARGEST_DIFF = 1_000_000
 _MOST_EXCLUDED = 500_000

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from runner.core.layout import LARGEST_WORLD
 from runner.core.text import one_line
 from runner.core.values import number, plain, weight, whole
-from runner.records.doubts import check_figure
+from runner.records.doubts import Doubts, check_figure
+from runner.records.events import Event
 from runner.records.rank_tally import RankTally
+from runner.records.raw_files import Places
 from runner.records.schema import RankFacts
 from runner.records.utilization import NodeLoad
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.records.doubts import Doubts
-    from runner.records.events import Event
-    from runner.records.raw_files import Places
 
 PHASES = ("setup", "data", "init", "warmup", "train", "eval")
 MOST_EPOCHS = 10_000

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from runner.core.values import number
-
-if TYPE_CHECKING:
-    from runner.records.events import Event
+from runner.records.events import Event
 
 MOST_POINTS = 300
 """Points kept of a node; those of a longer run are means of equal stretches. Every look is in the raw file."""

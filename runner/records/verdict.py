@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from runner.core.text import listed, one_line
 from runner.records.printed import place_of
-
-if TYPE_CHECKING:
-    from runner.records.schema import Launch, NodeExit, Outcome, Record
+from runner.records.schema import Launch, NodeExit, Outcome, Record
 
 NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
 from runner.core.values import plain
 from runner.records.folder import RunFolder
 from runner.report.compare import compare
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.report.rows import Block
-    from runner.report.run_summary import RunSummary
+from runner.report.rows import Block
+from runner.report.run_summary import RunSummary
 
 _Figure = Annotated[float, msgspec.Meta(gt=1e-12, le=1e18)]
 _Share = Annotated[float, msgspec.Meta(gt=0, le=1)]

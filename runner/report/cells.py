@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from runner.report.statistics import decimals
-
-if TYPE_CHECKING:
-    from runner.report.statistics import Estimate
+from runner.report.statistics import Estimate, decimals
 
 _FOUR_DIGITS = 1_000
 """From here on, whole seconds say enough."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
@@ -10,14 +10,9 @@ from runner.core.values import by_value
 from runner.report.learned import is_learning_known, learned_differs
 from runner.report.machines import machine_decides, memory_differs
 from runner.report.repeats import FEWEST
-from runner.report.statistics import SIGNIFICANT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from runner.report.rows import CellRuns
-    from runner.report.run_summary import RunSummary
-    from runner.report.statistics import Estimate
+from runner.report.rows import CellRuns
+from runner.report.run_summary import RunSummary
+from runner.report.statistics import SIGNIFICANT, Estimate
 
 UNKNOWN = "None"
 """How a value of `RunSummary.same` reads that a record does not have."""

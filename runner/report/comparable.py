@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runner.report.claims import differing, disturbed, same_differs, settings_differ, total_work_differs
 from runner.report.learned import learned_differs
 from runner.report.machines import machine_decides
-
-if TYPE_CHECKING:
-    from runner.report.rows import CellRuns
+from runner.report.rows import CellRuns
 
 VERSIONS = ("code", "lock file", "image", "torch", "NCCL", "Python")
 """What versions may differ in: it is what is compared."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -14,14 +15,9 @@ from runner.core.values import by_value
 from runner.report.claims import not_shown, refusal
 from runner.report.order import Series, in_order, in_turn
 from runner.report.rows import Block, CellRuns, Row, cell_runs
-from runner.report.statistics import Estimate, holm, welch
+from runner.report.run_summary import RunSummary
+from runner.report.statistics import Difference, Estimate, holm, welch
 from runner.report.target_axes import at_layout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.report.run_summary import RunSummary
-    from runner.report.statistics import Difference
 
 BlockKey = tuple[str, str, str, str, str, bytes, str, tuple[str, ...]]
 """What all runs of a block share, by which blocks are sorted: experiment, target, hardware, and what they do."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from runner.report.run_summary import RunSummary
+from runner.report.run_summary import RunSummary
 
 
 def is_complete(run: RunSummary) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.values import number, whole
-
-if TYPE_CHECKING:
-    from runner.records.schema import Record
+from runner.records.schema import Record
 
 MOST_PERCENT = 5.0
 """Of the machine or of the time. So much makes a run that needs all of it 5% slower, which is the smallest difference

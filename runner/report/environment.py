@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from runner.core.text import listed, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MOST = 100
 _LONGEST = 200

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from runner.report.table import CLAIMED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from runner.report.table import Grid
+from runner.report.table import CLAIMED, Grid
 
 SHORT = {"efficiency": "eff.", "accuracy": "acc."}
 """Shorter heads, where there is no room for the whole word."""

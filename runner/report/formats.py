@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from runner.report.fit import with_footnotes
 from runner.report.forms import FIELDS, FORMS
 from runner.report.markup import csv_cell, json, latex, markdown, markdown_line
-from runner.report.table import to_table
+from runner.report.rows import Block, Row
+from runner.report.table import Grid, Table, to_table
 from runner.report.utilization import limit
-
-if TYPE_CHECKING:
-    from runner.report.rows import Block, Row
-    from runner.report.table import Grid, Table
 
 
 def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 FIELDS = (
     *("experiment", "target", "layout", "axes", "n", "seconds", "seconds_low", "seconds_high"),

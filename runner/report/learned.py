@@ -8,17 +8,13 @@ the repeats explains, up to 10%.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from statistics import fmean, variance
-from typing import TYPE_CHECKING
 
 from runner.records.quality import TRAINING_LOSS
+from runner.report.rows import CellRuns
+from runner.report.run_summary import RunSummary
 from runner.report.statistics import Difference, accuracies_agree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from runner.report.rows import CellRuns
-    from runner.report.run_summary import RunSummary
 
 AGREEING_SHARE = 0.005
 """Accuracies of unknown numbers of samples may differ by this much."""

@@ -9,16 +9,12 @@ the other uses further machines, which count for neither.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from runner.core.text import listed, one_line
 from runner.records.machine_facts import KIND, UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from runner.report.rows import CellRuns
-    from runner.report.run_summary import RunSummary
+from runner.report.rows import CellRuns
+from runner.report.run_summary import RunSummary
 
 MOST_APART = 0.01
 """By how much the memory of equal machines may differ: firmware and kernel keep some MB of it for themselves."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runner.core.layout import Layout
 from runner.report.claims import taken_for_granted
 from runner.report.copies import copies_note
 from runner.report.machines import count_machines
 from runner.report.published_rows import published_notes
 from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
+from runner.report.rows import Block, Row
 from runner.report.statistics import SIGNIFICANT
 from runner.report.utilization import utilization_notes
-
-if TYPE_CHECKING:
-    from runner.report.rows import Block, Row
 
 PRECISION = 0.05
 _WEAK = (

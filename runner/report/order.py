@@ -10,21 +10,17 @@ from __future__ import annotations
 import math
 import shlex
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import fmean, variance
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.text import one_line
 from runner.report.repeats import FEWEST
-from runner.report.statistics import vary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from runner.report.rows import CellRuns
-    from runner.report.run_summary import RunSummary
-    from runner.report.statistics import Difference
+from runner.report.rows import CellRuns
+from runner.report.run_summary import RunSummary
+from runner.report.statistics import Difference, vary
 
 MOST_WIDENED = 2.5
 """A difference that its order makes less sure by more is not shown; all of one side before the other gives 2.9."""

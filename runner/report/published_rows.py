@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.definitions.published import NUMBERS, figures
-
-if TYPE_CHECKING:
-    from runner.report.rows import Block
+from runner.report.rows import Block
 
 TIMES = tuple(name for name in NUMBERS if name.endswith("_seconds"))
 

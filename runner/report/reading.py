@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,9 +15,6 @@ from runner.records.listing import RECORD, list_runs
 from runner.records.verdict import NO_OUTCOME
 from runner.report.run_summary import RunSummary, summary_of
 from trainkit.files import is_file, read_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BROKEN = (ValueError, TypeError, OSError, AttributeError, LookupError, ArithmeticError, RecursionError)
 

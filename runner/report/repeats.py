@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from runner.report.statistics import noncentral_t_quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.report.statistics import Difference
+from runner.report.statistics import Difference, noncentral_t_quantile
 
 POWER = 0.9
 FEWEST = 3

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.report.copies import is_complete, once
-from runner.report.statistics import karp_flatt, typical
-
-if TYPE_CHECKING:
-    from runner.report.run_summary import RunSummary
-    from runner.report.statistics import Difference, Estimate
+from runner.report.run_summary import RunSummary
+from runner.report.statistics import Difference, Estimate, karp_flatt, typical
 
 
 @dataclass(frozen=True)

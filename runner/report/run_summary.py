@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -15,15 +16,11 @@ from runner.records.doubts import Doubts, check_metrics
 from runner.records.machine_facts import kind_of, machines_of, memory_of
 from runner.records.moment import end_of, moment_of
 from runner.records.quality import figures_of
+from runner.records.schema import Launch, Record
 from runner.report.disturbance import disturbances, is_load_known
 from runner.report.environment import speed_variables
 from runner.report.explain.text import note_of
 from runner.report.target_axes import target_axes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from runner.records.schema import Launch, Record
 
 # Where the data lies differs between machines and says nothing of the work; what it holds is compared by its hash.
 PLACES = ("data_dir",)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.report.blocks import blocks_of
 from runner.report.formats import write
 from runner.report.reading import Contents, read_results
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from runner.report.rows import Block
+from runner.report.rows import Block
 
 NO_RUNS = "no runs in it yet; make a first one with: runner run quickstart"
 

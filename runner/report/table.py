@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,9 +10,7 @@ from runner.core.text import listed, one_line
 from runner.report.cells import estimate, interval, seconds, share
 from runner.report.notes import notes
 from runner.report.published_rows import published_grid
-
-if TYPE_CHECKING:
-    from runner.report.rows import Block, Row
+from runner.report.rows import Block, Row
 
 CLAIMED = "claimed"
 """The head of the last column: yes, or the reason why not."""

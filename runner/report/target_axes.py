@@ -5,18 +5,14 @@ Which options these are, a record says by itself (`Launch.option_axes`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import plain
-from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from runner.records.schema import Launch
+from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Launch
 
 _LONGEST = 60
 _MOST = 1_000

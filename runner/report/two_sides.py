@@ -11,7 +11,7 @@ import math
 import shlex
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.text import one_line
 from runner.report.comparable import differences, not_comparable
@@ -19,10 +19,8 @@ from runner.report.compare import key_of
 from runner.report.order import Series, in_order
 from runner.report.repeats import FEWEST, repeats_to_find
 from runner.report.rows import CellRuns, cell_runs
+from runner.report.run_summary import RunSummary
 from runner.report.statistics import SIGNIFICANT, Difference, Estimate, holm, paired, welch
-
-if TYPE_CHECKING:
-    from runner.report.run_summary import RunSummary
 
 FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference shown", "not comparable"
 SAME_RUNS = "A and B are the same runs"

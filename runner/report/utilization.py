@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runner.core.layout import Layout
 from runner.report.cells import processes
-
-if TYPE_CHECKING:
-    from runner.report.rows import Block, Row
+from runner.report.rows import Block, Row
 
 INPUT_SHARE = 0.25
 """Part of the training that waits for batches, from which on the input is named."""

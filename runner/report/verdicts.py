@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.report.claims import taken_for_granted
 from runner.report.copies import copies_note
 from runner.report.markup import markdown
 from runner.report.repeats import MOST, POWER
-from runner.report.statistics import decimals
-from runner.report.two_sides import FASTER, NOT_COMPARABLE, SLOWER, exit_code
-
-if TYPE_CHECKING:
-    from runner.report.rows import CellRuns
-    from runner.report.statistics import Estimate
-    from runner.report.two_sides import Verdict
+from runner.report.rows import CellRuns
+from runner.report.statistics import Estimate, decimals
+from runner.report.two_sides import FASTER, NOT_COMPARABLE, SLOWER, Verdict, exit_code
 
 _FOUR_DIGITS = 1000
 _MANY_DIGITS = 1e7

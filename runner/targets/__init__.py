@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from runner.core.errors import RequestError, did_you_mean
+from runner.targets.base import Target
 from runner.targets.options import read_options
-
-if TYPE_CHECKING:
-    from runner.targets.base import Target
 
 TARGETS = {
     "compose": "runner.targets.compose.target:Compose",

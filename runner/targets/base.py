@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from runner.definitions.plan import Run
-    from runner.records.folder import RunFolder
-    from runner.records.schema import NodeExit
-    from runner.targets.node_view import NodeView
+from runner.definitions.plan import Run
+from runner.records.folder import RunFolder
+from runner.records.schema import NodeExit
+from runner.targets.node_view import NodeView
 
 _SIGNALLED = 128
 

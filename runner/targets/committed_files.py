@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
@@ -16,9 +18,10 @@ from runner.core.output import write_outputs
 from runner.core.text import listed, one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions import experiment as definition
-from runner.definitions.plan import make_plan
-from runner.definitions.settings import settings_of
-from runner.targets.committed_list import LISTING, read_listing
+from runner.definitions.experiment import Experiment
+from runner.definitions.plan import Run, make_plan
+from runner.definitions.settings import Settings, settings_of
+from runner.targets.committed_list import LISTING, Listing, Rendered, read_listing
 from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.service import KIT, WORKSPACE, build, default_image, service
 from runner.targets.kubernetes.kinds import KINDS
@@ -26,15 +29,6 @@ from runner.targets.kubernetes.pod_spec import PodOptions
 from runner.targets.slurm.script import ScriptOptions, script
 from runner.targets.torchrun import device_ids
 from trainkit.files import read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from runner.definitions.experiment import Experiment
-    from runner.definitions.plan import Run
-    from runner.definitions.settings import Settings
-    from runner.targets.committed_list import Listing, Rendered
 
 MARK = "Rendered by `runner render`"
 """What every rendered file says of itself."""

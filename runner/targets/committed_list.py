@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core import yaml_reader
 from runner.core.layout import Layout
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.core.yaml_reader import Document
+from runner.core.yaml_reader import Document
 
 LISTING = "rendered.yaml"
 _KEYS = ("layout", "device", "what")

@@ -7,29 +7,25 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.ports import free_port
 from runner.core.text import one_line
+from runner.definitions.plan import Run
+from runner.records.folder import RunFolder
 from runner.records.provenance import gpus
 from runner.records.schema import NodeExit
 from runner.targets import node_view
-from runner.targets.base import LaunchSpec, Target
+from runner.targets.base import LaunchSpec, Line, NodeSpec, Note, Target
 from runner.targets.children import die_with_parent, end_orphans, kill_marked, marks
 from runner.targets.node_view import NodeView, Seen
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS, WorkerLogs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.definitions.plan import Run
-    from runner.records.folder import RunFolder
-    from runner.targets.base import Line, NodeSpec, Note
 
 # What the command torchrun is, for the Python that the runner itself runs on.
 _TORCHRUN = (sys.executable, "-m", "torch.distributed.run")

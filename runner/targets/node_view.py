@@ -5,18 +5,16 @@ from __future__ import annotations
 import base64
 import sys
 import zlib
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from runner.core.text import one_line
 from runner.targets import look
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 _Node = TypeVar("_Node")
 SECONDS = 12.0

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from runner.core.errors import RequestError, did_you_mean
-
-if TYPE_CHECKING:
-    from runner.targets.base import Target
+from runner.targets.base import Target
 
 
 def read_options(target: type[Target[Any]], words: list[str], others: dict[str, list[str]]) -> Any:

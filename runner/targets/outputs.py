@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MOST = 512
 """Containers that are read at the same time: each takes a connection."""

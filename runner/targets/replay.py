@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from runner.core.errors import RequestError
+from runner.definitions.plan import Run
+from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
 from runner.targets.base import LaunchSpec, Line, NodeSpec, Note, Target
 from runner.targets.bounded_lines import BoundedLines, cut_note
+from runner.targets.node_view import NodeView
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.definitions.plan import Run
-    from runner.records.folder import RunFolder
-    from runner.targets.node_view import NodeView
 
 BLOCK_BYTES = 262_144
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
+from runner.core.layout import Layout
+from runner.definitions.plan import Cell
 from runner.targets.base import NodeSpec
-
-if TYPE_CHECKING:
-    from runner.core.layout import Layout
-    from runner.definitions.plan import Cell
 
 DEVICE = "device"
 RENDEZVOUS_SECONDS = 120

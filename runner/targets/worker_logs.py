@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from runner.core import clock
+from runner.records.folder import RunFolder
 from runner.targets.base import Line, Note
 from runner.targets.bounded_lines import BoundedLines, cut_note
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from runner.records.folder import RunFolder
 
 POLL_SECONDS = 0.1
 QUIET_POLLS = 5

@@ -6,8 +6,10 @@ arguments make a run short.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from runner.definitions.options import (
     argparse_calls,
@@ -21,13 +23,7 @@ from runner.definitions.options import (
 from runner.definitions.options.configuration import find_configuration, first_word
 from runner.definitions.options.first_try import shortest
 from runner.definitions.options.option import Configuration, Interface, Option
-from runner.definitions.options.sources import LARGEST_SOURCE, own_sources, read_code, unreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from runner.definitions.options.sources import Code, Source
+from runner.definitions.options.sources import LARGEST_SOURCE, Code, Source, own_sources, read_code, unreadable
 
 __all__ = [
     "FAMILIES",

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from runner.definitions.imports import LIBRARY
 from runner.definitions.options.literals import keywords, literal, literals, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import dotted, last, part_of
+from runner.definitions.options.sources import Code, Source, dotted, last, part_of
 from runner.definitions.options.subparsers import read_commands
-
-if TYPE_CHECKING:
-    from runner.definitions.options.sources import Code, Source
 
 _ADD = "add_argument"
 _FLAGS = {"store_true": False, "store_false": True, "store_const": None, "append_const": None, "count": None}

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from runner.definitions.options.argparse_calls import SPELLING, add
 from runner.definitions.options.literals import annotation, is_true, keywords, kind_of, literal, literals, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import last
-
-if TYPE_CHECKING:
-    from runner.definitions.options.sources import Code, Source
+from runner.definitions.options.sources import Code, Source, last
 
 _MODULES = ("click", "rich_click", "asyncclick", "cloup")
 _DECLARES = ("option", "argument", "command", "group")

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from runner.definitions.options.literals import literal
 from runner.definitions.options.option import Configuration, Option
-from runner.definitions.options.sources import last
-
-if TYPE_CHECKING:
-    from runner.definitions.options.sources import Code, Source
+from runner.definitions.options.sources import Code, Source, last
 
 _LOADS = {
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load"), "yaml"),

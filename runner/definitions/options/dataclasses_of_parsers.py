@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from runner.definitions.options import argparse_calls
 from runner.definitions.options.fields import Field, Fields, fields_of_class, fields_of_function, read_fields
 from runner.definitions.options.literals import Annotation, is_none, keywords, literal, literals
 from runner.definitions.options.option import LISTED, Interface, Option
-from runner.definitions.options.sources import last
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.definitions.options.sources import Code, Source
+from runner.definitions.options.sources import Code, Source, last
 
 FEW_STEPS = 10
 _OF_TRAINER = re.compile(r"TrainingArguments$|^[A-Z]{3,}[a-z]?Config$")

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from runner.definitions.options.literals import Annotation, annotation, is_none, keywords, kind_of, literal
-from runner.definitions.options.sources import last
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.definitions.options.option import Option
-    from runner.definitions.options.sources import Code, Function
+from runner.definitions.options.option import Option
+from runner.definitions.options.sources import Code, Function, last
 
 _HARMLESS = {"object", "ABC", "Generic", "Protocol", "BaseModel", "Serializable", "NamedTuple"}
 """Bases from outside of a project that bring no fields of their own."""

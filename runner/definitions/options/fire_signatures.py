@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from runner.definitions.options.argparse_calls import add
 from runner.definitions.options.fields import (
@@ -16,11 +15,8 @@ from runner.definitions.options.fields import (
 )
 from runner.definitions.options.literals import Annotation, literal
 from runner.definitions.options.option import Interface, Option
-from runner.definitions.options.sources import last
+from runner.definitions.options.sources import Code, Function, Source, last
 from runner.definitions.options.spelling import PYTHON, STYLES
-
-if TYPE_CHECKING:
-    from runner.definitions.options.sources import Code, Function, Source
 
 _FIRE = "fire.Fire"
 _PROPERTIES = {"property", "cached_property", "setter", "deleter"}

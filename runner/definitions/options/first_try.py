@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runner.definitions.options.dataclasses_of_parsers import FEW_STEPS
-
-if TYPE_CHECKING:
-    from runner.definitions.options.option import Interface, Option
+from runner.definitions.options.option import Interface, Option
 
 _EPOCHS = {
     *("epochs", "num_epochs", "n_epochs", "nepochs", "max_epochs", "max_epoch", "num_train_epochs", "train_epochs"),

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from runner.core import yaml_reader
 from runner.core.errors import RequestError
 from runner.definitions.options.literals import keywords, literal
 from runner.definitions.options.option import Interface, Option
-from runner.definitions.options.sources import last
+from runner.definitions.options.sources import Code, Source, last
 from runner.definitions.options.spelling import HYDRA, OMEGACONF
 from trainkit.files import is_file, read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from runner.definitions.options.sources import Code, Source
 
 LARGEST_CONFIG = 1_000_000
 MOST_KEYS = 5_000

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from runner.core.values import LARGEST_WHOLE
 from runner.definitions.options.option import LISTED
-from runner.definitions.options.sources import last
-
-if TYPE_CHECKING:
-    from runner.definitions.options.sources import Code
+from runner.definitions.options.sources import Code, last
 
 LONGEST = 10_000
 MOST_CHOICES = 1_000

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from runner.definitions.options.literals import kind_of, literal, texts
 from runner.definitions.options.option import Interface, Option
-from runner.definitions.options.sources import last
+from runner.definitions.options.sources import Code, Source, last
 from runner.definitions.options.spelling import JOINED, PYTHON, STYLES, WORDS
-
-if TYPE_CHECKING:
-    from runner.definitions.options.sources import Code, Source
 
 _RUNS_OTHERS = {"exec", "__import__", "import_module", "run_path", "run_module", "spec_from_file_location"}
 """Functions that run code which is not seen."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 import ast
 import sys
 from collections import deque
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions.imports import LIBRARY, imported
 from trainkit.files import read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LARGEST_SOURCE = 1_000_000
 MOST_SOURCES, MOST_BYTES = 2_000, 10_000_000

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import NamedTuple
 
 WORDS, JOINED, PYTHON, HYDRA, OMEGACONF = "words", "joined", "python", "hydra", "omegaconf"
 _PLAIN = re.compile(r"[A-Za-z_/.][\w/.@%+-]*", re.ASCII)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 import bisect
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from runner.definitions.options.literals import keywords, literal, texts
-from runner.definitions.options.sources import last
-
-if TYPE_CHECKING:
-    from runner.definitions.options.option import Option
-    from runner.definitions.options.sources import Code, Source
+from runner.definitions.options.option import Option
+from runner.definitions.options.sources import Code, Source, last
 
 _MAKES, _STARTS = "add_parser", "add_subparsers"
 _GROUPS = ("add_argument_group", "add_mutually_exclusive_group", "add_argument")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from runner.definitions.options.argparse_calls import SPELLING, add
 from runner.definitions.options.fields import Field, fields_of_function
 from runner.definitions.options.literals import Annotation, annotation, keywords, literal, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import last
-
-if TYPE_CHECKING:
-    from runner.definitions.options.sources import Code, Function, Source
+from runner.definitions.options.sources import Code, Function, Source, last
 
 _CONTEXTS = ("Context", "CallbackParam")
 

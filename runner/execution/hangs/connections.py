@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from runner.core.text import listed, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.targets.node_view import NodeView
+from runner.targets.node_view import NodeView
 
 _LONGEST = 100
 

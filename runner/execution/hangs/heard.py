@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from runner.core.layout import Layout
 from runner.core.values import whole
-
-if TYPE_CHECKING:
-    from runner.core.layout import Layout
-    from runner.records.events import Event
-    from runner.targets.base import Line
+from runner.records.events import Event
+from runner.targets.base import Line
 
 _OF_THE_NODE = ("load",)
 """Events of a thread of their own, which go on while the training hangs."""

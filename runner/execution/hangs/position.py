@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from runner.targets.node_view import RankView
+from runner.targets.node_view import RankView
 
 Frame = tuple[str, int, str]
 BUSY = 0.3

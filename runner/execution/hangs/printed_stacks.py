@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from runner.core.layout import Layout
+from runner.execution.hangs.position import Frame
+from runner.records.folder import RunFolder
 from runner.targets.look import main_thread
 from trainkit import files
-
-if TYPE_CHECKING:
-    from runner.core.layout import Layout
-    from runner.execution.hangs.position import Frame
-    from runner.records.folder import RunFolder
 
 _LAST_BYTES = 100_000
 _ABORTED = "Fatal Python error: Aborted"

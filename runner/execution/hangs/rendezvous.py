@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from runner.core.layout import Layout
 from runner.core.text import listed, one_line
 from runner.execution.hangs.connections import is_loopback, of_connections
+from runner.execution.hangs.heard import Heard
 from runner.execution.hangs.stuck import positions_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.core.layout import Layout
-    from runner.execution.hangs.heard import Heard
-    from runner.targets.node_view import AgentView, NodeView
+from runner.targets.node_view import AgentView, NodeView
 
 _STOPPED = "Tt"
 _STARTING = "its torchrun is starting"

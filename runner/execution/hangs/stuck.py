@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.execution.hangs.connections import of_connections
+from runner.execution.hangs.heard import Heard
 from runner.execution.hangs.position import Position, position_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from runner.core.layout import Layout
-    from runner.execution.hangs.heard import Heard
-    from runner.targets.node_view import NodeView
+from runner.targets.node_view import NodeView
 
 _ENDED = ("stopped", "disk", "zombie")
 

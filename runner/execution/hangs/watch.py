@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from runner.core import clock
+from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.execution.hangs import rendezvous, stuck
 from runner.execution.hangs.heard import Heard
 from runner.execution.hangs.position import Position, with_stack
 from runner.execution.hangs.printed_stacks import printed_stack
+from runner.records.events import Event
+from runner.records.folder import RunFolder
 from runner.records.schema import Stuck, StuckRank
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.core.layout import Layout
-    from runner.records.events import Event
-    from runner.records.folder import RunFolder
-    from runner.targets.base import Handle, Line
-    from runner.targets.node_view import NodeView
+from runner.targets.base import Handle, Line
+from runner.targets.node_view import NodeView
 
 RENDEZVOUS_SECONDS = 6.0
 """So long the rendezvous may take before the nodes are looked at, which takes some seconds; they are again as often."""

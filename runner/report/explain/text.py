@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runner.core.text import one_line
+from runner.records.schema import Record
 from runner.report.disturbance import disturbances
-from runner.report.explain.times import times_of
-from runner.report.explain.verdict import LEAST_EXCHANGE, LEAST_LOST, causes
-
-if TYPE_CHECKING:
-    from runner.records.schema import Record
-    from runner.report.explain.times import RankTimes, Times
-    from runner.report.explain.verdict import Cause
+from runner.report.explain.times import RankTimes, Times, times_of
+from runner.report.explain.verdict import LEAST_EXCHANGE, LEAST_LOST, Cause, causes
 
 WORDS = {
     "data": "waiting for data",

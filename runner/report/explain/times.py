@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.layout import LARGEST_WORLD
 from runner.core.text import one_line
 from runner.core.values import number, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from runner.records.schema import Record
+from runner.records.schema import Record
 
 PARTS = ("data", "compute", "communication", "straggler", "other")
 """What the seconds of an epoch are made of; `data` is part of `compute` where nobody marked it."""

@@ -13,15 +13,11 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from runner.core.text import listed
+from runner.records.schema import Record
 from runner.report.disturbance import disturbances_of_nodes
-from runner.report.explain.times import COMPUTE, DATA
-
-if TYPE_CHECKING:
-    from runner.records.schema import Record
-    from runner.report.explain.times import Link, RankTimes, Times
+from runner.report.explain.times import COMPUTE, DATA, Link, RankTimes, Times
 
 LEAST_LOST = 0.10
 """Part of the training that the others wait, from which on a rank is named."""

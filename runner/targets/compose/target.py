@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from runner.core.errors import RequestError
 from runner.core.yaml_writer import to_yaml
+from runner.definitions.plan import Run
+from runner.definitions.program import Program
+from runner.definitions.settings import Settings
+from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.children import end_orphans
@@ -20,14 +25,6 @@ from runner.targets.compose.link import Link
 from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, service
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.definitions.plan import Run
-    from runner.definitions.program import Program
-    from runner.definitions.settings import Settings
-    from runner.records.folder import RunFolder
 
 MOST_NODES = 1000
 """A Linux bridge has 1,024 ports, and every container takes one."""

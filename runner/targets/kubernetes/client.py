@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATHS = {
     "PyTorchJob": "/apis/kubeflow.org/v1",

@@ -9,15 +9,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import RequestError
-from runner.targets.kubernetes.pod_spec import command_of, environment_of, pod_template
+from runner.definitions.plan import Cell, Run
+from runner.targets.kubernetes.pod_spec import PodOptions, command_of, environment_of, pod_template
 from runner.targets.torchrun import MASTER_PORT
-
-if TYPE_CHECKING:
-    from runner.definitions.plan import Cell, Run
-    from runner.targets.kubernetes.pod_spec import PodOptions
 
 LABEL = "distributed-experiment-kit"
 RUN = f"{LABEL}/run"

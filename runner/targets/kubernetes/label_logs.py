@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.outputs import MOST, Output
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def outputs(labels: str, namespace: str, context: str) -> list[Output]:

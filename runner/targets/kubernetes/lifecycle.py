@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import clock
+from runner.records.folder import RunFolder
+from runner.records.schema import NodeExit
 from runner.targets.base import Line, Note
-from runner.targets.kubernetes.client import PODS, ClusterError
+from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.kubernetes.pod_state import node_of
 from runner.targets.kubernetes.pod_watch import selector
 from runner.targets.kubernetes.trainjob import COMES_TOO_SOON
 from runner.targets.kubernetes.watcher import POLL_SECONDS, JobWatcher
+from runner.targets.node_view import NodeView
 from runner.targets.worker_logs import GRACE_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.records.folder import RunFolder
-    from runner.records.schema import NodeExit
-    from runner.targets.kubernetes.client import Cluster
-    from runner.targets.node_view import NodeView
 
 __all__ = ["JobHandle", "JobWatcher"]
 END_SECONDS = 60.0

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from runner.core.text import one_line
-from runner.targets.kubernetes.client import ClusterError
+from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.trainjob import JOB_SUFFIX
-
-if TYPE_CHECKING:
-    from runner.targets.kubernetes.client import Cluster
 
 PULLING = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable")
 """The image cannot be pulled; the kubelet tries again, and may succeed."""

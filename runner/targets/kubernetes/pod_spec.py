@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import RequestError
+from runner.definitions.plan import Cell, Run
 from runner.targets.compose.service import WORKSPACE, image_of
 from runner.targets.torchrun import node_command, node_environment
-
-if TYPE_CHECKING:
-    from runner.definitions.plan import Cell, Run
 
 CONTAINER = "pytorch"
 """The training-operator looks for the container of this name."""

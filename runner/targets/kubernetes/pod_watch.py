@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import clock
-from runner.targets.kubernetes.client import PODS, ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.targets.kubernetes.client import Cluster
+from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 
 AGAIN_SECONDS = 0.3
 WATCH_SECONDS = 300

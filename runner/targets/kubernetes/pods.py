@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
+import queue
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from runner.core import clock
 from runner.core.text import one_line
+from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.base import Line, Note
 from runner.targets.bounded_lines import BoundedLines, cut_note
-from runner.targets.kubernetes.client import PODS, ClusterError
+from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.kubernetes.pod_log import PodLog
 from runner.targets.kubernetes.pod_state import PodState, container_of
 from runner.targets.node_view import NodeView
-
-if TYPE_CHECKING:
-    import queue
-    from collections.abc import Iterator
-
-    from runner.records.schema import NodeExit
-    from runner.targets.kubernetes.client import Cluster
 
 AGAIN_SECONDS = 0.3
 UNREAD_SECONDS = 60.0

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import quote
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.targets.kubernetes.client import PATHS, PLURALS, PODS, ClusterError
+from runner.targets.kubernetes.client import PATHS, PLURALS, PODS, Cluster, ClusterError
 from runner.targets.kubernetes.job import pod_templates
 from runner.targets.kubernetes.trainjob import COMES_TOO_SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.targets.kubernetes.client import Cluster
 
 OPERATOR = (
     "the training-operator: kubectl apply --server-side -k "

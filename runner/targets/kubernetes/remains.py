@@ -6,20 +6,16 @@ annotation has the run's id.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import clock
-from runner.targets.kubernetes.client import PODS, ClusterError
+from runner.records.folder import RunFolder
+from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.kubernetes.job import RUN_ID
 from runner.targets.kubernetes.pod_state import container_of, node_of
 from runner.targets.kubernetes.pod_watch import selector
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.records.folder import RunFolder
-    from runner.targets.kubernetes.client import Cluster
 
 GONE_SECONDS = 60.0
 """How long pods may take to go; their own grace is half of it."""

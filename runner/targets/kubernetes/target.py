@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from runner.core.layout import Layout
 from runner.core.yaml_writer import to_yaml
+from runner.definitions.plan import Run
+from runner.records.folder import RunFolder
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster
@@ -16,12 +19,6 @@ from runner.targets.kubernetes.lifecycle import JobHandle
 from runner.targets.kubernetes.pod_spec import PodOptions
 from runner.targets.kubernetes.remains import end_remains
 from runner.targets.torchrun import node_specs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.definitions.plan import Run
-    from runner.records.folder import RunFolder
 
 _BEYOND_SECONDS = 600
 """The cluster ends a job so long after the run's own time-out: for a runner that is killed."""

@@ -10,14 +10,11 @@ Sources: Trainer v2.2.1 (pkg/runtime/framework/plugins/torch and .../jobset, pkg
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from runner.definitions.plan import Run
 from runner.targets.kubernetes.job import KEPT_SECONDS, check_name, command_by_index, deadline, labels, metadata
-from runner.targets.kubernetes.pod_spec import TRAINER_CONTAINER, environment_of, pod_template
-
-if TYPE_CHECKING:
-    from runner.definitions.plan import Run
-    from runner.targets.kubernetes.pod_spec import PodOptions
+from runner.targets.kubernetes.pod_spec import TRAINER_CONTAINER, PodOptions, environment_of, pod_template
 
 LONGEST_NAME = 44
 """A pod is called `<name>-node-0-<index>-<5 letters>`, which JobSet refuses beyond 63 characters."""

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import queue
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import clock
+from runner.records.folder import RunFolder
+from runner.records.schema import NodeExit
 from runner.targets.base import Line, Note
 from runner.targets.kubernetes import pending
-from runner.targets.kubernetes.client import ClusterError
+from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.pod_state import node_of
 from runner.targets.kubernetes.pod_watch import PodWatch
 from runner.targets.kubernetes.pods import Pod
 from runner.targets.node_view import NodeView, at_once, by_node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.records.folder import RunFolder
-    from runner.records.schema import NodeExit
-    from runner.targets.kubernetes.client import Cluster
 
 POLL_SECONDS = 0.2
 PULL_SECONDS = 60.0

@@ -6,16 +6,13 @@ other signal for it meanwhile. So the steps of a job are signalled first, and wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core import clock
 from runner.targets.slurm import commands
 from runner.targets.slurm.commands import SlurmError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 ASKED_SECONDS = 4.0
 """How long a job may take to end when it is asked to; then it is killed."""

@@ -8,13 +8,10 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECONDS = 30.0
 """How long a command may take: slurmctld may be busy, or gone, which takes its own time-outs to be seen."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from runner.core import clock
 from runner.records.decode import decode
+from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
 from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
+from runner.targets.slurm.watch import JobState
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.records.folder import RunFolder
-    from runner.targets.slurm.watch import JobState
 
 LARGEST = 100_000
 LARGEST_LOG = 65_536

@@ -6,26 +6,22 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import clock
 from runner.core.text import one_line
+from runner.records.folder import RunFolder
+from runner.records.schema import NodeExit
 from runner.targets import node_view
-from runner.targets.base import Note
+from runner.targets.base import LaunchSpec, Line, Note
 from runner.targets.node_view import NodeView, Seen, at_once
 from runner.targets.slurm import cancel, commands
 from runner.targets.slurm.ends import NodeFile, describe_end, describe_refusal, ends, read_log
 from runner.targets.slurm.script import FOLDER, PYTHON, job_name
 from runner.targets.slurm.watch import JobWatch
 from runner.targets.worker_logs import WorkerLogs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.records.folder import RunFolder
-    from runner.records.schema import NodeExit
-    from runner.targets.base import LaunchSpec, Line
 
 END_SECONDS = 30.0
 """How long a killed job may stay in the queue."""

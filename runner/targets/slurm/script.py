@@ -11,12 +11,9 @@ import re
 import shlex
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from runner.definitions.plan import Run
 from runner.targets.torchrun import node_command, node_environment
-
-if TYPE_CHECKING:
-    from runner.definitions.plan import Run
 
 CELL = "#KIT "
 """What begins the line that says, as JSON, which cell of which experiment the job is."""

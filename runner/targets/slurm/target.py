@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from runner.definitions.plan import Run
+from runner.records.folder import RunFolder
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.slurm import commands
 from runner.targets.slurm.cancel import end_jobs
 from runner.targets.slurm.handle import SlurmHandle
 from runner.targets.slurm.script import UNQUOTABLE, ScriptOptions, job_name, script
 from runner.targets.torchrun import node_specs
-
-if TYPE_CHECKING:
-    from runner.definitions.plan import Run
-    from runner.records.folder import RunFolder
 
 _BEYOND_SECONDS = 600
 """Slurm ends a job so long after the run's own time-out: for a runner that is killed."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Iterator
 from contextlib import suppress
 from threading import Event, Thread
-from typing import TYPE_CHECKING
 
 from runner.core import clock
 from runner.core.text import one_line
 from runner.targets.base import Note
 from runner.targets.slurm import commands
 from runner.targets.slurm.commands import Component, SlurmError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 POLL_SECONDS = 2.0
 _HOPELESS = ("BadConstraints", "DependencyNeverSatisfied", "launch_failed_requeued_held", "JobLaunchFailure")

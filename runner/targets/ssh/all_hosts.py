@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from runner.core.text import listed
 from runner.targets.ssh.session import HostError, Session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 MOST_AT_ONCE = 16
 _One = TypeVar("_One")

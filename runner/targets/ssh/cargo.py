@@ -6,20 +6,17 @@ import errno
 import hashlib
 import os
 import tarfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from runner.definitions.plan import Run
 from runner.definitions.settings import PACKAGE
 from trainkit import files
 from trainkit.sources import LIBRARY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from runner.definitions.plan import Run
 
 MOST_BYTES = {"programs": 256 * 2**20, "data": 8 * 2**30}
 MOST_FILES = 200_000

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import clock
 from runner.core.network import variables_for
 from runner.records.brought import Brought, settle
-from runner.targets.base import Note
+from runner.records.folder import RunFolder
+from runner.records.schema import NodeExit
+from runner.targets.base import Line, NodeSpec, Note
 from runner.targets.node_view import NodeView, at_once, by_node
 from runner.targets.ssh.all_hosts import on_all
+from runner.targets.ssh.cargo import Cargo
 from runner.targets.ssh.host_run import name_of
 from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNode
-from runner.targets.ssh.session import BOOT, HostError, LostError, connect, source
+from runner.targets.ssh.openssh import OpenSsh
+from runner.targets.ssh.session import BOOT, HostError, LostError, Session, connect, source
+from runner.targets.ssh.verdicts import Facts
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.records.folder import RunFolder
-    from runner.records.schema import NodeExit
-    from runner.targets.base import Line, NodeSpec
-    from runner.targets.ssh.cargo import Cargo
-    from runner.targets.ssh.openssh import OpenSsh
-    from runner.targets.ssh.session import Session
-    from runner.targets.ssh.verdicts import Facts
 
 _PYTHON = "python3"
 """The Python of an image, found on its PATH."""

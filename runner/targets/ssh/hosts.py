@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core.errors import RequestError
+from runner.core.layout import Layout
 from runner.core.text import one_line, shown
 from trainkit.files import read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from runner.core.layout import Layout
 
 MOST_HOSTS = 1_000
 LARGEST_FILE = 1_000_000

@@ -12,25 +12,20 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import listed, one_line, shown
 from runner.targets.ssh.all_hosts import MOST_AT_ONCE
 from runner.targets.ssh.host_container import image
-from runner.targets.ssh.session import HostError, LostError, connect
-from runner.targets.ssh.verdicts import OK, WRONG, Engine, Verdict, number, oldest_python, text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-
-    from runner.targets.ssh.openssh import OpenSsh
-    from runner.targets.ssh.session import Session
-    from runner.targets.ssh.verdicts import Facts, Wanted
+from runner.targets.ssh.openssh import OpenSsh
+from runner.targets.ssh.session import HostError, LostError, Session, connect
+from runner.targets.ssh.verdicts import OK, WRONG, Engine, Facts, Verdict, Wanted, number, oldest_python, text
 
 BLOCK = 262_144
 _NAME = re.compile(r"[A-Za-z0-9][\w.:/@-]{0,399}", re.ASCII)

@@ -6,22 +6,18 @@ import json
 import signal
 import threading
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import clock
 from runner.core.text import one_line, shown
+from runner.records.brought import Brought
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.node_view import NodeView
-from runner.targets.ssh.session import BOOT, SILENT_SECONDS, HostError, LostError, connect
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.records.brought import Brought
-    from runner.targets.ssh.openssh import OpenSsh
-    from runner.targets.ssh.session import Session
+from runner.targets.ssh.openssh import OpenSsh
+from runner.targets.ssh.session import BOOT, SILENT_SECONDS, HostError, LostError, Session, connect
 
 PING_SECONDS = 1.0
 GIVE_UP_SECONDS = 60.0

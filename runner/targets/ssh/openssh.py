@@ -14,16 +14,13 @@ import shlex
 import stat
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CONNECT_SECONDS = 10
 _PERSIST_SECONDS = 15

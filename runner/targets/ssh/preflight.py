@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.targets.ssh.all_hosts import attempt
+from runner.targets.ssh.hosts import Host
 from runner.targets.ssh.images import ask_engine, examine, judge_images
-from runner.targets.ssh.session import HostError, connect
+from runner.targets.ssh.openssh import OpenSsh
+from runner.targets.ssh.session import HostError, Session, connect
 from runner.targets.ssh.verdicts import (
     OK,
     WRONG,
@@ -25,13 +28,6 @@ from runner.targets.ssh.verdicts import (
     skew_of,
     text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from runner.targets.ssh.hosts import Host
-    from runner.targets.ssh.openssh import OpenSsh
-    from runner.targets.ssh.session import Session
 
 
 class Examination:

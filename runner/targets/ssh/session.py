@@ -7,22 +7,18 @@ import json
 import os
 import selectors
 import subprocess
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
+
+from typing_extensions import Self
 
 from runner.core import clock, ports
 from runner.core.text import one_line
 from runner.targets.ssh import host_container, host_facts, host_frames, host_run, host_tidy, on_host
-from runner.targets.ssh.openssh import CONNECT_SECONDS, environment, explain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import TracebackType
-
-    from typing_extensions import Self
-
-    from runner.targets.ssh.openssh import OpenSsh
+from runner.targets.ssh.openssh import CONNECT_SECONDS, OpenSsh, environment, explain
 
 BOOT = "import sys;sys.path[:]=[p for p in sys.path if p];import json;exec(json.loads(sys.stdin.buffer.readline()))"
 """What a host's Python is started with: the rest comes over its stdin, where no shell reads it."""

@@ -6,29 +6,25 @@ import ipaddress
 import json
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.text import shown
 from runner.core.yaml_writer import to_json
+from runner.definitions.plan import Run
+from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES
 from runner.targets.base import LaunchSpec, Target
 from runner.targets.ssh import cargo, hosts, images, preflight
 from runner.targets.ssh.handle import Setup, SshHandle, end_remains, run_on_host
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.verdicts import Need, Wanted
+from runner.targets.ssh.verdicts import Facts, Need, Verdict, Wanted
 from runner.targets.torchrun import node_specs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.definitions.plan import Run
-    from runner.records.folder import RunFolder
-    from runner.targets.ssh.verdicts import Facts, Verdict
 
 _LARGEST_PORT = 65_535
 _NOT_QUOTED_ALIKE = re.compile(r"[\\!\x00-\x1f\x7f]")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.network import is_loopback
 from runner.core.text import listed, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 OLDEST_PYTHON = (3, 10)

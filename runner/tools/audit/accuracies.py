@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from runner.core.text import one_line
 from runner.tools.audit import shares
+from runner.tools.audit.columns import Column
 from runner.tools.audit.findings import Finding
-from runner.tools.audit.quantities import plain
+from runner.tools.audit.quantities import Quantity, plain
 from runner.tools.audit.roles import Role
+from runner.tools.audit.shapes import Context
 from runner.tools.audit.spans import CONSISTENT, INCONSISTENT, Span, grade
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.tools.audit.columns import Column
-    from runner.tools.audit.quantities import Quantity
-    from runner.tools.audit.shapes import Context
-    from runner.tools.audit.tables import Table
+from runner.tools.audit.tables import Table
 
 _MEANS = ("mean", "avg", "average", "平均", "±", "macro", "weighted", "balanced", "ensemble", "f1")
 

@@ -6,15 +6,13 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from runner.cli.lines import show, show_document
 from runner.core.errors import RequestError
-
-if TYPE_CHECKING:
-    from runner.tools.audit.findings import Audit, Finding, Unchecked
+from runner.tools.audit.findings import Audit, Finding, Unchecked
 
 EXIT_WRONG = 1
 _MOST_REASONS = 5

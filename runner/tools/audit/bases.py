@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
+from runner.tools.audit.columns import Column
 from runner.tools.audit.quantities import Quantity, plain
 from runner.tools.audit.roles import Role, assumed, heading_unit
 from runner.tools.audit.tables import Cell
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.tools.audit.columns import Column
 
 _MOST = 8
 _MOST_ADDED = 4

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from runner.tools.audit.columns import Column
+from runner.tools.audit.groups import Comparison
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.roles import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.tools.audit.columns import Column
-    from runner.tools.audit.groups import Comparison
-    from runner.tools.audit.shapes import Context
+from runner.tools.audit.shapes import Context
 
 _GENERIC_WORDS = """
 speed speedup speedups up ups x s e p n the of a to and or from over vs versus against compared with relative rel factor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from runner.core.text import one_line
 from runner.tools.audit import accuracies, rates, ratios
@@ -18,10 +17,7 @@ from runner.tools.audit.roles import Role, role_of
 from runner.tools.audit.shapes import context_of
 from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span
 from runner.tools.audit.spans import grade as graded
-from runner.tools.audit.tables import MOST_ROWS
-
-if TYPE_CHECKING:
-    from runner.tools.audit.tables import Page, Table
+from runner.tools.audit.tables import MOST_ROWS, Page, Table
 
 _LONGEST = 80
 _NO_SOURCE = "nothing that it follows from"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from runner.tools.audit.columns import Column
+from runner.tools.audit.quantities import Quantity
+from runner.tools.audit.readings import Reading
 from runner.tools.audit.roles import Role
-
-if TYPE_CHECKING:
-    from runner.tools.audit.columns import Column
-    from runner.tools.audit.quantities import Quantity
-    from runner.tools.audit.readings import Reading
-    from runner.tools.audit.shapes import Context
-    from runner.tools.audit.spans import Span
+from runner.tools.audit.shapes import Context
+from runner.tools.audit.spans import Span
 
 
 def flips(column: Column, row: int, reading: Reading, context: Context) -> bool:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from runner.tools.audit.columns import Column
 from runner.tools.audit.devices import MOST_DEVICES, devices
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.roles import Role
 from runner.tools.audit.tables import LONGEST_CELL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from runner.tools.audit.columns import Column
 
 Counts = tuple["float | None", ...]
 """The number of processes of each row."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import BinaryIO
 
 from runner.tools.audit.check import check_tables
+from runner.tools.audit.findings import Audit
 from runner.tools.audit.prose import check_prose
 from runner.tools.audit.reading import read_page
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.tools.audit.findings import Audit
-    from runner.tools.audit.tables import Page
+from runner.tools.audit.tables import Page
 
 
 def audit_file(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> Audit:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from runner.tools.audit.bases import theoretical
+from runner.tools.audit.columns import Column
 from runner.tools.audit.formulas import Formula, ones_of, ratios_beside, ratios_over, spans_of, word
+from runner.tools.audit.groups import Comparison
 from runner.tools.audit.readings import IN_ROWS, LOOSE, Reading
 from runner.tools.audit.roles import Role, assumed
-from runner.tools.audit.shapes import Ratios, scaled
+from runner.tools.audit.shapes import Context, Ratios, scaled
 from runner.tools.audit.spans import Span, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.tools.audit.columns import Column
-    from runner.tools.audit.groups import Comparison
-    from runner.tools.audit.shapes import Context
 
 _WIDEST = 0.4
 """An interval of implied numbers of processes that is wider says nothing."""

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from runner.tools.audit.quantities import plain
+from runner.tools.audit.columns import Column
+from runner.tools.audit.quantities import Quantity, plain
 from runner.tools.audit.roles import Role
+from runner.tools.audit.shapes import Ratios
 from runner.tools.audit.spans import Span, ratio, span
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.tools.audit.columns import Column
-    from runner.tools.audit.quantities import Quantity
-    from runner.tools.audit.shapes import Ratios
 
 _EXACT = Span(1.0, 1.0, 1.0)
 

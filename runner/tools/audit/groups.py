@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from runner.tools.audit.columns import Column, baseline_marks
 from runner.tools.audit.quantities import is_missing, plain
 from runner.tools.audit.roles import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 Groups = tuple[int, ...]
 """The group of each row, numbered by first appearance."""

@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
+from runner.tools.audit.columns import Column
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.roles import Role
 from runner.tools.audit.spans import INCONSISTENT, Span, grade, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from runner.tools.audit.columns import Column
 
 _KINDS = (
     (

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from runner.tools.audit.columns import Column
 from runner.tools.audit.formulas import ones_of, spans_of, word
 from runner.tools.audit.groups import groupings
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.readings import FAR, Reading, stab
 from runner.tools.audit.roles import Role
-from runner.tools.audit.shapes import inverse, scaled
+from runner.tools.audit.shapes import Context, inverse, scaled
 from runner.tools.audit.spans import Span, ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.tools.audit.columns import Column
-    from runner.tools.audit.shapes import Context
 
 _OUTSIDE = 20
 

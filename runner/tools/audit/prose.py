@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from runner.core.text import one_line
 from runner.tools.audit import shares
@@ -14,11 +14,7 @@ from runner.tools.audit.accuracies import padding_note
 from runner.tools.audit.findings import Audit, Finding
 from runner.tools.audit.quantities import Quantity, plain, read
 from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span, grade, ratio, span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.tools.audit.tables import Page, Passage
+from runner.tools.audit.tables import Page, Passage
 
 _UNIT = r"(?:秒钟?|毫秒|分钟|小时|seconds?|secs?|minutes?|mins?|hours?|hrs?|ms|s|h)"
 _TIME = re.compile(rf"(?<![\w.,/-])(\d[\d,]*(?:\.\d+)?)\s*({_UNIT})(?![A-Za-z/0-9])")

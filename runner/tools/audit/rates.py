@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from runner.tools.audit.bases import comparable
+from runner.tools.audit.columns import Column
 from runner.tools.audit.groups import groupings
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.readings import LOOSE, Reading, stab
 from runner.tools.audit.roles import Role
-from runner.tools.audit.shapes import per_device
+from runner.tools.audit.shapes import Context, per_device
 from runner.tools.audit.spans import Span, ratio, span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.tools.audit.columns import Column
-    from runner.tools.audit.shapes import Context
 
 _FEWEST = 3
 """Rows that have to agree before a number that is not printed is believed, for example the samples of an epoch."""

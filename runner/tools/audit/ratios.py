@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from runner.tools.audit.bases import added, comparable, measured, numbers, of_another_role
 from runner.tools.audit.certain import is_certain, is_pair, is_scaling, named_pair, names_only, of_same_work
+from runner.tools.audit.columns import Column
 from runner.tools.audit.efficiencies import from_speedups, implied_processes, of_rounded, of_the_ideal
 from runner.tools.audit.formulas import Formula, ones_of, ratios_beside, ratios_over
 from runner.tools.audit.groups import Comparison, comparisons
@@ -15,14 +16,8 @@ from runner.tools.audit.outside import one_baseline, shared_baseline
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.readings import FAR, IN_ROWS, LOOSE, Reading
 from runner.tools.audit.roles import Role
-from runner.tools.audit.shapes import Shape, changes, inverse, negative, shapes
+from runner.tools.audit.shapes import Context, Shape, changes, inverse, negative, shapes
 from runner.tools.audit.spans import difference
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.tools.audit.columns import Column
-    from runner.tools.audit.shapes import Context
 
 _MOST_STEPS = 60_000
 _FEW_WAYS = 8

@@ -5,15 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import BinaryIO
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line, shown
 from runner.tools.audit.tables import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_LINES, Cell, Page, Table, make_table
 from trainkit import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOOKED_AT = 65_536
 """Characters by which a format is guessed."""

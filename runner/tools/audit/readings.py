@@ -6,16 +6,11 @@ A number is called wrong only if a reading fits the other numbers of its column,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from runner.tools.audit.quantities import Quantity
 from runner.tools.audit.spans import CONSISTENT, INCONSISTENT, TRUNCATED, Span, grade
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from runner.tools.audit.quantities import Quantity
-
 
 FAR = 10
 """From this rank on, a reading is not what a heading names."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from runner.tools.audit.columns import Column
 from runner.tools.audit.counts import Processes, process_counts
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.roles import Role
 from runner.tools.audit.spans import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from runner.tools.audit.columns import Column
 
 Ratios = list["Span | None"]
 _PER_DEVICE = (

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from runner.tools.audit.quantities import Quantity
+from runner.tools.audit.quantities import Quantity
 
 CONSISTENT, TRUNCATED, INCONSISTENT, FLIPS = "consistent", "truncated", "inconsistent", "flips"
 _EXACT = 1e-9

@@ -12,16 +12,14 @@ import errno
 import json
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.core.values import number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LONGEST_BYTES = 8_192
 SECONDS = 3.0

@@ -5,7 +5,8 @@ Whether a node can pull the image is not tried, since that takes a pod; what is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import listed
@@ -13,13 +14,9 @@ from runner.targets.compose.service import image_of
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import PATHS, PLURALS, Cluster, ClusterError
 from runner.targets.kubernetes.kinds import OBJECTS
+from runner.targets.kubernetes.target import Options
 from runner.tools.doctor.finding import Finding, ok, warning, wrong
 from runner.tools.doctor.machine import amount
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.targets.kubernetes.target import Options
 
 GPU = "nvidia.com/gpu"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli.lines import say, show_document
 from runner.cli.options import Device, On, Results, With, options_of, project_root_or_here
-
-if TYPE_CHECKING:
-    from runner.tools.doctor.finding import Finding
+from runner.tools.doctor.finding import Finding
 
 PORT = 29500
 

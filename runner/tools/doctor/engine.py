@@ -8,21 +8,19 @@ import secrets
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.targets.compose import engine
 from runner.targets.compose.service import BASES, image_of
+from runner.targets.compose.target import Options
 from runner.tools.doctor import inside
 from runner.tools.doctor.finding import Finding, ok, warning, wrong
 from runner.tools.doctor.gpus import check_gpus
 from runner.tools.doctor.machine import check_image_disk, check_machine
 from runner.tools.doctor.network import check_variables
 from runner.tools.doctor.versions import check_difference, check_versions
-
-if TYPE_CHECKING:
-    from runner.targets.compose.target import Options
 
 CONTAINER_SECONDS = 10
 _REMOVE_SECONDS = 3

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.text import one_line
 from runner.tools.doctor import answer, cluster, engine, inside, nvml, ssh_hosts
@@ -17,10 +19,6 @@ from runner.tools.doctor.machine import check_folder, check_machine
 from runner.tools.doctor.network import check_peers, check_variables
 from runner.tools.doctor.together import together
 from runner.tools.doctor.versions import check_versions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SECONDS = 12.0
 """All questions together, hosts by SSH aside; what has not answered by then is a finding."""

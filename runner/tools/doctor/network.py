@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.network import GLOO, NCCL, chosen_by, is_loopback, variables_for
 from runner.core.text import listed
 from runner.tools.doctor import peers as facts_of
 from runner.tools.doctor.finding import Finding, ok, warning, wrong
+from runner.tools.doctor.peers import Peer
 from runner.tools.doctor.versions import check_difference
-
-if TYPE_CHECKING:
-    from runner.tools.doctor.peers import Peer
 
 SKEW_GOOD, SKEW_MOST = 0.25, 2.0
 """Seconds: times of several hosts are compared, in a record and in logs."""

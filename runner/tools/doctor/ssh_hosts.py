@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import RequestError
+from runner.targets.ssh.verdicts import Verdict
 from runner.tools.doctor.finding import Finding, wrong
-
-if TYPE_CHECKING:
-    from runner.targets.ssh.verdicts import Verdict
 
 SECONDS = 60.0
 """A host that does not answer takes 18 s, one whose shared connection does not 11 s more; the ways between follow."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from runner.core import clock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Answer = TypeVar("Answer")
 

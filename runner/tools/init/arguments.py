@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.args import NAME, RESERVED, unfit
-from runner.definitions.options import shortest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from runner.definitions.options import Option
-    from runner.definitions.program import Program
+from runner.definitions.options import Option, shortest
+from runner.definitions.program import Program
 
 LONGEST_VALUE = 60
 LONGEST_LIST = 40

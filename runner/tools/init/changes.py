@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core.errors import RequestError
 from runner.core.output import require_outputs
 from runner.core.text import one_line
 from trainkit.files import write_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import os
 import re
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import NoReturn
 
 from runner.core.errors import RequestError
 from runner.core.text import listed, one_line
@@ -25,12 +26,8 @@ from runner.tools.init.source import (
     STEP,
     TRAINER,
 )
+from runner.tools.init.tree import Tree
 from trainkit.files import read_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.tools.init.tree import Tree
 
 LARGEST_TOTAL = 20_000_000
 """Bytes of Python that are looked at in one repository."""

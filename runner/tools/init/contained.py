@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.definitions import experiment as definition
+from runner.definitions.definition import Experiment
 from runner.definitions.project import files, find
 from runner.tools.init.changes import Change
 from runner.tools.init.containers import containers
 from runner.tools.init.git import repository
-from runner.tools.init.proposal import project
+from runner.tools.init.proposal import Proposal, project
+from runner.tools.init.reading import Reading
 from runner.tools.init.settings_text import added_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.definitions.definition import Experiment
-    from runner.tools.init.proposal import Proposal
-    from runner.tools.init.reading import Reading
 
 
 @dataclass(frozen=True)

@@ -8,24 +8,20 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
+from runner.definitions.definition import Experiment
 from runner.definitions.plan import make_plan
-from runner.definitions.settings import DOCKERFILE
+from runner.definitions.settings import DOCKERFILE, Settings
 from runner.targets import committed_files
 from runner.targets.committed_list import LISTING, Listing, Rendered, read_listing
 from runner.targets.compose.base_images import LOCK, NAMES, read_lock
-from runner.tools.init.requirements import find_requirements
+from runner.tools.init.requirements import Requirements, find_requirements
 from runner.tools.init.wheel import make_wheel, wheel_name
 from trainkit.files import read_file
-
-if TYPE_CHECKING:
-    from runner.definitions.definition import Experiment
-    from runner.definitions.settings import Settings
-    from runner.tools.init.requirements import Requirements
 
 BESIDE = "runner.Dockerfile"
 """Our Dockerfile if the project has one."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
+from runner.definitions.program import Program
 from runner.tools.init import arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.definitions.program import Program
-    from runner.tools.init.reading import Reading
-    from runner.tools.init.traits import Traits
+from runner.tools.init.reading import Reading
+from runner.tools.init.traits import Traits
 
 
 @dataclass(frozen=True)

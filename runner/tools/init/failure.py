@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core.text import one_line, shown
+from runner.definitions.program import Program
 from runner.tools.init.arguments import needs
 from runner.tools.init.modules import USUAL_PLACES
+from runner.tools.init.trial import Trial
 from trainkit.files import is_file, is_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.definitions.program import Program
-    from runner.tools.init.trial import Trial
 
 KIT = "distributed-experiment-kit"
 _NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)'?")

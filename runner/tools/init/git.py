@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core import git
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
 
 _SECONDS = 20
 _UNREAD = re.compile(r"^warning: could not open directory '(.{1,4096})': ", re.MULTILINE)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Optional
+from pathlib import Path
+from typing import Annotated, Optional
 
 import typer
 
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import Change, Device, device_of, here
 from runner.core.errors import RequestError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.tools.init.contained import Additions
-    from runner.tools.init.proposal import Proposal
-    from runner.tools.init.reading import Reading
-    from runner.tools.init.trial import Trial
+from runner.tools.init.contained import Additions
+from runner.tools.init.proposal import Proposal
+from runner.tools.init.reading import Reading
+from runner.tools.init.trial import Trial
 
 
 def init(

@@ -6,13 +6,10 @@ import importlib.util
 import sys
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from runner.tools.init import source
+from runner.tools.init.source import Import, Source
 from trainkit.files import is_file, is_folder
-
-if TYPE_CHECKING:
-    from runner.tools.init.source import Import, Source
 
 USUAL_PLACES = ("", "src", "lib", "python")
 """Folders of a repository that hold its packages; the first is the repository itself."""

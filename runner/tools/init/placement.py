@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions.fields import PROGRAM, WORD
+from runner.tools.init.modules import Modules
 from trainkit.files import is_file
-
-if TYPE_CHECKING:
-    from runner.tools.init.modules import Modules
 
 
 @dataclass(frozen=True)

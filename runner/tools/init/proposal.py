@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core import yaml_reader
 from runner.core.errors import RequestError
@@ -11,27 +12,22 @@ from runner.core.text import listed, one_line
 from runner.definitions import experiment as definition
 from runner.definitions import program as programs
 from runner.definitions.choices import read_change
+from runner.definitions.definition import Experiment
+from runner.definitions.program import Program
 from runner.definitions.project import files
 from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest
 from runner.tools.init import arguments, tree
 from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
 from runner.tools.init.definition_text import Facts, definition_text
-from runner.tools.init.git import repository
+from runner.tools.init.git import Repository, repository
 from runner.tools.init.named import name_of, script_of
 from runner.tools.init.placement import placement
+from runner.tools.init.reading import Reading
 from runner.tools.init.settings_text import RESULTS, changed_settings, ignoring, read_text, require_path
 from runner.tools.init.source import why_unread
 from runner.tools.init.traits import Traits, traits
 from trainkit.files import is_file, is_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.definitions.definition import Experiment
-    from runner.definitions.program import Program
-    from runner.tools.init.git import Repository
-    from runner.tools.init.reading import Reading
 
 LARGEST_IGNORE = 1_000_000
 _FOLDERS = (PACKAGE, "runs", "runner-definitions")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,10 +10,8 @@ from runner.logs.dialect import LAUNCHERS, NONE, names
 from runner.records.folder import RunFolder
 from runner.records.parse import collect
 from runner.records.printed import COARSE_SECONDS
-
-if TYPE_CHECKING:
-    from runner.records.schema import Record
-    from runner.tools.init.trial import Trial
+from runner.records.schema import Record
+from runner.tools.init.trial import Trial
 
 FIELDS = {
     "last_train_loss": "loss",

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions.settings import DOCKERFILE, LARGEST_BYTES, OWN_FILE, PACKAGE, SHARED_FILE, Settings
 from trainkit.files import is_file, read_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -6,15 +6,13 @@ import ast
 import os
 import platform
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from trainkit.files import read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LARGEST = 1_000_000
 FRAMEWORKS = {

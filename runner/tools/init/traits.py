@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from runner.tools.init.modules import Modules
 from runner.tools.init.source import (
     ACCELERATOR,
     DEEPSPEED,
@@ -18,9 +18,6 @@ from runner.tools.init.source import (
     SPAWN,
     TRAINER,
 )
-
-if TYPE_CHECKING:
-    from runner.tools.init.modules import Modules
 
 _LIGHTNING = {"lightning", "pytorch_lightning"}
 _TRAINERS = {"transformers", "trl", "sentence_transformers", "setfit"}

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from runner.tools.init.git import Repository
 from trainkit.files import is_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from runner.tools.init.git import Repository
 
 MOST_FILES = 4_000
 MOST_ENTRIES = 200_000

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core import clock
-from runner.definitions.plan import make_plan
+from runner.definitions.definition import Experiment
+from runner.definitions.plan import Plan, make_plan
+from runner.execution.observer import Observer
 from runner.execution.run import execute
+from runner.execution.signals import Interrupts
+from runner.records.folder import RunFolder
+from runner.records.schema import Record
+from runner.targets.base import Handle, LaunchSpec, Line, Note
 from runner.targets.local import Local
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.definitions.definition import Experiment
-    from runner.definitions.plan import Plan
-    from runner.execution.observer import Observer
-    from runner.execution.signals import Interrupts
-    from runner.records.folder import RunFolder
-    from runner.records.schema import Record
-    from runner.targets.base import Handle, LaunchSpec, Line, Note
-    from runner.targets.node_view import NodeView
+from runner.targets.node_view import NodeView
 
 LAYOUT = "1x1"
 MOST_BYTES = 50_000_000

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.cli.progress import Progress
 from runner.cli.terminal import Screen
 from runner.core import clock
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.definitions.plan import Run
-    from runner.records.schema import Record
+from runner.definitions.plan import Run
+from runner.records.schema import Record
 
 
 class TrialScreen(Screen):

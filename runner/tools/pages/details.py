@@ -7,28 +7,24 @@ figure can be is None, and a gap in a plot.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line
 from runner.core.values import number, positive, whole
 from runner.records import utilization
 from runner.records.decode import read_record
-from runner.records.events import read_events
+from runner.records.events import Event, read_events
 from runner.records.folder import LARGEST_RECORD, RunFolder
 from runner.records.listing import RECORD
+from runner.records.schema import Record
 from runner.report.reading import BROKEN
+from runner.report.run_summary import RunSummary
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from runner.records.events import Event
-    from runner.records.schema import Record
-    from runner.report.run_summary import RunSummary
 
 MOST_BYTES = 64_000_000
 """Bytes of records that a page reads; the provenance of further runs is not on it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from runner.core.errors import RequestError
 from runner.core.output import write_outputs
@@ -13,11 +14,7 @@ from runner.tools.pages.details import DetailReader
 from runner.tools.pages.document import make_page
 from runner.tools.pages.evidence import as_html, as_tex, make_evidence
 from runner.tools.pages.select import HERE, select
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.tools.pages.style import Plot
+from runner.tools.pages.style import Plot
 
 
 class Written(NamedTuple):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from runner.core.layout import Layout
+from runner.report.rows import CellRuns, Row
+from runner.report.statistics import Estimate
 from runner.tools.pages import style
 from runner.tools.pages.subject import listing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.report.rows import CellRuns, Row
-    from runner.report.statistics import Estimate
 
 MOST_NAMED = 6
 """Names of what is not drawn that a caption lists."""

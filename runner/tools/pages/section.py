@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from runner.core.text import one_line
 from runner.report.cells import share
+from runner.report.rows import Row
+from runner.report.run_summary import RunSummary
+from runner.report.statistics import Estimate
 from runner.report.table import to_table
 from runner.tools.pages import run_plots, scaling_plots
 from runner.tools.pages.extra import can_draw
 from runner.tools.pages.style import Plot, drawing
-from runner.tools.pages.subject import Gap, is_slow_down, show_interval, show_ratio, show_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from runner.report.rows import Row
-    from runner.report.run_summary import RunSummary
-    from runner.report.statistics import Estimate
-    from runner.tools.pages.subject import Subject
+from runner.tools.pages.subject import Gap, Subject, is_slow_down, show_interval, show_ratio, show_seconds
 
 
 class Line(NamedTuple):

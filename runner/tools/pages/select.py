@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from runner.report.blocks import blocks_of
-from runner.report.compare import block_key
+from runner.report.compare import BlockKey, block_key
 from runner.report.reading import read_results
+from runner.report.rows import Block
+from runner.report.run_summary import RunSummary
 from runner.report.summarize import NO_RUNS, require_experiment
-
-if TYPE_CHECKING:
-    from runner.report.compare import BlockKey
-    from runner.report.rows import Block
-    from runner.report.run_summary import RunSummary
 
 MOST_BLOCKS = 30
 MOST_RUNS = 3_000

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from runner.core.layout import Layout
 from runner.report.claims import not_shown, refusal
 from runner.report.order import Series, in_order, in_turn
-from runner.report.statistics import Estimate, holm, welch
+from runner.report.rows import Block, Row
+from runner.report.statistics import Difference, Estimate, holm, welch
+from runner.tools.pages.details import DetailReader
 from runner.tools.pages.lines import line_of
-
-if TYPE_CHECKING:
-    from runner.report.rows import Block, Row
-    from runner.report.statistics import Difference
-    from runner.tools.pages.details import DetailReader
 
 MOST_READ = 12
 """Runs of a cell whose records are read for their node-hours."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from runner.core.layout import Layout
 from runner.definitions.published import figures
-from runner.report.statistics import decimals
+from runner.report.rows import Block, CellRuns, Row
+from runner.report.run_summary import RunSummary
+from runner.report.statistics import Estimate, decimals
 from runner.tools.pages import style
-
-if TYPE_CHECKING:
-    from runner.report.rows import Block, CellRuns, Row
-    from runner.report.run_summary import RunSummary
-    from runner.report.statistics import Estimate
-    from runner.tools.pages.details import DetailReader, Details
+from runner.tools.pages.details import DetailReader, Details
 
 
 class Gap(NamedTuple):

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.layout import Layout
-from runner.report.statistics import ratio
+from runner.report.run_summary import RunSummary
+from runner.report.statistics import Estimate, ratio
+from runner.tools.predict.base import Base
 from runner.tools.predict.communication import PLAIN, Communication
 from runner.tools.predict.forecast import NEAR_BEST, Expected, best_of, cheapest_of, expect
-from runner.tools.predict.place import setting_of
-from runner.tools.predict.reading import communication_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from runner.report.run_summary import RunSummary
-    from runner.report.statistics import Estimate
-    from runner.tools.predict.base import Base
-    from runner.tools.predict.links import Assumed
-    from runner.tools.predict.place import Setting
-    from runner.tools.predict.reading import Start
+from runner.tools.predict.links import Assumed
+from runner.tools.predict.place import Setting, setting_of
+from runner.tools.predict.reading import Start, communication_of
 
 
 @dataclass(frozen=True)

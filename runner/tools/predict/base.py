@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.values import number, positive, whole
+from runner.records.schema import Record
+from runner.report.run_summary import RunSummary
 from runner.tools.predict.figures import Figure, of_sample
 from runner.tools.predict.model import Inputs
 from runner.tools.predict.step import Bucket, Matrix, Step
-
-if TYPE_CHECKING:
-    from runner.records.schema import Record
-    from runner.report.run_summary import RunSummary
 
 PROFILE = "step_profile"
 """The fact in which a program reports what a step of one process is made of."""

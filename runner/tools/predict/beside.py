@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.report.cells import estimate
+from runner.report.run_summary import RunSummary
 from runner.report.table import Table
 from runner.tools.predict import MEASURE
-from runner.tools.predict.answer import answer, measured_cells
+from runner.tools.predict.answer import Line, answer, measured_cells
 from runner.tools.predict.links import Assumed
-from runner.tools.predict.reading import Reader, Wanted, place_of
+from runner.tools.predict.reading import Reader, Start, Wanted, place_of
 from runner.tools.predict.words import limit, missed, otherwise
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.report.run_summary import RunSummary
-    from runner.tools.predict.answer import Line
-    from runner.tools.predict.reading import Start
 
 HEAD = ["layout", "communication", "n", "speed-up [95%]", "predicted [95%]", "off", "limited by, as predicted"]
 _ABOUT = "from the runs with one process and those that measured the network, without the runs that are predicted"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
-from runner.tools.predict.step import Bucket
-
-if TYPE_CHECKING:
-    from runner.tools.predict.step import Step
+from runner.tools.predict.step import Bucket, Step
 
 PLAIN, SHARED = "ddp", "shared-memory"
 NUMBERS = {"powersgd": ("its rank", 2), "local-sgd": ("its steps", 32), "diloco": ("its steps", 32)}

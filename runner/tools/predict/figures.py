@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from runner.report.statistics import t_quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _NORMAL = statistics.NormalDist().inv_cdf(0.975)
 FURTHEST = 100.0

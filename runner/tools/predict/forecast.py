@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from runner.tools.predict.communication import SHARED
+from runner.core.layout import Layout
+from runner.report.statistics import Estimate
+from runner.tools.predict.base import Base
+from runner.tools.predict.communication import SHARED, Communication
 from runner.tools.predict.interval import estimate
-from runner.tools.predict.model import Cell, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.core.layout import Layout
-    from runner.report.statistics import Estimate
-    from runner.tools.predict.base import Base
-    from runner.tools.predict.communication import Communication
-    from runner.tools.predict.model import Parts
-    from runner.tools.predict.place import Setting
+from runner.tools.predict.model import Cell, Parts, Place
+from runner.tools.predict.place import Setting
 
 NEAR_BEST = 0.9
 """Part of the best speed-up that is enough, if it is had with less."""

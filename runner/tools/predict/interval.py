@@ -8,13 +8,10 @@ from __future__ import annotations
 import math
 from random import Random
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 from runner.report.statistics import CONFIDENCE, Estimate
 from runner.tools.predict.figures import FURTHEST
-
-if TYPE_CHECKING:
-    from runner.tools.predict.model import Cell, Inputs
+from runner.tools.predict.model import Cell, Inputs
 
 DRAWS = 400
 

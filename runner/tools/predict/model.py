@@ -8,18 +8,15 @@ has a process, the CPU time of the exchange is taken from the computing.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from runner.core.layout import Layout
+from runner.tools.predict.communication import Communication
 from runner.tools.predict.figures import Figure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.core.layout import Layout
-    from runner.tools.predict.communication import Communication
-    from runner.tools.predict.network import Network
-    from runner.tools.predict.step import Step
+from runner.tools.predict.network import Network
+from runner.tools.predict.step import Step
 
 NONE, ONE = Figure(0.0), Figure(1.0)
 

@@ -7,20 +7,16 @@ import re
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from runner.core.layout import Layout
 from runner.core.values import positive
-from runner.tools.predict.base import DISTURBED, DISTURBED_SPREAD
+from runner.records.schema import Record
+from runner.report.run_summary import RunSummary
+from runner.tools.predict.base import DISTURBED, DISTURBED_SPREAD, Base
 from runner.tools.predict.figures import Figure, between, of_sample
+from runner.tools.predict.links import Assumed
+from runner.tools.predict.model import Inputs
 from runner.tools.predict.network import Network, Point
-
-if TYPE_CHECKING:
-    from runner.records.schema import Record
-    from runner.report.run_summary import RunSummary
-    from runner.tools.predict.base import Base
-    from runner.tools.predict.links import Assumed
-    from runner.tools.predict.model import Inputs
 
 _SUM = re.compile(r"all_reduce_([0-9]{1,12})_seconds")
 _ELSEWHERE = 0.2

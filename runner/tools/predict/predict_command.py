@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -12,15 +12,13 @@ from runner.cli.columns import show_rows
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import Layouts, Name, Only, Results, With, complete_target, experiment_of
 from runner.core.errors import RequestError, did_you_mean
+from runner.core.layout import Layout
 from runner.core.text import MOST_NAMED
-
-if TYPE_CHECKING:
-    from runner.core.layout import Layout
-    from runner.definitions.experiment import Experiment
-    from runner.tools.predict.answer import Answer
-    from runner.tools.predict.communication import Communication
-    from runner.tools.predict.links import Assumed
-    from runner.tools.predict.reading import Start, Wanted
+from runner.definitions.experiment import Experiment
+from runner.tools.predict.answer import Answer
+from runner.tools.predict.communication import Communication
+from runner.tools.predict.links import Assumed
+from runner.tools.predict.reading import Start, Wanted
 
 COMMUNICATIONS = ("ddp", "fp16", "powersgd", "local-sgd")
 _MOST_CELLS = 500

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.definitions.axes import identity
 from runner.records.folder import RunFolder
+from runner.records.schema import Record
 from runner.report.compare import key_of
 from runner.report.copies import is_complete, once
+from runner.report.run_summary import RunSummary
 from runner.report.target_axes import at_layout
 from runner.tools.predict import MEASURE
 from runner.tools.predict.base import Base, base_of
 from runner.tools.predict.communication import PLAIN, Communication
 from runner.tools.predict.place import Measured, measured_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from runner.records.schema import Record
-    from runner.report.run_summary import RunSummary
 
 CHOICE, ACCUMULATE = "communication", "accumulate"
 NUMBERS = {"powersgd": "powersgd_rank", "local-sgd": "sync_every", "diloco": "sync_every"}

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from runner.report.run_summary import RunSummary
+from runner.report.table import Table
 from runner.tools.predict import MEASURE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.report.run_summary import RunSummary
-    from runner.report.table import Table
 
 
 def tables_if_known(results: Path, runs: list[RunSummary], experiment: str | None) -> list[Table]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from runner.report.cells import estimate
-from runner.tools.predict.forecast import LIMITS, NEAR_BEST
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.tools.predict.answer import Answer, Line
-    from runner.tools.predict.forecast import Expected
+from runner.tools.predict.answer import Answer, Line
+from runner.tools.predict.forecast import LIMITS, NEAR_BEST, Expected
 
 HEAD = ("layout", "communication", "speed-up [95%]", "limited by", "measured")
 MOVED_OTHERWISE = 0.1

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from runner.core.text import listed, one_line, shown
 from runner.core.values import number
+from runner.records.schema import Launch, Record
 from runner.report.machines import kind_differs
-from runner.report.run_summary import summary_of
+from runner.report.run_summary import RunSummary, summary_of
 from runner.report.statistics import accuracies_agree, t_quantile
 from runner.tools.proof.level import Check
 from runner.tools.proof.values import first_divergence, proves, read_values
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.records.schema import Launch, Record
-    from runner.report.run_summary import RunSummary
 
 CAUSES = {
     "inputs": ("sources_sha256", "program_sha256"),

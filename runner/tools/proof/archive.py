@@ -10,16 +10,14 @@ from __future__ import annotations
 import os
 import re
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from runner.core.errors import RequestError, RunError
 from runner.core.text import one_line
 from runner.records import manifest
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOP = "kit"
 """The one folder that an archive holds."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner.cli.commands import capability
 from runner.core import git
@@ -17,6 +17,7 @@ from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from runner.records import manifest
 from runner.records.folder import RunFolder
+from runner.records.schema import Record
 from runner.tools.proof import crate
 from runner.tools.proof.archive import pack
 from runner.tools.proof.masked_json import mask_json
@@ -24,11 +25,6 @@ from runner.tools.proof.masking import ASSIGNING, WHAT, Mask, holds_secrets, is_
 from runner.tools.proof.sources import LACKS, check_out, lacking
 from runner.tools.proof.whole import check_whole, runs_at
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.records.schema import Record
 
 RESULTS = "results"
 PROJECT = "project"

@@ -7,17 +7,15 @@ its request and its code, and whose results are its record and its output.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from runner import __version__
 from runner.core.text import one_line
-
-if TYPE_CHECKING:
-    from runner.records.manifest import Manifest
-    from runner.records.schema import Record
+from runner.records.manifest import Manifest
+from runner.records.schema import Record
 
 NAME = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"

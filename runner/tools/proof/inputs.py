@@ -7,7 +7,9 @@ import json
 import platform
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from runner.core.errors import KitError, RequestError
 from runner.core.text import listed, one_line, shown
@@ -16,15 +18,10 @@ from runner.definitions.data import environment
 from runner.definitions.definition import hash_resolved
 from runner.definitions.program import INPUTS
 from runner.definitions.settings import PACKAGE
+from runner.records.schema import Launch, Record
 from runner.tools.proof.level import Check
 from runner.tools.proof.sources import DIFF, LOCK, REFUSED, Sources, Tree, hash_at, read_changes
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from runner.records.schema import Launch, Record
 
 _HASH, _OF_TRAINING = "_sha256", ("parameters_sha256", "split_sha256")
 _NO_DATA = Check("data", None, "the run says of none that it has read it")

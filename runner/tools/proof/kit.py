@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core import git
 from runner.core.errors import RequestError, RunError
@@ -14,10 +16,6 @@ from runner.tools.proof.archive import TOP, difference, unpack
 from runner.tools.proof.bundle import PROJECT, RESULTS
 from runner.tools.proof.sources import LACKS, LOCK, lay_out
 from trainkit import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class Kit:

@@ -6,14 +6,12 @@ machines, and in the texts that processes and clusters wrote; what a run is star
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from runner.definitions.definition import hash_resolved
-
-if TYPE_CHECKING:
-    from runner.tools.proof.masking import Mask
+from runner.tools.proof.masking import Mask
 
 _NAMING = ("host", "machine")
 _TEXTS = (

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from runner.core.secret_values import Masker
 from runner.records.events import TOKEN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from runner.records.schema import Record
+from runner.records.schema import Record
 
 _HOME = re.compile(rb"/(?:home|Users)/(?!user\b)[^/\s\"'\\:,;<>|]+")
 _EVENT = re.escape(TOKEN) + rb"[^\n]*"

@@ -6,42 +6,35 @@ import hashlib
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runner import targets
 from runner.core import git
-from runner.core.errors import RequestError, RunError
+from runner.core.errors import KitError, RequestError, RunError
 from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from runner.definitions.again import require_values, run_of
 from runner.definitions.plan import Plan
 from runner.execution import started
+from runner.execution.observer import Observer
 from runner.execution.recover import words_of
 from runner.execution.run import carry_out, prepare
+from runner.execution.signals import Interrupts
+from runner.records.schema import Launch, Record
 from runner.report.copies import once
-from runner.report.run_summary import summary_of
+from runner.report.run_summary import RunSummary, summary_of
 from runner.targets.options import names_of
 from runner.tools.proof.again import as_it_came_out, chosen_by_the_clock, compare
 from runner.tools.proof.inputs import Inputs, compare_data
+from runner.tools.proof.kit import Kit
 from runner.tools.proof.level import LEVELS, Check, Verdict
-from runner.tools.proof.sources import DIFF, Sources, read_changes
+from runner.tools.proof.sources import DIFF, Sources, Tree, read_changes
 from runner.tools.proof.verify import verify
 from runner.tools.proof.whole import check_whole
 from trainkit.files import is_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.core.errors import KitError
-    from runner.execution.observer import Observer
-    from runner.execution.signals import Interrupts
-    from runner.records.schema import Launch, Record
-    from runner.report.run_summary import RunSummary
-    from runner.tools.proof.kit import Kit
-    from runner.tools.proof.sources import Tree
 
 DATA = "data"
 _OF_COMMIT = ("commit", "dirty", "diff_sha256", "prefix", "submodules", "git")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
 from runner.cli.options import With, options_of, project_root, project_root_or_here
 from runner.core.errors import RequestError, RunError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.records.schema import Record
-    from runner.tools.proof.kit import Kit
+from runner.records.schema import Record
+from runner.tools.proof.kit import Kit
 
 REPRODUCED = Path("reproduced")
 

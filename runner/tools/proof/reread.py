@@ -6,23 +6,20 @@ otherwise: of its records only the figures that programs print as they are, in e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
 from runner.records.decode import read_launch, read_record
+from runner.records.folder import RunFolder
 from runner.records.listing import RECORD
 from runner.records.parse import collect
 from runner.records.provenance import READER, hash_reader
+from runner.records.schema import Launch, Record
 from runner.tools.proof.level import Check
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runner.records.folder import RunFolder
-    from runner.records.schema import Launch, Record
 
 NAME = "raw output"
 BUNDLED = ("masked by runner bundle: ", "left out by runner bundle: ")

@@ -6,9 +6,10 @@ import hashlib
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from runner.core import git
 from runner.core.errors import KitError
@@ -17,9 +18,6 @@ from runner.core.text import one_line
 from runner.definitions import program as programs
 from trainkit import files
 from trainkit.sources import hash_sources
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LOCK = "requirements.lock"
 DIFF = "request/code.diff"

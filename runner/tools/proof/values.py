@@ -7,20 +7,16 @@ the raw output, rank by rank, because a record keeps of most ranks only a summar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from runner.core.layout import Layout
 from runner.core.text import shown
 from runner.core.values import whole
-from runner.records.events import read_events
+from runner.records.events import Event, read_events
 from runner.records.folder import RunFolder
+from runner.records.schema import Record
 from trainkit import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.records.events import Event
-    from runner.records.schema import Record
 
 MOST_VALUES = 2_000_000
 _EXACT = ("_hex", "_sha256")

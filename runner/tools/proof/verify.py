@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from runner.core.text import one_line
 from runner.records import manifest
 from runner.records.folder import RunFolder
 from runner.tools.proof.again import chosen_by_the_clock
 from runner.tools.proof.inputs import Inputs
+from runner.tools.proof.kit import Kit
 from runner.tools.proof.level import Check, Verdict
 from runner.tools.proof.whole import look_whole, runs_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from runner.tools.proof.kit import Kit
 
 
 def verify(paths: Iterable[Path], inputs: Inputs | None) -> Iterator[Verdict]:

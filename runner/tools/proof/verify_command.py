@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import project_root_or_here
 from runner.core.errors import RunError
-
-if TYPE_CHECKING:
-    from runner.tools.proof.level import Verdict
+from runner.tools.proof.level import Verdict
 
 MOST_SHOWN = 20
 """Faults of one run that are shown; `--json` has all."""

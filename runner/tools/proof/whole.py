@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.records import manifest
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD, run_folders
+from runner.records.schema import Record
+from runner.tools.proof.level import Check
 from runner.tools.proof.reread import read_again
 from trainkit.files import is_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runner.records.schema import Record
-    from runner.tools.proof.level import Check
 
 
 def runs_at(path: Path, notes: list[str]) -> list[Path]:

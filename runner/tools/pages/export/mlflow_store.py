@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from runner.core.errors import KitError, RequestError
 from runner.core.output import require_outputs
 from runner.core.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from runner.tools.pages.export.runs import ExportedRun
+from runner.tools.pages.export.runs import ExportedRun
 
 SQLITE = "sqlite:///"
 _SERVER = ("http://", "https://")

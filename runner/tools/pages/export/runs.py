@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,16 +18,11 @@ from runner.records.decode import read_record
 from runner.records.doubts import Doubts, check_metrics
 from runner.records.folder import LARGEST_RECORD, RunFolder
 from runner.records.listing import RECORD, list_runs
+from runner.records.schema import Record
 from runner.report.reading import BROKEN, why
 from runner.report.run_summary import summary_of
 from runner.report.summarize import NO_RUNS, require_experiment
 from trainkit.files import read_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from runner.records.schema import Record
 
 LONGEST_NAME = 200
 _NOT_IN_A_NAME = re.compile(r"^[. ]+|[^\w. -]")

@@ -6,17 +6,14 @@ The bytes follow from the record alone, so that writing them again changes nothi
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from runner.tools.pages.export.runs import ExportedRun
 from trainkit.files import read_file, write_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from runner.tools.pages.export.runs import ExportedRun
 
 _LARGEST = 500_000_000
 _HPARAMS = "hparams"
