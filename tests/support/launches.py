@@ -59,6 +59,8 @@ except BaseException as error:
     log.stop("run_stop", status="aborted", error=str(error))
     raise
 """
+OWN_TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)
+"""One of the command itself; those that programs and torchrun print are shown indented."""
 
 
 def indented(text: str) -> str:
@@ -119,7 +121,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for a run to end; its exit code and stderr."""
     stdout, stderr = process.communicate()
     assert stdout == ""
-    assert "Traceback" not in stderr, stderr
+    assert not OWN_TRACEBACK.search(stderr), stderr
     return process.returncode, stderr
 
 
@@ -131,7 +133,7 @@ def run_once(
     done = project.runner("run", experiment, *words, "--repeat", "1", env=env)
     new = set(project.results.glob("*/*/run.json")) - before
     assert len(new) == 1, done.snapshot
-    assert "Traceback" not in done.stderr, done.snapshot
+    assert not OWN_TRACEBACK.search(done.stderr), done.snapshot
     return done, project.record(new.pop().parent)
 
 
