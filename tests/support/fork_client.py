@@ -16,8 +16,9 @@ def main() -> None:
         os.execv(python, [python, *words])  # noqa: S606
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(place)
-    for name in PASSED:
-        number = getattr(signal, name)
+    numbers = [getattr(signal, name) for name in PASSED]
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # one that is passed on within the request would spoil it
+    for number in numbers:
         # The runner takes SIGINT also if a shell ignores it, as for jobs in the background.
         if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: connection.send(bytes([number])))
@@ -26,6 +27,7 @@ def main() -> None:
     text = json.dumps(asked).encode()
     socket.send_fds(connection, [len(text).to_bytes(8, "little")], [0, 1, 2])
     connection.sendall(text)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     answer = connection.recv(4)
     status = int.from_bytes(answer, "little") if answer else signal.SIGKILL
     if os.WIFSIGNALED(status):
