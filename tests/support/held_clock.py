@@ -10,6 +10,14 @@ from runner.core import clock
 TURN_SECONDS = 0.001
 """So long a sleep leaves the processor to other threads, which may be what is waited for."""
 
+HELD_CLOCK = """
+    import time
+    slept = [time.time()]
+    time.time = time.monotonic = time.perf_counter = lambda: slept[0]
+    time.sleep = lambda seconds: slept.__setitem__(0, slept[0] + seconds)
+"""
+"""The first lines of a script of the tests: a clock that only its own sleeping moves, and at once."""
+
 
 class HeldClock:
     """A clock that moves when the test advances it, and when the runner sleeps, which takes no time."""

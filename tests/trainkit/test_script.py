@@ -12,6 +12,7 @@ import pytest
 
 from runner.core.ports import free_port
 from tests.experiments.conftest import Ended, start
+from tests.support.held_clock import HELD_CLOCK
 from tests.support.projects import ROOT
 
 Script = Callable[..., Ended]
@@ -39,13 +40,6 @@ def good(ended: Ended) -> Ended:
     return ended
 
 
-HELD_CLOCK = """
-    import time
-    slept = [time.time()]
-    time.time = time.monotonic = time.perf_counter = lambda: slept[0]
-    time.sleep = lambda seconds: slept.__setitem__(0, slept[0] + seconds)
-"""
-"""A clock that only sleeping moves, and at once."""
 SLOW_TO_START = """
     from trainkit import process_facts, running
     known = process_facts.of_process
