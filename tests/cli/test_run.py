@@ -10,7 +10,7 @@ from tests.support.records import Make
 
 def test_the_time_of_all_runs_is_parted_into_training_and_the_rest(tmp_path: Path, make: Make) -> None:
     records = [make.run(tmp_path, seconds).read() for seconds in (10.0, 30.0)]
-    assert _where_the_time_went(records) == " (training 40 s, evaluation 0 s, starting and ending 4 s)"
+    assert _where_the_time_went(records) == " (training 40 s, evaluation 0 s, starting and all else 4 s)"
 
 
 def test_a_time_that_is_longer_than_the_runs_took_is_not_repeated(tmp_path: Path, make: Make) -> None:
