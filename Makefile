@@ -20,7 +20,7 @@ BEGAN := $(shell date +%s)
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
 	@ready=$$(date +%s) && $(BIN)/runner run quickstart --results "$$RESULTS" && ended=$$(date +%s) && \
 	  $(BIN)/runner summarize "$$RESULTS" --experiment quickstart && \
-	  echo "set-up $$((ready - $(BEGAN))) s, runs $$((ended - ready)) s" >&2
+	  echo "set-up and all else before the runs $$((ready - $(BEGAN))) s, runs $$((ended - ready)) s" >&2
 
 test: $(VENV)/.develop ## style, types, and the tests that take less than a second or say what no other does
 	@began=$$(date +%s); $(MAKE) --no-print-directory lint && linted=$$(date +%s) && \

@@ -8,6 +8,7 @@ What follows `--` goes to pytest. The exit code is 1 if any test failed.
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,43 +32,55 @@ def main() -> None:
     tried: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     reasons: dict[str, str] = {}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stopped = False
     with busy_loops(args.busy):
-        for number in range(1, args.times + 1):
-            began = time.monotonic()
-            outcomes = one_round(args.words)
-            tried.update(outcomes.keys())
-            failures = {test: reason for test, reason in outcomes.items() if reason is not None}
-            failed.update(failures.keys())
-            reasons.update(failures)
-            seconds = time.monotonic() - began
-            print(f"round {number}: {len(failures)} of {len(outcomes)} tests failed, {seconds:.0f} s", flush=True)
+        try:
+            for number in range(1, args.times + 1):
+                began = time.monotonic()
+                outcomes = one_round(args.words)
+                failures = {test: reason for test, reason in outcomes.items() if reason is not None}
+                tried.update(outcomes.keys())
+                failed.update(failures.keys())
+                reasons.update(failures)
+                seconds = time.monotonic() - began
+                print(f"round {number}: {len(failures)} of {len(outcomes)} tests failed, {seconds:.0f} s", flush=True)
+        except KeyboardInterrupt:
+            stopped = True
     for test, count in failed.most_common():
         print(f"{count} of {tried[test]}  {test}\n    {reasons[test]}")
-    print(f"{len(failed)} of {len(tried)} tests failed at least once in {args.times} rounds")
-    sys.exit(1 if failed or not tried else 0)
+    print(f"{len(failed)} of {len(tried)} tests failed at least once")
+    sys.exit(130 if stopped else 1 if failed or not tried else 0)
 
 
 def one_round(words: list[str]) -> dict[str, str | None]:
-    """Run pytest once; return for each test the first line of its failure, or None if it passed."""
+    """Run pytest once; return for each test that ran the first line of its failure, or None if it passed.
+
+    pytest itself is one of them if it ended badly without naming a test.
+    """
+    outcomes: dict[str, str | None] = {}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         pytest = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
-        subprocess.run([*pytest, *words], stdout=subprocess.DEVNULL, check=False)
-        if not report.exists():
-            sys.exit(f"error: pytest made no report: python -m pytest {' '.join(words)}")
-        cases = list(ET.parse(report).getroot().iter("testcase"))  # noqa: S314 - pytest has just written it
-    outcomes: dict[str, str | None] = {}
+        code = subprocess.run([*pytest, *words], stdout=subprocess.DEVNULL, check=False).returncode
+        cases = list(ET.parse(report).getroot().iter("testcase")) if report.exists() else []  # noqa: S314 - pytest's own
     for case in cases:
-        trouble = case.find("failure") if case.find("failure") is not None else case.find("error")
+        skipped = case.find("skipped")
+        if skipped is not None and skipped.get("type") != "pytest.xfail":
+            continue
+        test = f"{case.get('classname')}::{case.get('name')}"
+        trouble = next((found for kind in ("failure", "error") if (found := case.find(kind)) is not None), None)
         reason = None if trouble is None else trouble.get("message", "").partition("\n")[0]
-        outcomes[f"{case.get('classname')}::{case.get('name')}"] = reason
+        outcomes[test] = outcomes.get(test) or reason  # an error of the teardown comes second
+    if code and not any(outcomes.values()):
+        outcomes["pytest"] = f"it ended with {code}, and no test failed"
     return outcomes
 
 
 @contextmanager
 def busy_loops(count: int) -> Iterator[None]:
     """Keep so many processes busy."""
-    loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
+    loops = [subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) for _ in range(count)]
     try:
         yield
     finally:

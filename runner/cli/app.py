@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -72,6 +73,8 @@ def _options(
 
 def run_command() -> NoReturn:
     """Run the command, and turn whatever it raises into a line and an exit code."""
+    if sys.stdout is None:  # it was closed from the start
+        sys.stdout = io.TextIOWrapper(io.FileIO(os.devnull, "w"))
     for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a letter shows its number, and nothing breaks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -82,6 +82,9 @@ def explain(error: BaseException) -> int:
     if isinstance(error, _USAGE_ERROR):
         say(f"error: {_explain_usage(error)}")
         return RequestError.exit_code
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        error = RequestError(f"the output could not be written: {error.strerror}")
     if isinstance(error, OSError) and error.errno in _OF_A_PATH and error.filename is not None:
         error = RequestError(f"{one_line(error.filename, _LONGEST_PATH)}: {error.strerror}")
     if isinstance(error, KitError):

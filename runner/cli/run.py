@@ -59,11 +59,13 @@ def run(
 
 
 def _where_the_time_went(records: list[Record]) -> str:
-    """Return how long the runs trained, evaluated, and took for all else; nothing where a program does not say it."""
-    whole = sum(record.outcome.wall_seconds for record in records if record.outcome)
-    training = sum(record.metrics.get("train_seconds", 0.0) for record in records)
-    evaluation = sum(record.phases.get("eval", 0.0) for record in records)
-    rest = whole - training - evaluation
-    if not records or rest < 0 or not all("train_seconds" in record.metrics for record in records):
-        return ""
-    return f" (training {training:.0f} s, evaluation {evaluation:.0f} s, starting and all else {rest:.0f} s)"
+    """Return how long the completed runs trained, and took for all else; nothing if a program does not say it."""
+    training, whole = 0.0, 0.0
+    for record in records:
+        if record.status != "completed" or record.outcome is None:
+            continue
+        trained = record.metrics.get("train_seconds")
+        if trained is None or trained > record.outcome.wall_seconds:
+            return ""
+        training, whole = training + trained, whole + record.outcome.wall_seconds
+    return f" (training {training:.0f} s, all else {whole - training:.0f} s)" if whole else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -60,3 +61,13 @@ def test_ctrl_c_that_ends_the_reader_first_ends_the_run_and_is_recorded(project:
     (run,) = project.runs()
     assert project.record(run)["status"] == "interrupted"
     assert nothing_is_left_of(run)
+
+
+@pytest.mark.parametrize(("redirect", "code"), [(">&-", 0), (">/dev/full", 2)])
+@pytest.mark.parametrize("words", ["--help", "list", "schema"])
+def test_an_output_that_is_closed_or_full_is_no_defect(project: Project, words: str, redirect: str, code: int) -> None:
+    shell = ["/bin/sh", "-c", f"{shlex.quote(project.command)} {words} {redirect}"]
+    done = subprocess.run(shell, cwd=project.root, env=project.environment(), capture_output=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert (b"error: the output could not be written: " in done.stderr) == bool(code)
+    assert not any(word in done.stderr for word in (b"Traceback", b"defect"))

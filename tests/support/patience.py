@@ -19,7 +19,7 @@ from pathlib import Path
 
 QUIET_SECONDS = 4.0
 """What an empty torchrun takes on two quiet cores, and on one of them alone."""
-LEAST = float(os.environ.get("KIT_PATIENCE", "1"))
+LEAST = float(os.environ.get("KIT_PATIENCE") or 1)
 EMPTY = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1", "--monitor-interval=0.1", "--no-python")
 
 
