@@ -7,8 +7,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
-SLOW = report/test_hostile_sizes.py report/test_two_sides.py logs/test_memory.py
-FAST = $(addprefix tests/,core definitions logs records report targets tools/pages/test_export.py test_rooms.py packaging/test_lock_files.py) $(addprefix --ignore tests/,$(SLOW))
+SLOW = report/test_hostile_sizes.py report/test_two_sides.py report/test_hostile_links.py logs/test_memory.py logs/test_kinds.py \
+  definitions/options definitions/test_data.py targets/test_committed_files.py targets/test_worker_logs.py
+FAST = $(addprefix tests/,core definitions logs records report targets tools/pages/test_export.py test_rooms.py) $(addprefix --ignore tests/,$(SLOW))
 NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
 REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
 export TORCH_CPU ?=
@@ -27,7 +28,7 @@ test: $(VENV)/.develop ## style, types, and the tests that take less than a seco
 	  $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (slow or $(REAL))" && ended=$$(date +%s) && \
 	  echo "style and types: $$((linted - began)) s; tests: $$((ended - linted)) s"
 
-check: lint ## what takes less than a minute, for the way of working: style, types, and the tests that train nothing
+check: lint ## what takes about a minute, for the way of working: style, types, and the tests that train nothing
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not (slow or real_processes or $(REAL))" $(FAST)
 
 test-real: $(VENV)/.develop ## the tests that `make test` leaves out: what takes long, and what needs an engine, a cluster, ...
