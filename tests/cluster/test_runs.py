@@ -1,57 +1,14 @@
-"""A run on a cluster gives the record that it gives here, whatever happens to its connections."""
+"""Texts, shapes and security standards of a cluster; tests/contract compares the records of runs with local ones."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 import pytest
 
 from tests.cluster.conftest import Run
-from tests.containers.engine import curve
 from tests.support.cluster import kubectl
-from tests.support.launches import run_once
 from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
-EPOCHS = ("--set", "epochs=3")
-
-
-@pytest.fixture(scope="module")
-def local(copied: Project) -> Callable[[str], dict[str, Any]]:
-    """The record of a layout of this machine, which is run once."""
-
-    @cache
-    def record(layout: str) -> dict[str, Any]:
-        done, found = run_once(copied, "quickstart", "--layout", layout, *EPOCHS, "--device", "cpu")
-        assert done.code == 0, done.snapshot
-        assert found["launch"]["target"] == "local"
-        return found
-
-    return record
-
-
-@pytest.mark.parametrize(
-    ("layout", "job"),
-    [
-        ("2x1", "pytorchjob"),
-        pytest.param("1+2", "trainjob", marks=pytest.mark.trainer),
-    ],
-)
-def test_a_cluster_gives_the_losses_of_this_machine_bit_for_bit(
-    run: Run, layout: str, job: str, local: Callable[[str], dict[str, Any]]
-) -> None:
-    done, record = run("quickstart", "--layout", layout, *EPOCHS, "--with", f"job={job}")
-    assert done.code == 0, done.snapshot
-    here = local(layout)
-    assert curve(record) == curve(here) != []
-    assert record["events"]["seen"] == record["events"]["expected"] > 40
-    for key in ("status", "evaluations", "facts"):
-        assert record[key] == here[key]
-    assert [one["rank"] for one in record["ranks"]] == [one["rank"] for one in here["ranks"]]
-    assert [one.get("node", 0) for one in record["ranks"]] == [one.get("node", 0) for one in here["ranks"]]
-    assert record["launch"]["argv"] == here["launch"]["argv"]
 
 
 @pytest.mark.parametrize("processes", [3])

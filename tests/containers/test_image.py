@@ -92,6 +92,13 @@ def test_a_stranger_without_network_on_a_read_only_disk_can_train(image: Images,
     assert re.search(r'"run_stop".*"success"', in_image(name, *program, "--device", "cpu"))
 
 
+def test_every_program_finds_what_it_imports(image: Images) -> None:
+    programs = [path for path in (ROOT / "experiments").glob("*/*.py") if "__main__" in path.read_text("utf-8")]
+    names = sorted(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in programs)
+    assert len(names) > 8
+    in_image(image.cpu, "python", "-c", f"import importlib; [importlib.import_module(name) for name in {names}]")
+
+
 @pytest.mark.parametrize("target", ["cpu", "gpu"])
 def test_nobody_is_root(image: Images, target: str) -> None:
     name = getattr(image, target)

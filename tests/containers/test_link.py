@@ -13,8 +13,8 @@ CELL = ("network", "--layout", "2x1", "--only", "backend=gloo", "--on", "compose
 SMALL = ("--set", "round_trips=20", "--set", "messages=2", "--set", "message_bytes=4000000")
 
 
-@pytest.mark.parametrize(("link", "least", "most"), [("100mbit", 3e6, 12.5e6), ("1gbit", 14e6, 125e6)])
-def test_no_more_goes_through_a_link_than_was_asked_for(project: Project, link: str, least: float, most: float) -> None:
+def test_no_more_goes_through_a_link_than_was_asked_for(project: Project) -> None:
+    link, least, most = "100mbit", 3e6, 12.5e6
     done, record = run_once(project, *CELL, *SMALL, "--with", f"link={link}", "--with", "cpus=2,1")
     assert done.code == 0, done.snapshot
     bytes_per_second = record["metrics"]["bytes_per_second"]

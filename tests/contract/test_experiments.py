@@ -1,4 +1,4 @@
-"""Every experiment of this project runs in containers, some in pods, at its smallest; some of them are run again."""
+"""What a program needs of its image and network is there: some experiments at their smallest; some are run again."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support.projects import Project
 from tests.support.smallest import BERT, SMALLEST
 
 RUN_AGAIN = {
-    "local": ("quickstart", "toy", "collectives", "bert"),
+    "local": ("quickstart", "collectives"),
     "compose": ("bert",),
     "pytorchjob": ("quickstart", "bert"),
 }
-RUN_ONCE = {"compose": [name for name in SMALLEST if name not in ("quickstart", "bert")], "pytorchjob": ["toy"]}
-"""What a program needs of its image is seen in a container; pods run the same image."""
+RUN_ONCE = {"compose": ("mnist", "mnist-balance", "collectives", "resnet50", "script-mnist", "bert-slow-link")}
+"""One of each kind of program. tests/containers/test_image.py imports them all, and pods run the same image."""
 
 
 def cases(names: dict[str, Any]) -> pytest.MarkDecorator:

@@ -58,7 +58,7 @@ def test_a_rank_that_keeps_the_others_waiting_is_named_with_its_last_event_and_i
 
 
 @pytest.mark.fault("two ranks wait in different collectives", series=5)
-@on("local", "compose")
+@on("local")
 def test_ranks_that_wait_in_different_collectives_are_told_apart(harness: Harness, fault: Fault) -> None:
     screen, record = hung(harness, "calls another")
     other = r"rank 1 \(node 1\) waits in broadcast at odd/hangs\.py:\d+ in main"
@@ -69,7 +69,7 @@ def test_ranks_that_wait_in_different_collectives_are_told_apart(harness: Harnes
 
 
 @pytest.mark.fault("a rank is stopped (SIGSTOP)", series=5)
-@on("local", "compose", "ssh")
+@on("local", "ssh")
 def test_a_rank_that_somebody_stopped_is_named(harness: Harness, fault: Fault) -> None:
     _, record = hung(harness, "is stopped")
     assert re.search(rf": rank 1 \(node 1\) is stopped by a signal .*; {IN_ALL_REDUCE} for rank 1$", record["reason"])

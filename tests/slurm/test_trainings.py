@@ -1,4 +1,4 @@
-"""The experiments on a real Slurm: the same training as on this machine, with repeats, a summary and the documents."""
+"""The experiments on a real Slurm: BERT on two nodes, repeats, a summary and the documents."""
 
 from __future__ import annotations
 
@@ -13,33 +13,12 @@ import pytest
 from tests.contract.harness import Jobs
 from tests.experiments import tiny_bert
 from tests.support.jobs import slurm
-from tests.support.launches import run_once, until
+from tests.support.launches import until
 from tests.support.projects import RUNNER
-from tests.support.same_records import curve, differences
 from tests.support.smallest import BERT
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
-SMALL = ("--set", "epochs=1", "--set", "dataset=digits", "--set", "peak_milliseconds=0", "--device", "cpu")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "slurm.md"
-
-
-@pytest.mark.parametrize("layout", ["2x1", "2+3"])
-def test_a_job_trains_bit_for_bit_as_this_machine_does_and_its_record_differs_in_places_and_times(
-    harness: Jobs, layout: str
-) -> None:
-    words = ("mnist", "--layout", layout, *SMALL)
-    done, there = run_once(harness.project, *words, "--on", "slurm")
-    assert there["status"] == "completed", done.stderr
-    _, here = run_once(harness.project, *words, "--on", "local")
-    assert len(curve(here)[0]) == 1
-    assert curve(there) == curve(here)
-    assert differences(there, here) == []
-    nodes = [one["place"]["machine"] for one in there["outcome"]["exits"]]
-    assert nodes == ["n0", "n1"][: len(nodes)] or len(nodes) == 1
-    folders = [harness.project.results / "mnist" / one["launch"]["id"] / "raw" for one in (here, there)]
-    names, others = ({path.name for path in folder.iterdir()} for folder in folders)
-    assert others - names == {"job.log", *(f"node{node}-exit.json" for node in range(len(nodes)))}
-    assert names <= others
 
 
 def test_bert_trains_on_two_nodes(harness: Jobs, tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ import pytest
 
 from tests.experiments import tiny_bert
 from tests.support import ssh_hosts
-from tests.support.launches import ended, run_once, until
+from tests.support.launches import ended, until
 from tests.support.patience import patient, within
 from tests.support.projects import Project
-from tests.support.same_records import curve, differences
+from tests.support.same_records import curve
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0", "--device", "cpu")
@@ -39,7 +39,7 @@ def test_a_record_says_on_which_hosts_each_node_ran_and_by_which_interface(
 
 
 def test_mnist_runs_at_several_layouts_interleaved_and_is_summarised(on_hosts: Project, tmp_path: Path) -> None:
-    layouts, results = ["1x2", "2+3"], tmp_path / "results"
+    layouts, results = ["1x1", "2x1"], tmp_path / "results"
     words = ("--layout", ",".join(layouts), "--repeat", "2", "--set", "epochs=1", *SMALL[2:], "--results", results)
     done = on_hosts.runner("run", "mnist", "--on", "ssh", *ssh_hosts.WORDS, *words)
     assert done.code == 0, done.snapshot
@@ -62,14 +62,11 @@ def test_bert_trains_an_epoch_on_two_hosts_with_data_that_are_brought(
     words = ("bert", "--layout", "2x1", *shlex.split("--set epochs=1 --set peak_milliseconds=20 --only precision=fp32"))
     try:
         done, there = run(*words)
-        _, here = run_once(on_hosts, *words, "--on", "local", "--device", "cpu")
     finally:
         shutil.rmtree(family)
     assert done.code == 0, done.snapshot
     assert [one["place"]["host"] for one in there["outcome"]["exits"]] == list(ssh_hosts.NAMES)
-    assert curve(there) == curve(here)
     assert len(curve(there)[0]) == 1
-    assert differences(there, here) == []
 
 
 ONCE = "brought once"
