@@ -13,6 +13,8 @@ FAST = $(addprefix tests/,core definitions logs records report targets tools/pag
 NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
 REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
 export TORCH_CPU ?=
+# Where it is set, every process would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 export RESULTS ?= results
 
 .PHONY: wheel run test check test-real test-slow test-alone flaky test-cluster test-hosts test-slurm test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    DistilBertConfig,
-    DistilBertForSequenceClassification,
-)
+import transformers  # its parts are imported when a test asks for them: all of them take seconds
 
 from experiments.bert.less_work import keep_first_token, keep_words
 from trainkit.errors import Refusal
@@ -30,9 +25,11 @@ SIZES: dict[str, Any] = {
 }
 
 
-def made(attention: str = "sdpa") -> BertForSequenceClassification:
+def made(attention: str = "sdpa") -> Any:
     torch.manual_seed(0)
-    return BertForSequenceClassification(BertConfig(**SIZES, attn_implementation=attention)).train()
+    return transformers.BertForSequenceClassification(
+        transformers.BertConfig(**SIZES, attn_implementation=attention)
+    ).train()
 
 
 def batch(*, padded: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -78,9 +75,9 @@ def test_words_that_are_used_have_the_outputs_and_gradients_of_all_words() -> No
 
 
 def test_a_model_that_is_no_bert_is_refused() -> None:
-    config = DistilBertConfig(vocab_size=20, dim=8, n_layers=1, n_heads=2, hidden_dim=8)
+    config = transformers.DistilBertConfig(vocab_size=20, dim=8, n_layers=1, n_heads=2, hidden_dim=8)
     with pytest.raises(Refusal, match=r"--last-layer first-token: .* the model is a Distil.*: leave it out"):
-        keep_first_token(DistilBertForSequenceClassification(config))
+        keep_first_token(transformers.DistilBertForSequenceClassification(config))
 
 
 @pytest.mark.slow

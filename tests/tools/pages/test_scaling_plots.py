@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.axes import Axes
 
 from runner.report.run_summary import RunSummary
 from runner.tools.pages.details import DetailReader
@@ -29,7 +28,7 @@ def plots_of(runs: list[RunSummary], definition: dict[str, Any] | None = None) -
     return first, second
 
 
-def axes_of(plot: Plot | None) -> Axes:
+def axes_of(plot: Plot | None) -> Any:
     assert plot is not None
     return plot.figure.axes[0]
 
