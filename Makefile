@@ -72,7 +72,7 @@ bench: $(VENV)/.develop ## measure what the kit promises about its own cost, in 
 
 export KIT_FAULTS ?=
 TRIES = $(VENV)/faults.jsonl
-faults: $(VENV)/.develop ## try each fault many times, and write the table of docs/faults.md; read the diff
+faults: $(VENV)/.develop ## try each fault many times, and write the table of docs/failures.md; read the diff
 	@rm -f $(TRIES)
 	KIT_FAULTS=$${KIT_FAULTS:-long} KIT_FAULTS_FILE=$(TRIES) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m fault; \
 	  code=$$?; $(BIN)/python -m bench.faults $(TRIES) && exit $$code

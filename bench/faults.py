@@ -1,4 +1,4 @@
-"""The table of docs/faults.md, from what the tests report of their tries. `make faults` writes it; read the diff.
+"""The table of docs/failures.md, from what the tests report of their tries. `make faults` writes it; read the diff.
 
 python -m bench.faults FILE takes the lines of KIT_FAULTS_FILE. Rows of faults that were not tried keep their figures.
 """
@@ -11,7 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "faults.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "failures.md"
 BEGIN, END = "<!-- table of faults -->\n", "<!-- end of the table -->\n"
 _HEAD = "| fault | target | tried | lost | told within |\n|---|---|---:|---:|---:|\n"
 _TARGETS = ("local", "compose", "kubernetes", "pytorchjob", "indexed", "ssh", "slurm")
@@ -30,13 +30,13 @@ def read_rows(document: str) -> dict[tuple[str, str], str]:
 def make_rows(tries: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
     """Make the rows of tried faults: how often, what was lost in all of them, the longest time until it was told."""
     of_faults = defaultdict(list)
-    for one in tries:
-        of_faults[one["fault"], one["target"]].append(one)
+    for attempt in tries:
+        of_faults[attempt["fault"], attempt["target"]].append(attempt)
     rows = {}
     for (fault, target), found in of_faults.items():
-        failed = sum(not one["passed"] for one in found)
-        lost = [one["lost"] for one in found if one["lost"] is not None]
-        told = [one["told_seconds"] for one in found if one["told_seconds"] is not None]
+        failed = sum(not attempt["passed"] for attempt in found)
+        lost = [attempt["lost"] for attempt in found if attempt["lost"] is not None]
+        told = [attempt["told_seconds"] for attempt in found if attempt["told_seconds"] is not None]
         cells = [
             fault,
             target,
@@ -52,8 +52,8 @@ def write(document: str, rows: dict[tuple[str, str], str]) -> str:
     """Put rows into a document's table, sorted by fault and target."""
     before, _, rest = document.partition(BEGIN)
     _, _, after = rest.partition(END)
-    order = sorted(rows, key=lambda one: (one[0], _TARGETS.index(one[1])))
-    table = "".join(rows[one] + "\n" for one in order)
+    order = sorted(rows, key=lambda row: (row[0], _TARGETS.index(row[1])))
+    table = "".join(f"{rows[row]}\n" for row in order)
     return f"{before}{BEGIN}{_HEAD}{table}{END}{after}"
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     document = DOCUMENT.read_text("utf-8")
     rows = make_rows(tries)
     DOCUMENT.write_text(write(document, {**read_rows(document), **rows}), "utf-8")
-    print("\n".join(rows[one] for one in sorted(rows)))
+    print("\n".join(rows[row] for row in sorted(rows)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/faults.md has a row for each fault that the tests inject, and no other."""
+"""docs/failures.md has a row for each fault that the tests inject, and no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from bench.faults import BEGIN, END, make_rows, read_rows, write
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = (ROOT / "docs" / "faults.md").read_text("utf-8")
+DOCUMENT = (ROOT / "docs" / "failures.md").read_text("utf-8")
 
 
 def test_the_table_has_a_row_for_each_fault_of_the_tests_and_no_other(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ TARGETS = {
 }
 HERE = ("local", "compose")
 IN_CI = tuple(name for name in TARGETS if name != "trainjob")
-"""Those whose faults docs/faults.md counts."""
+"""Those whose faults docs/failures.md counts."""
 
 
 SOON = pytest.param("local")

@@ -1,4 +1,4 @@
-"""Faults that tests inject, and how often each was tried: what `docs/faults.md` is made from.
+"""Faults that tests inject, and how often each was tried: what `docs/failures.md` is made from.
 
     @pytest.mark.fault("a rank is killed (SIGKILL)")
     def test_...(harness: Harness, fault: Fault) -> None:

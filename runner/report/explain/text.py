@@ -22,7 +22,7 @@ WIDTH = 40
 """Of a bar, so that its figures stand beside it on a terminal of 80 columns."""
 NOT_TOLD = (
     "the record does not say where the time went: its epochs have to be timed by the trainkit of today"
-    " (docs/explain.md); run it again"
+    " (docs/comparing.md); run it again"
 )
 CAUSES = {
     "loader": "its loader",
