@@ -230,7 +230,7 @@ def test_the_models_of_the_documents_are_those_of_the_program() -> None:
     done = run(f"{sys.executable} -m experiments.mnist.single --help", ROOT)
     choices = re.search(r"--model \{([^}]+)\}", re.sub(r"\s+", " ", done.stdout))
     assert choices, done.stdout + done.stderr
-    named = re.findall(r"^\| `([\w-]+)` \|", TEXTS["docs/programs.md"], re.MULTILINE)
+    named = re.findall(r"^\| `([\w-]+)` \|", TEXTS["docs/trainkit.md"], re.MULTILINE)
     assert set(named) == {choice.strip() for choice in choices[1].split(",")}
 
 

@@ -13,7 +13,7 @@ A program asks for the shares wherever it cuts a batch, and reports each step::
     balance.finish()
 
 Shares are whole numbers, and all ranks compute the same ones: from the same figures, by sums, products and quotients
-alone, which every processor rounds alike. docs/balance.md says what a run with measured shares is worth.
+alone, which every processor rounds alike. docs/methods.md says what a run with measured shares is worth.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""What changes the numbers of a training, and by how much: `python -m bench.numbers` writes docs/numbers.md."""
+"""What changes the numbers of a training, and by how much: the table of docs/references.md."""

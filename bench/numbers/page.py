@@ -1,64 +1,42 @@
-"""Measured differences -> docs/numbers.md."""
+"""Measured differences -> the table of docs/references.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from bench.numbers.measure import ARGS, Change, Curve, compare
 from runner.report.markup import markdown
 from runner.report.statistics import accuracies_agree
 
-HEAD = """# Numbers that do not repeat
-
-`runner reproduce` asks for more than similar curves: level 2 is bit for bit the same, level 3 the same accuracy as far
-as the test samples can say. This page shows what changes the numbers of a training and by how much, so that these
-levels mean something. `python -m bench.numbers -o docs/numbers.md` measures it again and writes the page.
-
-Floating-point addition is not associative: (a + b) + c and a + (b + c) differ in the last bits. Whatever changes the
-order in which sums are made changes the last bits of a loss, and each step of the training starts from what the one
-before has changed. What draws other random numbers makes another training from its first step.
-
-"""
+DOCUMENT = Path(__file__).parents[2] / "docs" / "references.md"
+BEGIN, END = "<!-- table of numbers -->\n", "<!-- end of the table -->\n"
 COLUMNS = ("changed", "first step that differs", "by", "largest difference", "at step", "at the last step", "right")
-TAIL = """
-- **right**: how many of the {samples} test samples the trained model gets right; the base gets {base}. Level 3 holds if
-  that difference is no larger than what the choice of the test samples explains (95%).
-- Losses are means over the samples of a step; the base's last one is {last:.4g}.
-- What no run repeats between two machines is not in the table: another model of CPU or GPU, another BLAS.
-
-## What follows
-
-- **The same image, layout, threads and seed repeat bit for bit.** A record keeps all of them, `reproduce` sets them.
-- **Threads, world size, memory format and torch's version change the order of sums.** Level 2 fails at the step that
-  the table names, by the difference that it names; compare such runs at level 3.
-- **bf16 rounds every product to 8 bits**, so its losses differ from the first step on, and by far more.
-- **Another order of the samples or another seed is another training.** Its difference is the measure for a claimed
-  gain: an accuracy that is better by less than that shows nothing.
-"""
 
 
-def page(base: Curve, found: Iterable[tuple[Change, Curve]], epochs: int, left_out: Iterable[str], machine: str) -> str:
-    """Write the page.
+def write(document: str, base: Curve, found: Iterable[tuple[Change, Curve]], epochs: int, machine: str) -> str:
+    """Put the table into a document, between its markers.
 
     Args:
+        document: the text that has the markers.
         base: the training that the others are compared with.
         found: the others.
         epochs: how many each of them has.
-        left_out: what was not measured, and why.
         machine: what they ran on.
     """
     words = " ".join(f"--{key} {value}" for key, value in ARGS.items())
     lines = [
         f"The base: `mnist.ddp {words} --epochs {epochs}`,",
         f"one process with one thread, {len(base.losses)} steps; torch {base.torch}, {markdown(machine)}.",
+        f"Its last loss is {base.losses[-1]:.4g}; it gets {base.correct} of {base.samples} test samples right.",
         "",
         f"| {' | '.join(COLUMNS)} | levels |",
         f"|---|{'---:|' * (len(COLUMNS) - 1)}---|",
         *(_row(base, change, curve) for change, curve in found),
     ]
-    lines += ["", *(f"Not measured: {why}" for why in left_out)] if left_out else []
-    tail = TAIL.format(samples=base.samples, base=base.correct, last=base.losses[-1])
-    return HEAD + "\n".join(lines) + "\n" + tail
+    before, _, rest = document.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + "\n".join(lines) + "\n" + END + after
 
 
 def _row(base: Curve, change: Change, curve: Curve) -> str:

@@ -189,8 +189,8 @@ _BATCH_HEADER = """
 sbatch --partition=... --time=01:00:00 slurm/{name}.sbatch
 runner collect slurm/{name}.sbatch
 
-KIT_PYTHON names the Python of an environment that all nodes see. Rendered by `runner render`; docs/slurm.md of the kit
-says more."""
+KIT_PYTHON names the Python of an environment that all nodes see. Rendered by `runner render`; docs/clusters.md of the
+kit says more."""
 _KUSTOMIZATION_HEADER = """The image and the namespace of the jobs, in one place. Name the files that you need under
 resources, your registry's image as newName (its tag, gpu or cpu, stays), and then:
 

@@ -1,18 +1,16 @@
-"""The page about numbers that do not repeat is made of real trainings, which are compared step by step."""
+"""The table of numbers that do not repeat is made of real trainings, which are compared step by step."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from bench.numbers.__main__ import CHANGES
 from bench.numbers.measure import Change, Curve, compare, train
-from bench.numbers.page import HEAD, page
+from bench.numbers.page import BEGIN, DOCUMENT, END, write
 from tests.support.fork_server import command
 
-ROOT = Path(__file__).parents[2]
 BASE = Curve([2.0, 1.0, 0.5], 0.9, 100, "a" * 64, "2.3.1")
 
 
@@ -29,7 +27,10 @@ def test_a_row_says_which_levels_hold() -> None:
         (Change("other | parameters"), replace(BASE, parameters="b" * 64)),
         (Change("worse"), replace(BASE, losses=[2.0, 1.0, 0.75], accuracy=0.5)),
     ]
-    rows = [line for line in page(BASE, cases, 1, ["GPUs."], "a CPU").splitlines() if line.startswith("| ")][1:]
+    document = write(f"before\n{BEGIN}old\n{END}after\n", BASE, cases, 1, "a CPU")
+    assert document.startswith(f"before\n{BEGIN}The base: ")
+    assert document.endswith(f"|\n{END}after\n")
+    rows = [line for line in document.splitlines() if line.startswith("| ")][1:]
     assert [row.rpartition(" | ")[2] for row in rows] == ["2, 3 |", "3 |", "none |"]
     assert rows[0] == "| again | none | 0 | 0 | none | 0 | 90 | 2, 3 |"
     assert rows[1].startswith(r"| other \| parameters | none |")
@@ -50,10 +51,8 @@ def test_the_same_training_repeats_bit_for_bit_and_each_change_is_seen() -> None
     assert compare(base, two).largest < 1e-4
 
 
-def test_the_page_is_the_one_that_is_measured() -> None:
-    text = (ROOT / "docs" / "numbers.md").read_text("utf-8")
-    assert text.startswith(HEAD)
-    rows = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("| ")]
+def test_the_table_of_the_document_has_a_row_for_each_change() -> None:
+    table = DOCUMENT.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("| ")]
     assert [change.name for change in CHANGES] == rows[1 : len(CHANGES) + 1]
-    assert rows[1:2] == ["nothing: the same run again"]
-    assert "| nothing: the same run again | none | 0 | 0 | none | 0 |" in text
+    assert "| nothing: the same run again | none | 0 | 0 | none | 0 |" in table

@@ -18,7 +18,7 @@ from tests.support.projects import RUNNER
 from tests.support.smallest import BERT
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
-DOCUMENT = Path(__file__).parents[2] / "docs" / "slurm.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "clusters.md"
 
 
 def test_bert_trains_on_two_nodes(harness: Jobs, tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ def test_repeats_are_interleaved_and_summarised(harness: Jobs, tmp_path: Path) -
 
 
 def commands(section: str) -> list[str]:
-    """The commands of a section of the document, as somebody types them."""
-    text = f"\n{DOCUMENT.read_text('utf-8')}".partition(f"\n{section}\n")[2].partition("\n## ")[0]
+    """Return the commands below a heading of the document, as somebody types them."""
+    text = re.split(r"\n#+ ", DOCUMENT.read_text("utf-8").partition(f"\n{section}\n")[2])[0]
     blocks = re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [
         line for block in blocks for line in block.splitlines() if re.match(r"(KIT_\w+=\S+ )?(runner|sbatch) ", line)
@@ -59,7 +59,7 @@ def typed(harness: Jobs, command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_run_of_the_document_is_as_it_says(harness: Jobs) -> None:
-    (command,) = commands("# Slurm")
+    (command,) = commands("## Slurm")
     done = typed(harness, command)
     assert done.returncode == 0, done.stderr
     said = [r"run 1/1  2x1  repeat 1  results/toy/\S+-slurm-\S+", r"job \d+ is submitted", r"✓ 2x1  repeat 1 .*"]
@@ -74,7 +74,7 @@ def test_a_committed_script_is_submitted_by_hand_and_collected_afterwards(harnes
     if not environment.exists():
         environment.symlink_to(Path(sys.executable).parent.parent)
     before = {str(path.relative_to(project.root)) for path in project.results.glob("toy/*")}
-    submit, collect = commands("## By hand")
+    submit, collect = commands("### Slurm by hand")
     submitted = typed(harness, submit)
     assert submitted.returncode == 0, submitted.stderr
     until(lambda: not slurm("squeue", "--noheader", "--name=kit-toy-multinode").strip(), 10)

@@ -1,4 +1,4 @@
-"""The commands of docs/ssh.md, on hosts with a real sshd."""
+"""The commands of docs/clusters.md, on hosts with a real sshd."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support import ssh_hosts
 from tests.support.projects import ROOT, Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
-TEXT = (ROOT / "docs" / "ssh.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
+TEXT = (ROOT / "docs" / "clusters.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
 BLOCKS = [body for _, body in re.findall(r"^```(\w*)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)]
 COMMANDS = [
     line.partition(" #")[0].strip()

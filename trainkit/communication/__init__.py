@@ -1,6 +1,6 @@
 """What the ranks of a training exchange, and how often: the choices behind `--communication`.
 
-A program builds one exchange, calls its model, and reports each step to it; docs/communication.md says what each
+A program builds one exchange, calls its model, and reports each step to it; docs/methods.md says what each
 choice changes in the mathematics::
 
     settle(args)  # the options' defaults
