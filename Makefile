@@ -97,13 +97,13 @@ wheel: $(VENV)/.runtime ## the kit for other repositories: dist/*.whl
 	$(BIN)/python -m hatchling build -t wheel -d dist
 
 kubernetes: $(VENV)/.runtime ## install what the target kubernetes needs
-	@$(PYTHON) tools/setup.py $(VENV) kubernetes
+	@$(PYTHON) requirements/setup.py $(VENV) kubernetes
 
 report: $(VENV)/.runtime ## install what pictures and TensorBoard files need
-	@$(PYTHON) tools/setup.py $(VENV) report
+	@$(PYTHON) requirements/setup.py $(VENV) report
 
 mlflow: $(VENV)/.runtime ## install what the export to MLflow needs
-	@$(PYTHON) tools/setup.py $(VENV) mlflow
+	@$(PYTHON) requirements/setup.py $(VENV) mlflow
 
 golden: $(VENV)/.develop ## write the golden files of the tests again; read the diff before you commit it
 	$(BIN)/python -m pytest -q --update-golden
@@ -111,20 +111,20 @@ golden: $(VENV)/.develop ## write the golden files of the tests again; read the 
 RESOLVE = $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --quiet --upgrade \
 	--custom-compile-command 'make lock'
 lock: $(VENV)/.develop ## resolve the lock files again
-	$(RESOLVE) requirements-setup.in -o requirements-setup.lock
-	$(RESOLVE) requirements.in -o requirements.lock
-	$(RESOLVE) requirements-kubernetes.in -c requirements.lock -o requirements-kubernetes.lock
-	$(RESOLVE) requirements-report.in -c requirements-kubernetes.lock -o requirements-report.lock
-	$(RESOLVE) requirements-dev.in -c requirements-kubernetes.lock -c requirements-report.lock \
-	  -c requirements-setup.lock -o requirements-dev.lock
-	$(RESOLVE) requirements-mlflow.in -c requirements-dev.lock -o requirements-mlflow.lock
+	$(RESOLVE) requirements/setup.in -o requirements/setup.lock
+	$(RESOLVE) requirements/runtime.in -o requirements.lock
+	$(RESOLVE) requirements/kubernetes.in -c requirements.lock -o requirements/kubernetes.lock
+	$(RESOLVE) requirements/report.in -c requirements/kubernetes.lock -o requirements/report.lock
+	$(RESOLVE) requirements/dev.in -c requirements/kubernetes.lock -c requirements/report.lock \
+	  -c requirements/setup.lock -o requirements/dev.lock
+	$(RESOLVE) requirements/mlflow.in -c requirements/dev.lock -o requirements/mlflow.lock
 
 clean: ## remove the virtual environment; results/ and data/ are kept
 	rm -rf $(VENV)
 
-# The stamps: tools/setup.py installs what is missing and says what it does.
-$(VENV)/.runtime: requirements-setup.lock requirements.lock pyproject.toml tools/setup.py
-	@$(PYTHON) tools/setup.py $(VENV) runtime
+# The stamps: requirements/setup.py installs what is missing and says what it does.
+$(VENV)/.runtime: requirements/setup.lock requirements.lock pyproject.toml requirements/setup.py
+	@$(PYTHON) requirements/setup.py $(VENV) runtime
 
-$(VENV)/.develop: requirements-dev.lock $(VENV)/.runtime
-	@$(PYTHON) tools/setup.py $(VENV) develop
+$(VENV)/.develop: requirements/dev.lock $(VENV)/.runtime
+	@$(PYTHON) requirements/setup.py $(VENV) develop

@@ -1,4 +1,4 @@
-"""`tools/setup.py`, by which `make` installs the packages: what it says if it cannot."""
+"""`requirements/setup.py`, by which `make` installs the packages: what it says if it cannot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SETUP = ROOT / "tools" / "setup.py"
+SETUP = ROOT / "requirements" / "setup.py"
 OTHER_PYTHON = """
 import runpy, sys
 

@@ -23,7 +23,7 @@ def pinned(text: str) -> dict[str, list[str]]:
 
 
 RUNTIME = pinned((ROOT / "requirements.lock").read_text("utf-8"))
-DEVELOP = pinned((ROOT / "requirements-dev.lock").read_text("utf-8"))
+DEVELOP = pinned((ROOT / "requirements/dev.lock").read_text("utf-8"))
 
 
 def test_the_documents_own_torch_is_pinned() -> None:
@@ -37,7 +37,7 @@ def test_every_pin_has_a_hash_and_no_lock_file_names_a_host() -> None:
     for lines in (*RUNTIME.values(), *DEVELOP.values()):
         assert any("--hash=sha256:" in line for line in lines), lines[0]
     assert "://" not in (ROOT / "requirements.lock").read_text("utf-8")
-    assert "://" not in (ROOT / "requirements-dev.lock").read_text("utf-8")
+    assert "://" not in (ROOT / "requirements/dev.lock").read_text("utf-8")
 
 
 def test_the_checks_run_on_the_very_packages_that_people_install() -> None:
@@ -56,7 +56,7 @@ def test_what_is_installed_here_is_what_is_pinned() -> None:
 
 
 def test_without_a_gpu_only_what_cuda_needs_is_left_out() -> None:
-    setup = runpy.run_path(str(ROOT / "tools" / "setup.py"))
+    setup = runpy.run_path(str(ROOT / "requirements" / "setup.py"))
     text = (ROOT / "requirements.lock").read_text("utf-8")
     left_out = set(RUNTIME) - set(pinned(setup["without_cuda"](text)))
     assert {"torch", "torchvision", "triton", "nvidia-nccl-cu12"} <= left_out

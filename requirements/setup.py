@@ -1,6 +1,6 @@
 """Set up the virtual environment from the hash-locked lists of packages, with uv.
 
-    python3 tools/setup.py VENV runtime|kubernetes|report|mlflow|develop
+    python3 requirements/setup.py VENV runtime|kubernetes|report|mlflow|develop
 
 `make` calls it. Two set-ups at the same time wait for each other, and one that was cut off continues where it stopped:
 uv keeps what it has fetched. TORCH_CPU names a package index with the CPU-only wheels of PyTorch, for a machine without
@@ -21,12 +21,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = {
     "runtime": "requirements.lock",
-    "kubernetes": "requirements-kubernetes.lock",
-    "report": "requirements-report.lock",
-    "mlflow": "requirements-mlflow.lock",
-    "develop": "requirements-dev.lock",
+    "kubernetes": "requirements/kubernetes.lock",
+    "report": "requirements/report.lock",
+    "mlflow": "requirements/mlflow.lock",
+    "develop": "requirements/dev.lock",
 }
-SETUP_LOCK = "requirements-setup.lock"
+SETUP_LOCK = "requirements/setup.lock"
 PYTHONS = ((3, 10), (3, 11))
 CUDA = re.compile(r"(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)==")
 TORCH = re.compile(r"(?m)^(torch|torchvision)==([0-9.]+)")
