@@ -1,5 +1,5 @@
 # The image of a node: `--target cpu` for machines without GPUs; `gpu`, the default, for the others.
-# What the project adds is in /opt/kit (packages, by docker/image.sh) and /workspace (programs and runner). The base's own
+# What the project adds is in /opt/kit (packages, by containers/install.sh) and /workspace (programs and runner). The base's own
 # packages, its torch above all, are not changed; PYTHONPATH puts /opt/kit first for every Python of the base.
 # A stage inherits its settings from one base only, so the settings after each FROM stand in both; a test compares them.
 ARG BASE_IMAGE=pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime
@@ -14,8 +14,8 @@ ARG TORCH_CPU=
 ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
 WORKDIR /workspace
 COPY --chmod=0755 requirements.lock ./
-COPY --chmod=0755 docker/image.sh docker/
-RUN docker/image.sh
+COPY --chmod=0755 containers/install.sh containers/
+RUN containers/install.sh
 COPY --chmod=0755 . ./
 LABEL org.opencontainers.image.title="distributed-experiment-kit" \
       org.opencontainers.image.description="Reproducible PyTorch distributed-training experiments, from one definition to one honest table" \
@@ -33,8 +33,8 @@ ARG TORCH_CPU=
 ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
 WORKDIR /workspace
 COPY --chmod=0755 requirements.lock ./
-COPY --chmod=0755 docker/image.sh docker/
-RUN docker/image.sh
+COPY --chmod=0755 containers/install.sh containers/
+RUN containers/install.sh
 COPY --chmod=0755 . ./
 LABEL org.opencontainers.image.title="distributed-experiment-kit" \
       org.opencontainers.image.description="Reproducible PyTorch distributed-training experiments, from one definition to one honest table" \

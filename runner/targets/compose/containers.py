@@ -19,9 +19,8 @@ from runner.targets.node_view import NodeView
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from docker.models.containers import Container
-
     from docker import DockerClient
+    from docker.models.containers import Container
 
 LABEL = "com.docker.compose.project"
 _SERVICE = "com.docker.compose.service"

@@ -32,9 +32,8 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 @cache
 def reach() -> DockerClient:
     """Reach the engine that the docker command uses too; RequestError says why it cannot be reached."""
-    from docker.errors import DockerException  # noqa: PLC0415
-
     import docker  # noqa: PLC0415 - imported on use
+    from docker.errors import DockerException  # noqa: PLC0415
 
     host = os.environ.get("DOCKER_HOST") or _context_host()
     try:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from docker import DockerClient
+
     from runner.records.folder import RunFolder
     from runner.targets.base import LaunchSpec, Line
     from runner.targets.compose.link import Link

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from docker import DockerClient
     from docker.models.images import Image
 
-    from docker import DockerClient
     from runner.definitions.settings import Settings
 
 LOCK = "requirements.lock"

@@ -19,9 +19,8 @@ from runner.targets.compose.containers import LABEL
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from docker.models.containers import Container
-
     from docker import DockerClient
+    from docker.models.containers import Container
 
 _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(kbit|mbit|gbit)")
 _UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}

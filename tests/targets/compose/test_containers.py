@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker import DockerClient
 from docker.errors import APIError, ImageNotFound, NotFound
 
-from docker import DockerClient
 from runner.targets.compose.containers import LABEL, Followed, of_project, remove_all
 from runner.targets.compose.image_files import changed_file, read_files
 from runner.targets.node_view import NodeView
