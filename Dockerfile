@@ -1,6 +1,6 @@
 # The image of a node: `--target cpu` for machines without GPUs; `gpu`, the default, for the others.
-# What the project adds is in /opt/kit (packages, by containers/install.sh) and /workspace (programs and runner). The base's own
-# packages, its torch above all, are not changed; PYTHONPATH puts /opt/kit first for every Python of the base.
+# What the project adds is in /opt/kit (packages, by containers/install.sh) and /workspace (programs and runner). The
+# base's own packages, its torch above all, are not changed; PYTHONPATH puts /opt/kit first for every Python of the base.
 # A stage inherits its settings from one base only, so the settings after each FROM stand in both; a test compares them.
 ARG BASE_IMAGE=pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime
 ARG CPU_BASE_IMAGE=python:3.11-slim
