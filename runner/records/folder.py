@@ -27,6 +27,7 @@ import msgspec
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.core.masking import Masker
 from runner.records import manifest
 from runner.records.decode import decode, read_launch, read_record
 from runner.records.masking import mask_exit, mask_outcome
@@ -133,7 +134,7 @@ class RunFolder:
 
     def keep_exit(self, ended: NodeExit) -> None:
         """Keep how one node ended, as its own launcher reports."""
-        mask_exit(ended, self.secrets)
+        mask_exit(ended, Masker(self.secrets))
         self._write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
 
     def exits(self, raw: RawFiles) -> tuple[list[NodeExit], list[str]]:

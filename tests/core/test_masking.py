@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core.secret_forms import MASK, find_secrets, is_secret
-from runner.core.secret_values import Masker, secrets_in
+from runner.core.masking import Masker
+from runner.core.secrets import MASK, find_secrets, is_secret, secrets_in
 from tests.support.projects import ROOT
 
 _draw = random.Random(17)
