@@ -6,8 +6,8 @@ import itertools
 from typing import NamedTuple
 
 from runner.core.text import one_line
+from runner.logs.endings import Tail
 from runner.logs.facts import Facts, Progress
-from runner.logs.tail import Tail
 
 
 class Status(NamedTuple):
@@ -29,7 +29,7 @@ def status_of(facts: Facts, tail: Tail) -> Status:
     if failure:
         notes = (f"line {failure.line} says: {failure.text}; the run went on",)
         went_on = max(trained, facts.evaluated, facts.stated(), completed + 1)
-        if facts.ends.has_failed_container or failure.line >= went_on:
+        if facts.ends.failed_containers or failure.line >= went_on:
             notes = (f"line {failure.line} says: {failure.text}",)
             if completed and failure.value == "trouble":
                 notes = (f"line {failure.line}, after the end of the training, says: {failure.text}",)
@@ -94,7 +94,7 @@ def _steps(progress: Progress | None) -> tuple[int, int] | None:
 
 
 def _at_the_end(progress: Progress | None) -> bool:
-    """Whether a progress bar is full: some are shown again after what a program says at its end."""
+    """Return whether a progress bar is full: some are shown again after what a program says at its end."""
     return progress is not None and progress.done is not None and progress.done == progress.total
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from runner.core.text import listed, one_line
-from runner.records.printed import place_of
 from runner.records.schema import Launch, NodeExit, Outcome, Record
+from runner.records.stdout_figures import place_of
 
 NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
 
@@ -73,10 +73,7 @@ def _printed(record: Record) -> tuple[str, str | None]:
     if told and told["value"] == "failed":
         return "failed", f"exit code 0, yet {place_of(told)} says that it failed"
     if told and told["value"] == "truncated":
-        return (
-            "incomplete",
-            f"exit code 0, yet its output ends at {place_of(told)}, before the training was done",
-        )
+        return ("incomplete", f"exit code 0, yet its output ends at {place_of(told)}, before the training was done")
     return "completed", None
 
 

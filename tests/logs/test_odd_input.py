@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from runner.logs import logs
+from runner.logs import sources
 from runner.logs.dialect import built_in
 from runner.logs.reading import read_log
 
@@ -25,12 +25,12 @@ LOG = (
 
 
 def collected(path: Path) -> dict[str, dict[str, Any]]:
-    return {one["log"]: one for one in logs.of_path(path, built_in())}
+    return {one["log"]: one for one in sources.of_path(path, built_in())}
 
 
 def one(path: Path, data: bytes) -> dict[str, Any]:
     path.write_bytes(data)
-    (found,) = logs.of_path(path, built_in())
+    (found,) = sources.of_path(path, built_in())
     return found
 
 
@@ -176,7 +176,7 @@ def test_links_are_named_and_not_followed(tmp_path: Path) -> None:
 def test_a_folder_of_many_files_is_read_one_after_the_other(tmp_path: Path) -> None:
     for number in range(2_000):
         (tmp_path / f"{number:05}.log").write_bytes(LOG)
-    found = logs.of_path(tmp_path, built_in())
+    found = sources.of_path(tmp_path, built_in())
     names = [one["log"] for one in found if one["final_eval"]]
     assert names == [f"{number:05}.log" for number in range(2_000)]
 

@@ -24,7 +24,7 @@ MOST_FILES = 20_000
 """Files that one node may send."""
 
 
-class Brought:
+class NodeFiles:
     """The files of one node of a run, as they are on its host: `agent.log`, `logs/...` and `artifacts/...`."""
 
     def __init__(self, folder: RunFolder, node: int) -> None:

@@ -18,7 +18,7 @@ from runner.core.values import number
 from runner.logs.dialect import chosen
 from runner.logs.reading import read_log
 from runner.logs.summary import FIELDS, summary
-from runner.records.doubts import Doubts, check_figure
+from runner.records.checks import Doubts, check_figure
 from runner.records.folder import RunFolder
 from runner.records.raw_files import RawFiles
 from runner.records.schema import Record
