@@ -165,7 +165,10 @@ class Facts:
         self.benchmark = self.benchmark or event.benchmark
         number = mlperf.number(event.metadata.get("epoch_num"))
         if event.key in ("run_start", "run_stop"):
-            self._run(event, line)
+            found = self.runs.setdefault(event.key, [])
+            found += [event] if len(found) < MOST_WRITERS else []
+            if event.key == "run_stop" or len(found) == 1:
+                self.run_lines[event.key] = line
         elif event.key in ("submission_benchmark", "benchmark") and isinstance(event.value, str):
             self.benchmark = event.value
         elif event.key in ("number_of_ranks", "number_of_nodes"):
@@ -184,13 +187,6 @@ class Facts:
             record.scopes |= {mlperf.EVALUATION: scope} if scope else {}
         record.weak = set(record.fields)
         self.add(record)
-
-    def _run(self, event: mlperf.Event, line: int) -> None:
-        found = self.runs.setdefault(event.key, [])
-        if len(found) < MOST_WRITERS:
-            found.append(event)
-        if event.key == "run_stop" or len(found) == 1:
-            self.run_lines[event.key] = line
 
     def fact(self, name: str) -> Value | None:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""

@@ -47,7 +47,7 @@ def value_of(field: str, text: str, unit: str | None) -> Any:
     try:
         if field == "wall":
             return seconds(text, unit or "s")
-        number = (int if field in _WHOLE else float)(text.replace(",", ""))
+        number: float = (int if field in _WHOLE else float)(text.replace(",", ""))
     except ValueError:
         return None
     if field in _WHOLE or field == "train_loss" or math.isfinite(number):

@@ -92,7 +92,7 @@ class Line(NamedTuple):
 
     @property
     def is_placed(self) -> bool:
-        """Whether it says where in the training it was printed."""
+        """Return whether it says where in the training it was printed."""
         return "epoch" in self.figures or "step" in self.figures or "done" in self.figures
 
 

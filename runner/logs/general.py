@@ -19,13 +19,12 @@ from runner.logs.fields import METRICS
 from runner.logs.figures import EVAL, PLACES, TRAIN, Figure, Line
 from runner.logs.lines import Block, text_of
 from runner.logs.origin import Origin
-from runner.logs.scan import Candidate
+from runner.logs.scan import ABOVE, Candidate
 from runner.logs.values import MOST_WRITERS, Record, Writer
 
 MOST_KINDS = 1_000
 _ABOVE = 8
 """Lines above a loss without a word for its data in which that word is looked for."""
-_LETTERS_ABOVE = 800
 _MOST_COLUMNS = 30
 _BETWEEN_CELLS = (
     re.compile(r"\s*[|│┃┆]\s*"),
@@ -218,7 +217,7 @@ def _of_data_above(line: Line, above: str) -> dict[str, Figure]:
 def _section_above(above: str) -> str | None:
     """Return what the nearest heading or epoch above a line says of it: train, eval, or None where that is not sure."""
     is_near = True
-    for line in reversed(above[-_LETTERS_ABOVE:].splitlines()[-_ABOVE:]):
+    for line in reversed(above[-ABOVE:].splitlines()[-_ABOVE:]):
         text = origin.split(line)[1]
         has_digits = re.search(r"\d", text) is not None
         section = next(reversed(figures.sections(text)), None)

@@ -152,7 +152,9 @@ class Lines:
             states = line.rstrip(b"\r")
             if not begun and b"\r" not in states and number < len(lines) - 1:
                 continue
-            prefix = begun or _prefix_of(states)
+            if not (prefix := begun):
+                text = text_of(states[:_LONGEST_PREFIX].partition(b"\r")[0])
+                prefix = text[: len(text) - len(origin.split(text)[1])].encode()
             if prefix:
                 head = prefix if begun and not states.startswith(prefix) else b""
                 lines[number] = head + states.replace(b"\r", b"\r" + prefix) + line[len(states) :]
@@ -167,14 +169,8 @@ def _with_return(bracket: re.Match[bytes]) -> bytes:
     return b"]\r" if _BAR_ENDS.search(bracket.string[: bracket.end()], max(0, bracket.start() - _LONGEST_END)) else b"]"
 
 
-def _prefix_of(line: bytes) -> bytes:
-    """Return the prefixes of launchers at the beginning of a line."""
-    text = text_of(line[:_LONGEST_PREFIX].partition(b"\r")[0])
-    return text[: len(text) - len(origin.split(text)[1])].encode()
-
-
 def why_unreadable(data: bytes) -> str:
-    """Say why the beginning of a file is no text, and what to do; an empty text if it is one."""
+    """Return why the beginning of a file is no text, and what to do; an empty text if it is one."""
     head = data[:_BEGINNING]
     for magic, name, command in _COMPRESSED:
         if head.startswith(magic):

@@ -30,6 +30,8 @@ _KEY = b'"key": "'
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
 _KEYS |= {b"number_of_nodes", b"train_epoch", b"block_start", b"block_stop"}
 _LONGEST_FRAGMENT = 40
+ABOVE = 800
+"""Bytes above a line in which `general.py` looks for the word for its data."""
 _SAMPLE = 8_192
 """Bytes at the beginning of a block that show how many of its lines hold a fragment."""
 _DENSE = 20
@@ -109,9 +111,9 @@ class Scanner:
         for start, line, patterns, lines in self.lines(text, at_end=at_end):
             number += data.count(b"\n", counted, start)
             counted = start
-            above = ""
-            if self._is_general or any(pattern.after for pattern in patterns):
-                above = text_of(((b"" if start >= LINE else self._last) + text[max(0, start - LINE) : start])[-LINE:])
+            size = LINE if any(pattern.after for pattern in patterns) else ABOVE if self._is_general else 0
+            above = text[max(0, start - size) : start]
+            above = text_of((self._last + above)[-size:] if start < size else above)
             is_cut = len(line) > LONGEST
             yield Candidate(number, text_of(line[:LONGEST]), above, patterns, is_cut, lines, block, start + len(line))
         self._last = text[-LINE:]

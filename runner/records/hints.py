@@ -29,7 +29,7 @@ class Pattern:
     literal: str
 
     def matches(self, lines: Iterable[str]) -> bool:
-        """Whether it is found in one of the lines."""
+        """Return whether it is found in one of the lines."""
         return any(self.literal in line and self.regex.search(line[:LINE]) for line in lines)
 
 
@@ -48,7 +48,7 @@ class Hint:
     ended: tuple[str, ...]
 
     def fits(self, said: list[str], printed: list[str]) -> bool:
-        """Whether the lines of a failure, or those before them, have its patterns."""
+        """Return whether the lines of a failure, or those before them, have its patterns."""
         if _any(self.says, said):
             return True
         return _any(self.needs, said) and _any(self.anywhere, printed)

@@ -33,7 +33,7 @@ class NodeFiles:
 
     @staticmethod
     def takes(name: str) -> bool:
-        """Whether a file of this name is kept; artifacts are named by the programs."""
+        """Return whether a file of this name is kept; artifacts are named by the programs."""
         return name == "agent.log" or bool(_WORKER.fullmatch(name) or _ARTIFACT.fullmatch(name))
 
     def begin(self) -> None:

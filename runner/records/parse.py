@@ -7,7 +7,7 @@ from pathlib import Path
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.records.checks import Doubts, check_figure, nan_since
-from runner.records.events import Malformed, read_events
+from runner.records.events import read_events
 from runner.records.failure import first_failure
 from runner.records.folder import RunFolder
 from runner.records.masking import mask_record
@@ -85,13 +85,9 @@ class _Reading:
                 for events, malformed, too_long in read_events(file):
                     for event in events:
                         self.run_events.take(event, rank)
-                    for one in malformed[: MOST_MALFORMED_KEPT - len(self.malformed)]:
-                        self.malformed.append(_describe(path.name, one))
+                    for line in malformed[: MOST_MALFORMED_KEPT - len(self.malformed)]:
+                        self.malformed.append(one_line(f"raw/{path.name}:{line.line}: {line.reason}: {line.text}"))
                     self.broken += len(malformed)
                     self.too_long += too_long
         except OSError as error:
             self._doubts.add(f"raw/{path.name}: left out: {error.strerror or error}")
-
-
-def _describe(file: str, line: Malformed) -> str:
-    return one_line(f"raw/{file}:{line.line}: {line.reason}: {line.text}")

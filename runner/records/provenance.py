@@ -67,7 +67,7 @@ def hash_reader() -> str:
 
 
 def is_alive(description: dict[str, Any]) -> bool | None:
-    """Whether a described runner still lives; None where it is on another machine."""
+    """Return whether a described runner still lives; None where it is on another machine."""
     if description.get("host") != socket.gethostname():
         return None
     pid, started = whole(description.get("pid"), 1, _LARGEST_PID), number(description.get("pid_started"))
