@@ -76,7 +76,7 @@ class General:
         if record.trains or "run_loss" in record.fields:
             self.stop()
         elif self.is_on:
-            self.facts.add(record.copy())
+            self.facts.add(record.duplicate())
 
     def stop(self) -> None:
         """Read no more."""

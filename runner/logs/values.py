@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from runner.logs.fields import LOWER_IS_BETTER
@@ -41,10 +41,11 @@ class Record:
         """Return whether it is of the training."""
         return "train_loss" in self.fields or "steps" in self.fields
 
-    def copy(self) -> Record:
+    def duplicate(self) -> Record:
         """Return the same record with fields of its own, which `Facts` may change."""
-        own = {name: getattr(self, name).copy() for name in ("fields", "units", "weak", "says", "scopes")}
-        return Record(**{**vars(self), **own})
+        own = replace(self, fields=dict(self.fields), units=dict(self.units), scopes=dict(self.scopes))
+        own.weak, own.says = set(self.weak), set(self.says)
+        return own
 
 
 class Value(NamedTuple):
