@@ -79,19 +79,20 @@ class Pattern:
     def matches(self, text: str) -> list[re.Match[str]]:
         """Return each match in a line, of which only the beginning is looked at."""
         text = text[:LINE]
-        if self.dialect.budget or text.count(self.literals[0]) > 1:
-            return self._find_all(self.regex, text)
-        found = self.regex.search(text)
-        return [found] if found else []
+        return self._find(self.regex, text, once=text.count(self.literals[0]) == 1)
 
     def fits_after(self, above: str) -> bool:
         """Return whether the line before, the last one of some, is one after which such a line may come."""
         before = origin.split(above.rstrip("\n").rpartition("\n")[2])[1] if self.after else ""
-        return self.after is None or bool(self._find_all(self.after, before[:LINE]))
+        return self.after is None or bool(self._find(self.after, before[:LINE], once=True))
 
-    def _find_all(self, regex: re.Pattern[str], text: str) -> list[re.Match[str]]:
-        budget = self.dialect.budget
-        return budget.find_all(regex, text, self.place) if budget else list(regex.finditer(text))
+    def _find(self, regex: re.Pattern[str], text: str, *, once: bool) -> list[re.Match[str]]:
+        if self.dialect.budget:
+            return self.dialect.budget.find(regex, text, self.place, once=once)
+        if not once:
+            return list(regex.finditer(text))
+        found = regex.search(text)
+        return [found] if found else []
 
     def fields(self, found: re.Match[str]) -> dict[str, Any]:
         """Return the values of a match; what is no number, or only the beginning of one, is left out."""
@@ -109,8 +110,10 @@ class Pattern:
 
 
 def _is_cut(found: re.Match[str], name: str) -> bool:
-    at = found.end(name)
-    return found.string[at : at + 1] in _POINTS and found.string[at + 1 : at + 2].isdigit() and name not in COUNTED
+    if name in COUNTED:
+        return False
+    at, text = found.end(name), found.string
+    return text[at : at + 1] in _POINTS and text[at + 1 : at + 2].isdigit()
 
 
 @dataclass(frozen=True)

@@ -179,12 +179,15 @@ class Budget:
         """Allow the time for some more bytes."""
         self._left += count * SECONDS_PER_BYTE
 
-    def find_all(self, pattern: Any, text: str, place: str) -> list[re.Match[str]]:
+    def find(self, pattern: Any, text: str, place: str, *, once: bool) -> list[re.Match[str]]:
         """Search a text; RequestError once the time is spent, with the place of the pattern that took most of it."""
         found: list[re.Match[str]] = []
         begun = time.thread_time()
         try:
-            found = list(pattern.finditer(text, timeout=self._left))
+            if not once:
+                found = list(pattern.finditer(text, timeout=self._left))
+            elif match := pattern.search(text, timeout=self._left):
+                found = [match]
         except TimeoutError:
             self._left = 0.0
         taken = time.thread_time() - begun
