@@ -31,6 +31,7 @@ ONLY_IN = {
     "matplotlib": "runner.tools.pages",
     "jinja2": "runner.tools.pages",
     "markupsafe": "runner.tools.pages",
+    "regex": "runner.logs.pattern",
     "mlflow": "runner.tools.pages.export.mlflow_store",
     "tensorboard": "runner.tools.pages.export.tensorboard_files",
 }

@@ -18,9 +18,9 @@ COMPOSE, PODS = "compose:", "pods:"
 
 def is_log(source: str) -> bool:
     """Whether it is other people's stdout: a file or a folder of files, stdin, or containers by name."""
-    from runner.logs import logs
+    from runner.logs import sources
 
-    return source == "-" or are_containers(source) or logs.is_log(Path(source))
+    return source == "-" or are_containers(source) or sources.is_log(Path(source))
 
 
 def are_containers(source: str) -> bool:
@@ -32,13 +32,13 @@ def are_containers(source: str) -> bool:
 
 def collect_logs(source: str, dialects: list[Path], words: list[str], *, json: bool, explain: bool) -> None:
     """Print what each log says, as a JSON object or for a person, who may be shown which lines say it."""
-    from runner.logs import logs
+    from runner.logs import sources
     from runner.logs.explanation import Explanation
 
     if explain and (json or Path(source).is_dir()):
         raise RequestError(f"{source}: --explain is for one log and for a person: leave --json out, and name one file")
     explanation = Explanation() if explain else None
-    for log in _logs(source, logs.dialects_with(dialects), words, explanation):
+    for log in _logs(source, sources.dialects_with(dialects), words, explanation):
         if json:
             show_document(_json(log) + "\n")
         else:
@@ -52,17 +52,17 @@ def _logs(
 ) -> Iterable[dict[str, Any]]:
     import sys
 
-    from runner.logs import logs
+    from runner.logs import sources
 
     if source == "-":
-        return [logs.of_stream(sys.stdin.buffer.read, known, "-", explanation)]
+        return [sources.of_stream(sys.stdin.buffer.read, known, "-", explanation)]
     if are_containers(source):
         from runner.targets.outputs import merged
 
         outputs = _outputs(source, words)
-        found = logs.of_stream(logs.reader_of(merged(outputs)), known, source, explanation)
+        found = sources.of_stream(sources.reader_of(merged(outputs)), known, source, explanation)
         return [_with_ends(found, outputs)]
-    return logs.of_path(Path(source), known, explanation)
+    return sources.of_path(Path(source), known, explanation)
 
 
 def _outputs(source: str, words: list[str]) -> list[Output]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
-from runner.core.secret_values import Masker, secrets_in
+from runner.core.masking import Masker
+from runner.core.secrets import secrets_in
 from runner.core.text import listed, one_line
 from runner.core.values import spell_non_finite
 from runner.definitions import experiment as definitions

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from runner.core.secret_values import Masker, secrets_in
+from runner.core.masking import Masker
+from runner.core.secrets import secrets_in
 from runner.definitions.definition import hash_resolved
 from runner.definitions.plan import Run
 from runner.records.schema import Launch

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from typing import Any
 
 from runner.core.text import one_line
-from runner.logs.digits import MASK
 from runner.logs.lines import Block, text_of
+from runner.logs.shapes import MASK
 
 MOST_SHOWN = 3
 """Lines of a pattern that are shown."""

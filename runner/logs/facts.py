@@ -9,11 +9,10 @@ from typing import Any
 
 from runner.core.text import one_line
 from runner.logs import mlperf
-from runner.logs.ends import OF_AN_EPOCH, Ends
+from runner.logs.endings import OF_AN_EPOCH, Ends
 from runner.logs.fields import ABOVE_ONE, METRICS
 from runner.logs.origin import Origin
-from runner.logs.record import Record
-from runner.logs.said import MOST_WRITERS, Evaluations, Fact, Last, Value, Writer
+from runner.logs.values import MOST_WRITERS, Evaluations, Fact, LastValues, Record, Value, Writer
 
 MOST_EPOCHS = 100_000
 """How many epochs are kept; a higher number is none of an epoch, but one of samples."""
@@ -22,7 +21,7 @@ _LARGEST_BLOCK = 1_000
 _TEXT = 200
 _SCALARS = ("world_size", "nnodes", "backend", "epochs", "speedup")
 _PLACES = ("done", "total", "step", "steps")
-SINGLE_BEST = "best_accuracy"
+_BEST = "best_accuracy"
 _ALL_PERCENT = 100 + 1e-6
 _OPEN_NODES = re.compile(r"--nnode|[\\^`]\s*$")
 """What a command of torchrun has if it does not say how many nodes there are: --nnodes=1:4, or a line that goes on."""
@@ -89,11 +88,13 @@ class Facts:
     """All facts of one log."""
 
     facts: dict[str, Fact] = field(default_factory=dict)
-    losses: Last = field(default_factory=Last)
-    run_losses: Last = field(default_factory=Last)
-    walls: dict[bool, Last] = field(default_factory=lambda: {False: Last(), True: Last()})
-    throughputs: Last = field(default_factory=Last)
+    losses: LastValues = field(default_factory=LastValues)
+    run_losses: LastValues = field(default_factory=LastValues)
+    walls: dict[bool, LastValues] = field(default_factory=lambda: {False: LastValues(), True: LastValues()})
+    """Durations, by whether they are weak."""
+    throughputs: LastValues = field(default_factory=LastValues)
     epochs: dict[bool, dict[float | int, int]] = field(default_factory=lambda: {False: {}, True: {}})
+    """The first line of each epoch, by whether they are weak."""
     evaluations: dict[tuple[bool, str, Writer], Evaluations] = field(default_factory=dict)
     stated_best: Value | None = None
     progress: Progress | None = None
@@ -120,22 +121,24 @@ class Facts:
     run_lines: dict[str, int] = field(default_factory=dict)
     benchmark: str | None = None
     dialects: dict[str, int] = field(default_factory=dict)
-    kinds: dict[str, int] = field(default_factory=dict)
+    prefixes: dict[str, int] = field(default_factory=dict)
     writers: set[Writer] = field(default_factory=set)
     has_more_writers: bool = False
-    _epoch: float | int | None = None
+    epoch: float | int | None = None
+    """The epoch that was named last."""
 
     def add(self, record: Record) -> None:
         """Take in what a line said."""
         self.dialects[record.dialect] = self.dialects.get(record.dialect, 0) + record.lines
         for kind in record.origin.kinds:
-            self.kinds[kind] = self.kinds.get(kind, 0) + record.lines
+            self.prefixes[kind] = self.prefixes.get(kind, 0) + record.lines
         fields = record.fields
         writer = record.origin.writer
         if "rank" in fields:
             writer = (fields["rank"], writer[1], writer[2])
-        self.has_more_writers |= len(self.writers) >= MOST_WRITERS and writer not in self.writers
-        self.writers |= {writer} if len(self.writers) < MOST_WRITERS else set()
+        if len(self.writers) < MOST_WRITERS:
+            self.writers.add(writer)
+        self.has_more_writers |= writer not in self.writers
         self._scalars(record)
         if "epoch" in fields:
             self._add_epoch(record)
@@ -158,11 +161,14 @@ class Facts:
     def add_event(self, event: mlperf.Event, line: int, origin: Origin) -> None:
         """Take in an MLPerf event."""
         record = Record(line, event.key, origin, "mlperf")
-        self._epoch = None if event.key == "run_start" else self._epoch
+        self.epoch = None if event.key == "run_start" else self.epoch
         self.benchmark = self.benchmark or event.benchmark
         number = mlperf.number(event.metadata.get("epoch_num"))
         if event.key in ("run_start", "run_stop"):
-            self._run(event, line)
+            found = self.runs.setdefault(event.key, [])
+            found += [event] if len(found) < MOST_WRITERS else []
+            if event.key == "run_stop" or len(found) == 1:
+                self.run_lines[event.key] = line
         elif event.key in ("submission_benchmark", "benchmark") and isinstance(event.value, str):
             self.benchmark = event.value
         elif event.key in ("number_of_ranks", "number_of_nodes"):
@@ -182,18 +188,6 @@ class Facts:
         record.weak = set(record.fields)
         self.add(record)
 
-    def _run(self, event: mlperf.Event, line: int) -> None:
-        found = self.runs.setdefault(event.key, [])
-        if len(found) < MOST_WRITERS:
-            found.append(event)
-        if event.key == "run_stop" or len(found) == 1:
-            self.run_lines[event.key] = line
-
-    @property
-    def epoch(self) -> float | int | None:
-        """Return the epoch that was named last."""
-        return self._epoch
-
     def fact(self, name: str) -> Value | None:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""
         return self.facts[name].agreed() if name in self.facts else None
@@ -211,7 +205,7 @@ class Facts:
         return value
 
     def is_of_an_epoch(self, end: Value) -> bool:
-        """Whether words of the end name an epoch, or were first said when the first of several epochs was done."""
+        """Return whether words of the end name an epoch, or were first said when the first of several was done."""
         if self.highest is None or self.lowest is None or end.epoch is None:
             return False
         return end.epoch == OF_AN_EPOCH or end.epoch <= self.lowest < self.highest
@@ -231,7 +225,7 @@ class Facts:
             unit,
             record.scopes.get(name) or record.scopes.get("correct" if name == "accuracy" else ""),
             name in record.weak,
-            self._epoch if record.epoch is None else record.epoch,
+            self.epoch if record.epoch is None else record.epoch,
             record.fields.get("of") if name == "accuracy" else None,
             is_guessed,
         )
@@ -248,10 +242,11 @@ class Facts:
         fields = record.fields
         if "world_size" in fields and _OF_A_PART.search(record.text):
             del fields["world_size"]
-        open_nodes = "nnodes" not in fields and bool(_OPEN_NODES.search(record.text)) and _ALONE not in record.text
-        if "nproc" in fields and "world_size" not in fields and not open_nodes:
-            fields["world_size"] = fields["nproc"] * fields.get("nnodes", 1)
-            record.weak.add("world_size")
+        if "nproc" in fields and "world_size" not in fields:
+            is_open = "nnodes" not in fields and _OPEN_NODES.search(record.text) and _ALONE not in record.text
+            if not is_open:
+                fields["world_size"] = fields["nproc"] * fields.get("nnodes", 1)
+                record.weak.add("world_size")
         if "ranks_listed" in fields:
             fields["world_size"] = fields["ranks_listed"] + 1
             self.facts.pop("world_size", None)  # a table of ranks: its last line counts
@@ -265,7 +260,7 @@ class Facts:
             del record.fields["epoch"]
             self._leave_out("a number above 100,000, which is none of an epoch but perhaps of samples", record)
             return
-        self._epoch = epoch
+        self.epoch = epoch
         self.highest = epoch if self.highest is None else max(self.highest, epoch)
         self.lowest = epoch if self.lowest is None else min(self.lowest, epoch)
         seen = self.epochs["epoch" in record.weak]
@@ -287,8 +282,8 @@ class Facts:
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]
         before = self.progress
-        self.named_after |= before is None and self._epoch is None
-        now = Progress(record.line, fields.get("epoch", self._epoch), *(fields.get(name) for name in _PLACES))
+        self.named_after |= before is None and self.epoch is None
+        now = Progress(record.line, fields.get("epoch", self.epoch), *(fields.get(name) for name in _PLACES))
         self.progress = now
         if before is None or before.done is None or now.done is None:
             return
@@ -300,50 +295,45 @@ class Facts:
     def _take_pass(self, fields: dict[str, Any], record: Record) -> None:
         """Take a bar over other data, which follows on that of an epoch, for an evaluation, not for training.
 
-        Without an accuracy it is known by its own length, as the next bar of a training may name no epoch.
+        The epoch was done, and this bar counts other data or again. Without an accuracy it is known by its own length,
+        as the next bar of a training may name no epoch.
         """
         accuracy = fields.pop("pass_accuracy", None)
-        is_longer_or_shorter = self.progress and self._epoch is not None and fields.get("total") != self.progress.total
-        if not (self._is_another_pass(fields) and (accuracy is not None or is_longer_or_shorter)):
+        before, done, total = self.progress, fields.get("done"), fields.get("total")
+        if before is None or before.done is None or done is None or "epoch" in fields or before.epoch != self.epoch:
+            return
+        if before.done != before.total or (done, total) == (before.done, before.total):
+            return
+        if accuracy is None and (self.epoch is None or total == before.total):
             return
         fields.pop("train_loss", None)
-        self.passed = self._epoch if self.passed is None else self.passed
-        if accuracy is not None and fields.get("done") == fields.get("total"):
+        self.passed = self.epoch if self.passed is None else self.passed
+        if accuracy is not None and done == total:
             fields.setdefault("accuracy", accuracy)
             record.units.setdefault("accuracy", record.units["pass_accuracy"])
             record.scopes["accuracy"] = record.scopes.get("pass_accuracy", "")
-
-    def _is_another_pass(self, fields: dict[str, Any]) -> bool:
-        """Whether a progress bar is of an evaluation: the epoch was done, and this one counts other data or again."""
-        before = self.progress
-        if before is None or before.done is None or "epoch" in fields or before.epoch != self._epoch:
-            return False
-        if fields.get("done") is None:
-            return False
-        return before.done == before.total and (fields.get("done"), fields.get("total")) != (before.done, before.total)
 
     def _evaluation(self, record: Record, writer: Writer) -> None:
         fields = record.fields
         if "correct" in fields and fields.get("of"):
             fields.setdefault("accuracy", round(100 * fields["correct"] / fields["of"], 6))
             record.units.setdefault("accuracy", "percent")
-        for name in ("accuracy", SINGLE_BEST):
+        for name in ("accuracy", _BEST):
             if name in fields and fields[name] > _ALL_PERCENT:
                 del fields[name]
                 self.evaluated = record.line
                 self._leave_out("an accuracy above 100%", record)
-        if SINGLE_BEST in fields:
-            self.stated_best = self._value(record, SINGLE_BEST)
+        if _BEST in fields:
+            self.stated_best = self._value(record, _BEST)
         for metric in (*METRICS, mlperf.EVALUATION):
             if metric not in fields:
                 continue
             self.evaluated = record.line
             value = self._value(record, metric)
             key = (metric in record.weak, metric, writer)
-            if key in self.evaluations:
-                self.evaluations[key].add(value)
-                continue
-            self.evaluations[key] = Evaluations(value, value, value, stated_best=record.best == "stated")
+            if key not in self.evaluations:
+                self.evaluations[key] = Evaluations(value, value, value, record.best == "stated")
+            self.evaluations[key].add(value)
             if len(self.evaluations) > 2 * MOST_WRITERS:
                 lowest = sorted(self.evaluations, key=lambda key: key[2])[:MOST_WRITERS]
                 self.evaluations = {key: self.evaluations[key] for key in lowest}

@@ -12,37 +12,17 @@ LOWER_IS_BETTER = {"perplexity", "val_loss", "wer", "fid"}
 ABOVE_ONE = {"wer"}
 """Fractions that may be above 1."""
 _COUNTS = ("epochs", "step", "steps", "done", "total", "correct", "of", "world_size", "nnodes", "nproc")
-FIELDS = (
-    "epoch",
-    *_COUNTS,
-    "rank",
-    "ranks_listed",
-    "train_loss",
-    "run_loss",
-    *METRICS,
-    "best_accuracy",
-    "pass_accuracy",
-    "wall",
-    "throughput",
-    "speedup",
-    "backend",
-    "container",
-)
-COUNTED = {"epoch", *_COUNTS, "rank", "ranks_listed", "backend", "container"}
+_WHOLE = (*_COUNTS, "rank", "ranks_listed")
+COUNTED = {"epoch", *_WHOLE, "backend", "container"}
 """Fields that are no measured numbers."""
+_MEASURED = ("train_loss", "run_loss", *METRICS, "best_accuracy", "pass_accuracy", "wall", "throughput", "speedup")
+FIELDS = ("epoch", *_WHOLE, *_MEASURED, "backend", "container")
 _SHARE = ("fraction", "percent", "share")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _RATES = ("samples/s", "tokens/s", "images/s", "steps/s", "it/s", "ms/step", "s/step", "GB/s", "MB/s", "TFLOPS")
 UNITS: dict[str, tuple[str, ...]] = {
-    "accuracy": _SHARE,
-    "best_accuracy": _SHARE,
-    "pass_accuracy": _SHARE,
+    **dict.fromkeys(("accuracy", "best_accuracy", "pass_accuracy", "f1", "map", "dice", "wer", "score"), _SHARE),
     "auc": ("auc", *_SHARE),
-    "f1": _SHARE,
-    "map": _SHARE,
-    "dice": _SHARE,
-    "wer": _SHARE,
-    "score": _SHARE,
     "bleu": ("bleu",),
     "perplexity": ("perplexity",),
     "val_loss": ("nats", "bits", "mse"),
@@ -52,33 +32,27 @@ UNITS: dict[str, tuple[str, ...]] = {
 }
 NEED_UNITS = {"accuracy", "best_accuracy", "pass_accuracy", "wall", "throughput"}
 """Fields that say nothing without a unit."""
+LONGEST_WORD = 60
 _CLOCK = re.compile(r"(?:(\d{1,4}) days?, )?(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 _WORDS = re.compile(r"(?:(\d{1,5})h ?)?(?:(\d{1,5})m(?:in)? ?)?(\d{1,9}(?:\.\d{1,9})?)s?")
 _CHINESE = {"小时": "h", "分钟": "m", "分": "m", "秒": "s"}
-_LONGEST_WORD = 60
 
 
 def value_of(field: str, text: str, unit: str | None) -> Any:
-    """Read the text of a field; None if it is no finite value."""
-    try:
-        return _value(field, text, unit)
-    except ValueError:
-        return None
-
-
-def _value(field: str, text: str, unit: str | None) -> Any:
+    """Read the text of a field; None if it is no finite value, which only a loss of the training may be."""
     if field == "container":
         return text
     if field == "backend":
-        return text.lower() if len(text) <= _LONGEST_WORD else None
-    if field == "wall":
-        return seconds(text, unit or "s")
-    if field in _COUNTS or field in ("rank", "ranks_listed"):
-        return int(text.replace(",", ""))
-    number = float(text.replace(",", ""))
-    if field == "epoch" and math.isfinite(number):
-        return int(number) if "." not in text and number.is_integer() else number
-    return number if math.isfinite(number) or field == "train_loss" else None
+        return text.lower() if len(text) <= LONGEST_WORD else None
+    try:
+        if field == "wall":
+            return seconds(text, unit or "s")
+        number: float = (int if field in _WHOLE else float)(text.replace(",", ""))
+    except ValueError:
+        return None
+    if field in _WHOLE or field == "train_loss" or math.isfinite(number):
+        return int(number) if field == "epoch" and "." not in text and number.is_integer() else number
+    return None
 
 
 def seconds(text: str, unit: str) -> float | None:

@@ -1,325 +1,323 @@
-"""Lines that no dialect knows: names of the field beside numbers, in any order and form.
+"""What lines in no known dialect add up to: only what is said again and again with other numbers is believed.
 
-    Epoch 3/20 | train_loss: 0.41 | val_acc=97.1%          {"epoch": 3, "loss": "0.41"}
-    iter 100: loss 2.31, lr 0.0003                         [Train] Epoch: [1][367/4899]  Loss:0.564 (Avg 0.556)
-
-A number belongs to the words directly before it, and all of these have to be known: `iou_loss` and `loss_weight` are no
-loss of the training. Of what several numbers could be, none is taken.
+A configuration, a table of other people's results and a sentence have names and numbers too, but not twice in the same
+words with numbers that change and an epoch that does not go back. What is said once counts only if its line names the
+data or the place in the training.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-from runner.logs.fields import seconds
+from runner.logs import figures, origin
+from runner.logs.dialect import GENERAL as NAME
+from runner.logs.facts import Facts
+from runner.logs.fields import METRICS
+from runner.logs.figures import EVAL, PLACES, TRAIN, Figure, Line
+from runner.logs.lines import Block, text_of
+from runner.logs.origin import Origin
+from runner.logs.scan import ABOVE, Candidate
+from runner.logs.values import MOST_WRITERS, Record, Writer
 
-LONGEST = 1_000
-"""Letters of a line that are looked at."""
-FRAGMENTS: tuple[bytes, ...] = (
-    b"poch",
-    b"POCH",
-    b"loss",
-    b"Loss",
-    b"LOSS",
-    b"acc",
-    b"Acc",
-    b"ACC",
-    b"ppl",
-    b"PPL",
-    b"erplexity",
+MOST_KINDS = 1_000
+_ABOVE = 8
+"""Lines above a loss without a word for its data in which that word is looked for."""
+_MOST_COLUMNS = 30
+_BETWEEN_CELLS = (
+    re.compile(r"\s*[|│┃┆]\s*"),
+    re.compile(r"\t\s*"),
+    re.compile(r"\s*,\s*"),
+    re.compile(r"\s{2,}"),
+    re.compile(r"\s+"),
 )
-FRAGMENTS += (b"otal ", b"xent", b"BLEU", b"bleu", b"AUC", b"auc", b"F1", b"f1")
-"""One of these stands in every line that may say something."""
-_NUMBER = re.compile(
-    r"(?<![\w.])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3}){1,5}(?![\d,])|\d{1,18}(?:\.\d{0,30})?|\.\d{1,30})"
-    r"(?:[eE][-+]?\d{1,4})?|nan|NaN|inf)(?P<unit>%|[A-Za-z]{0,8})(?![\w.]*\d|\.?\w)"
-)
-_SEPARATOR = re.compile(r"""["'`*]{0,2}\s{0,40}(?:[:=]{1,2}|\bis\b|\bwas\b)?\s{0,40}["'\[(#<*]{0,3}\s{0,8}$""")
-_NAME = re.compile(r"[A-Za-z][\w@/.-]*(?: [A-Za-z][\w@/.-]*){0,5}$")
-_IN_BRACKETS = re.compile(r"\s?\([A-Za-z/%. ]{0,12}\)$")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_TRAIN = frozenset(("train", "training", "tr", "trn"))
-_EVAL = frozenset(("val", "valid", "validation", "vali", "dev", "eval", "evaluation", "test", "testing"))
-_SECTION = re.compile(rf"(?<![\w/.-])(?:(?P<train>{'|'.join(_TRAIN)})|{'|'.join(_EVAL)})(?![\w/.-])", re.IGNORECASE)
-"""A word that says of which data the numbers after it are."""
-_MEAN = frozenset(("avg", "average", "mean", "ave", "running", "smoothed"))
-_FILLER = frozenset(("epoch", "batch", "step", "iter", "set", "current", "cur", "final", "the", "on", "of", "data"))
-_FILLER |= {
-    "this",
-    "dataset",
-    "overall",
-    "score",
-    "last",
-    "finished",
-    "completed",
-    "starting",
-    "start",
-    "end",
-    "begin",
-    "am",
-    "pm",
-}
-_ENTROPY = frozenset(("cross", "entropy", "crossentropy", "ce", "xent"))
-_STEPS = frozenset(("step", "steps", "iter", "iters", "iteration", "iterations", "update", "updates"))
-_BATCHES = frozenset(("batch", "batches", "minibatch"))
-_ASKED = frozenset(("num", "n", "max", "maximum", "total", "number", "of", "nb", "train", "training", "no"))
-_METRICS = {
-    "acc": "accuracy",
-    "accuracy": "accuracy",
-    "ppl": "perplexity",
-    "perplexity": "perplexity",
-    "auc": "auc",
-    "bleu": "bleu",
-    "f": "f1",
-    "wer": "wer",
-    "dice": "dice",
-}
-_SHARES = ("accuracy", "auc", "f1", "wer", "dice", "best_accuracy")
-_UNITS = {"perplexity": "perplexity", "bleu": "bleu"}
-_OF_ALL = re.compile(r"\s?(?:/|of)\s?(?P<all>\d{1,18})(?![\w.]*[\w])")
-_IN_EPOCH = re.compile(r"\]?\s?[\[(]\s{0,6}$")
-"""What stands between an epoch and a place in it, as in `Epoch: [1][367/4899]`."""
-_EPOCH_LAST = re.compile(r"(?<![\w./-])(?P<epoch>\d{1,9})(?:/(?P<epochs>\d{1,9}))?epoch(?![\w.])")
-_WHOLE = re.compile(r"\d{1,9}\.0{1,12}")
-_LIST = re.compile(r"[\[(]\s{0,8}$")
-_CODE = re.compile(
-    r"\w\(\s?\w+=|\b(?:def|import|return|print|lambda|assert)\b|\b(?:usage|error):|[{(]\w+:[<>]?\.?\d+[a-z]|\?\w+=|://"
-)
-"""Code, calls, a configuration that is printed as a call, addresses, and formats."""
-_RATE = re.compile(
-    r"^total (?P<what>images|samples|tokens)/s(?:ec(?:ond)?)?[:=] {0,9}(?P<rate>\d{1,12}(?:\.\d{1,9})?)\s*$"
-)
-_WALL = re.compile(
-    r"[Tt]otal (?:[Tt]raining |[Tt]rain |[Rr]un(?:ning)? )?(?:[Tt]ime|[Dd]uration|[Tt]raining)[a-z ]{0,24}[:=]?\s{0,4}"
-    r"(?P<wall>(?:\d{1,3} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?(?![\w:])|(?P<hours>\d{1,5}) ?h(?:ours?)? ?"
-    r"(?P<minutes>\d{1,2}) ?m(?:in(?:ute)?s?)?(?: ?(?P<seconds>\d{1,2}(?:\.\d{1,9})?) ?s(?:ec(?:ond)?s?)?)?\b|"
-    r"(?P<value>\d{1,9}(?:\.\d{1,15})?) ?(?P<unit>s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?)\b)"
-)
-TRAIN, EVAL = "train", "eval"
-PLACES = frozenset(("epoch", "epochs", "step", "steps", "done", "total", "rank"))
-_PLACES = (("step", "done"), ("steps", "total"))
-"""What a step is where its line names the epoch too."""
+_CELL = re.compile(r"[-+]?(?:\d{1,18}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,4})?(%?)")
+_MOST_OTHERS = 3
+"""Lines between two rows of a table that are none, for example the line below the heads."""
+_OF_EVALUATIONS = ("accuracy", "f1", "auc", "perplexity", "bleu")
+"""What a column is of though its head does not name the data, in a table that has such data."""
+_ROW_UNITS = {"accuracy": "share", "f1": "share", "auc": "share", "perplexity": "perplexity"}
+_Key = tuple[tuple[str, str], ...]
 
 
-class Figure(NamedTuple):
-    """A number of a line, and what it is by the words before it."""
+@dataclass
+class _Held:
+    """The last line in some words, and whether such lines are believed."""
 
-    name: str
-    """A field, or loss or a metric of which the line does not say whether it is of the training."""
-    start: int
-    end: int
-    rank: int = 0
-    """How plainly it is the loss of the training; 0 is plainest."""
-    unit: str | None = None
-    of: str | None = None
-    """The data: train, eval, or not said."""
-    label: str = ""
+    record: Record
+    is_believed: bool = False
 
 
-class Line(NamedTuple):
-    """What a line says; each name stands once."""
+class General:
+    """Reads lines that no dialect reads, until a dialect reads a line of the training."""
 
-    figures: dict[str, Figure]
-    bare: dict[str, Figure]
-    """A loss, or a metric, of which only the lines above can say what data it is of."""
+    def __init__(self, explain: Callable[[int, str, str, str, dict[str, Any]], None], *, is_on: bool) -> None:
+        self.is_on = is_on
+        self.facts = Facts()
+        """What dialects have read, and what is believed of the other lines."""
+        self.notes: list[str] = []
+        self._explain = explain
+        self._held: dict[_Key, _Held] = {}
+        self._places: dict[tuple[str, Writer], float] = {}
+        """The epoch, or the step, that each writer named last."""
+        self._restart = 0
+        self._walls: list[Record] = []
+        self._table: Table | None = None
+        self._evaluations = 0
+        self._evaluated: dict[str, int] = {}
+        """How many evaluations there were, at the last one of each metric."""
+        self._is_counted = False
+        """Whether an epoch is said to be one of how many."""
 
-    @property
-    def is_placed(self) -> bool:
-        """Whether it says where in the training it was printed."""
-        return "epoch" in self.figures or "step" in self.figures or "done" in self.figures
+    def add_known(self, record: Record) -> None:
+        """Take in what a dialect has read; nothing more is read if that is the training."""
+        if record.trains or "run_loss" in record.fields:
+            self.stop()
+        elif self.is_on:
+            self.facts.add(record.duplicate())
+
+    def stop(self) -> None:
+        """Read no more."""
+        self.is_on = False
+        self.facts = Facts()
+
+    def read(self, candidate: Candidate, who: Origin, text: str) -> None:
+        """Read a line that no dialect knows."""
+        if header := Table.of_header(text):
+            self._table = header
+            self.read_rows(candidate.block, candidate.end + 1, candidate.line + 1)
+            return
+        record = Record(candidate.line, text, who, NAME, "stated", lines=candidate.lines)
+        if wall := figures.wall_of(text):
+            record.fields["wall"], record.units["wall"] = wall[0], "s"
+            record.weak.add("wall")
+            grows = not self._walls or wall[0] >= self._walls[-1].fields["wall"]
+            self._walls = [*self._walls[-1:], record] if grows else [record, record, record]
+        elif rate := figures.rate_of(text):
+            record.fields["throughput"], record.units["throughput"] = rate
+            self._add(record)
+        elif line := figures.parse(text):
+            self._read_figures(record, line, candidate.above)
+        if record.fields:
+            self._explain(candidate.line, text, NAME, "", record.fields)
+
+    def _read_figures(self, record: Record, line: Line, above: str) -> None:
+        found = dict(line.figures)
+        found |= _of_data_above(line, above) if line.bare else {}
+        if "epochs" in found and "epoch" not in found:
+            found = {"epochs": found["epochs"]} if found.keys() == {"epochs"} else found
+        for name, figure in found.items():
+            value = float(record.text[figure.start : figure.end].replace(",", ""))
+            if name in PLACES or name in ("correct", "of"):
+                value = int(value)
+            elif value - value != 0 and name != "train_loss":  # nan or infinite
+                continue
+            record.fields[name] = value
+            if figure.unit:
+                record.units[name] = figure.unit
+        record.weak = set(record.fields)
+        if record.fields.keys() - {"step", "steps", "done", "total", "rank"}:
+            self._take(record, tuple((name, figure.label) for name, figure in sorted(found.items())))
+
+    def read_rows(self, block: Block, start: int = 0, line: int = 0) -> None:
+        """Read the lines of a block as rows, as far as a table goes."""
+        line = line or block.line
+        while self._table and self.is_on and start < len(block.data):
+            end = block.data.find(b"\n", start) % (len(block.data) + 1)
+            self._read_row(self._table, line, text_of(block.data[start:end][: figures.LONGEST]))
+            start, line = end + 1, line + 1
+
+    def _read_row(self, table: Table, line: int, text: str) -> None:
+        who, text = origin.split(text)
+        if fields := table.fields(text):
+            units = {name: unit for name, unit in _ROW_UNITS.items() if name in fields}
+            self._explain(line, text, NAME, "", fields)
+            record = Record(line, text, who, NAME, "stated", fields, units, weak=set(fields))
+            self._take(record, (("table", " ".join(table.names)),))
+        elif not table.goes_on():
+            self._table = None
+
+    def result(self) -> Facts | None:
+        """Return the facts, if something was believed."""
+        for held in sorted(self._held.values(), key=lambda held: "train_loss" not in held.record.fields):
+            record, known = held.record, self.facts.losses.chosen()
+            if not held.is_believed and _is_plain(record, trained=known is not None):
+                if known and known.line > record.line:
+                    record.fields.pop("train_loss", None)  # the last one counts
+                self._add(record)
+        if self._walls and len(self._walls) < 3:  # noqa: PLR2004
+            self._add(self._walls[-1])
+        facts = self.facts
+        if not self.is_on or NAME not in facts.dialects:
+            return None
+        if self._restart:
+            self.notes.append(f"a training begins again in line {self._restart}: epochs and the loss are left out")
+            facts.losses.by_writer.clear()
+        if self._restart or not (facts.losses.by_writer or facts.evaluations or self._is_counted):
+            facts.epochs[True].clear()
+            facts.highest = facts.lowest = None
+        facts.evaluations = {key: found for key, found in facts.evaluations.items() if not self._is_stale(key[1])}
+        return facts
+
+    def _is_stale(self, metric: str) -> bool:
+        """Return whether a metric was no longer evaluated when others were."""
+        last = self._evaluated.get(metric)
+        return last is not None and self._evaluations - last > 2 * len(self._evaluated)
+
+    def _take(self, record: Record, key: _Key) -> None:
+        """Hold a line until another one in the same words has other numbers."""
+        held = self._held.get(key)
+        if held is None:
+            if len(self._held) < MOST_KINDS:
+                record.epoch = self.facts.epoch if "epoch" not in record.fields else None
+                names = record.fields.keys()
+                # How many epochs were asked for, and an evaluation that is named so, are believed at once.
+                is_believed = names == {"epochs"} or bool(names - PLACES - {"train_loss"})
+                self._held[key] = _Held(record, is_believed)
+                if is_believed:
+                    self._add(record)
+            return
+        before, held.record = held.record, record
+        if not held.is_believed and _follows(before, record):
+            held.is_believed = True
+            self.facts.add(before)
+        if held.is_believed:
+            self._add(record)
+
+    def _add(self, record: Record) -> None:
+        fields = record.fields
+        writer = record.origin.writer
+        place = "epoch" if "epoch" in fields else "step" if "train_loss" in fields and self.facts.epoch is None else ""
+        if place in fields:
+            last = self._places.get((place, writer), -1)
+            if last > 1 and (fields[place] <= 1 if place == "epoch" else fields[place] < last):
+                self._restart = record.line
+                self.facts.evaluations.clear()
+            if (place, writer) in self._places or len(self._places) < MOST_WRITERS:
+                self._places[place, writer] = fields[place]
+        self._is_counted |= {"epoch", "epochs"} <= fields.keys()
+        if metrics := fields.keys() & set(METRICS):
+            self._evaluations += 1
+            self._evaluated |= dict.fromkeys(metrics, self._evaluations)
+        self.facts.add(record)
 
 
-def parse(text: str) -> Line | None:
-    """Read a line; None if it says nothing."""
-    text = text[:LONGEST]
-    if _CODE.search(text):
+def _of_data_above(line: Line, above: str) -> dict[str, Figure]:
+    """Return the figures of which the lines above say whether they are of the training or of an evaluation."""
+    of = _section_above(above)
+    if of == EVAL and not line.is_placed:
+        return {"val_loss" if name == "loss" else name: figure for name, figure in line.bare.items()}
+    if of == TRAIN and "loss" in line.bare and not line.figures.keys() & {"val_loss", "train_loss"}:
+        return {"train_loss": line.bare["loss"]}
+    return {}
+
+
+def _section_above(above: str) -> str | None:
+    """Return what the nearest heading or epoch above a line says of it: train, eval, or None where that is not sure."""
+    is_near = True
+    for line in reversed(above[-ABOVE:].splitlines()[-_ABOVE:]):
+        text = origin.split(line)[1]
+        has_digits = re.search(r"\d", text) is not None
+        section = next(reversed(figures.sections(text)), None)
+        if section == EVAL:
+            return EVAL if is_near and not has_digits else None
+        if section == TRAIN:
+            return TRAIN
+        found = figures.parse(text)
+        if found and "epoch" in found.figures:
+            return TRAIN
+        is_near &= has_digits or not text.strip()
+    return TRAIN
+
+
+def _follows(before: Record, record: Record) -> bool:
+    """Return whether a line goes on where another one in the same words was."""
+    old, new = before.fields, record.fields
+    if "train_loss" in new and len(new) > 1:
+        return True
+    if old == new:
+        return False
+    if new.keys() - PLACES:
+        return True
+    if new["epoch"] == old["epoch"]:
+        return new.get("total") == old.get("total") and 0 < old.get("done", 0) < new.get("done", 0)
+    return "epochs" in new or abs(new["epoch"] - old["epoch"]) == 1
+
+
+def _is_plain(record: Record, *, trained: bool) -> bool:
+    """Return whether a line that no other one follows is one of the training for sure."""
+    loss = record.fields.get("train_loss")
+    names_it = figures.sections(record.text)[:1] == [TRAIN]
+    if loss is None:
+        return trained and names_it and record.fields.keys() == {"epoch"}
+    return not float(loss).is_integer() and (names_it or not record.fields.keys().isdisjoint(("epoch", "step")))
+
+
+@dataclass
+class Table:
+    """A table of a training: a line of heads, and below it lines of numbers.
+
+    epoch  train_loss  valid_loss  accuracy        | Epoch | Train Loss | Val Acc |        step,loss
+    0      0.412       0.391       0.871           | 1     | 0.412      | 0.871   |        10,2.31
+    """
+
+    names: tuple[str, ...]
+    """The field of each column; empty where it is not known."""
+    between: re.Pattern[str]
+    """What stands between two cells."""
+    _others: int = 0
+
+    @staticmethod
+    def of_header(text: str) -> Table | None:
+        """Return the table that a line of heads begins; None if it is none."""
+        if re.search(r"(?<![A-Za-z@_-])\d", text) or "oss" not in text.lower() or len(text) > figures.LONGEST:
+            return None
+        for between in _BETWEEN_CELLS:
+            heads = _cells(text, between)
+            if 1 < len(heads) <= _MOST_COLUMNS and (names := _names(heads)):
+                return Table(names, between)
         return None
-    found: list[Figure] = []
-    if last := _EPOCH_LAST.search(text):
-        found += [Figure(name, *last.span(name)) for name in ("epoch", "epochs") if last[name]]
-    before: Figure | None = None
-    at, of, skip, is_part = 0, None, 0, False
-    for number in _NUMBER.finditer(text):
-        if number.start() < skip:
-            continue
-        gap = text[at : number.start()]
-        for section in _SECTION.finditer(gap):
-            of = TRAIN if section["train"] else EVAL
-        at = number.end()
-        whole = _OF_ALL.match(text, number.end())
-        if before and before.name in ("epoch", "epochs") and whole and _IN_EPOCH.fullmatch(gap):
-            figures = [Figure("done", *number.span("number")), Figure("total", *whole.span("all"))]
+
+    def fields(self, text: str) -> dict[str, Any]:
+        """Return what a row says; nothing if the line is no row."""
+        cells = _cells(text, self.between)
+        if len(cells) != len(self.names):
+            return {}
+        found: dict[str, Any] = {}
+        for name, cell in zip(self.names, cells, strict=True):
+            if name in ("epoch", "step"):
+                found |= {name: int(cell)} if cell.isdigit() and _CELL.fullmatch(cell) else {}
+            elif name and _CELL.fullmatch(cell):
+                found[name] = float(cell.rstrip("%"))
+        if not found.keys() & {"epoch", "step"} or len(found) < 2:  # noqa: PLR2004
+            return {}
+        self._others = 0
+        return found
+
+    def goes_on(self) -> bool:
+        """Return whether another row may follow on a line that is none."""
+        self._others += 1
+        return self._others <= _MOST_OTHERS
+
+
+def _cells(text: str, between: re.Pattern[str]) -> list[str]:
+    return between.split(text.strip().strip("|│┃┆").strip())
+
+
+def _names(heads: list[str]) -> tuple[str, ...]:
+    """Return the fields of some heads; nothing if they are not those of a training."""
+    kinds = [figures.kind_of_name(head) for head in heads]
+    has_data = any(of == EVAL for _, of in kinds)
+    names = []
+    for kind, of in kinds:
+        if kind == "loss":
+            names.append("val_loss" if of == EVAL else "train_loss")
+        elif kind in ("epoch", "step"):
+            names.append(kind)
         else:
-            figures = _figures(gap[-100:], number, whole, of)
-        if whole and of == EVAL and not figures and not gap.rstrip().endswith("(") and number["number"].isdigit():
-            is_part |= int(number["number"]) < int(whole["all"])
-        skip = whole.end() if whole and len(figures) > 1 else 0
-        at = max(at, skip)
-        before = figures[-1] if figures else None
-        found += figures
-    return None if is_part else _line(found, text)  # a part of an evaluation
-
-
-def _figures(gap: str, number: re.Match[str], whole: re.Match[str] | None, of: str | None) -> list[Figure]:
-    """Return what a number is by the words before it: one or two figures, or none."""
-    separator = _SEPARATOR.search(gap)
-    name = _NAME.search(_IN_BRACKETS.sub("", gap[: separator.start() if separator else len(gap)]))
-    kind, rank, own = _kind(name[0]) if name else ("", 0, None)
-    if name is None or not kind or number["unit"] not in ("", "%"):
-        return []
-    if kind in PLACES:
-        return _place(kind, name[0], number, whole)
-    text, of = number["number"], own or of
-    after = number.string[number.end() : number.end() + 2]
-    if "," in text or (after[:1] == "," and after[1:].isdigit()):
-        return []  # it is not known what the comma means
-    span = number.span("number")
-    if whole and kind == "accuracy" and text.isdigit():
-        return [Figure("correct", *span, of=of), Figure("of", *whole.span("all"), of=of)]
-    if whole or (_LIST.search(gap) and after[:1] == ","):
-        return []
-    unit = "percent" if number["unit"] else "share" if kind in _SHARES else _UNITS.get(kind)
-    return [Figure(kind, *span, rank, unit, of, name[0])]
-
-
-def _place(kind: str, name: str, number: re.Match[str], whole: re.Match[str] | None) -> list[Figure]:
-    """Return the epoch, the step or the like, with how many there are if that is said."""
-    text, span = number["number"], number.span("number")
-    is_whole = text.replace(",", "").isdigit() or (kind == "epoch" and _WHOLE.fullmatch(text))
-    is_option = kind == "epochs" and not re.search(r"(?i)total|number", name)
-    if number["unit"] or not is_whole or (not whole and (is_option or (kind == "done" and "id" not in name))):
-        return []
-    if not whole:
-        return [Figure(kind, *span)]
-    more = {"epoch": "epochs", "epochs": "epochs", "step": "steps", "done": "total"}.get(kind)
-    return [Figure("epoch" if kind == "epochs" else kind, *span), Figure(more, *whole.span("all"))] if more else []
-
-
-@lru_cache(maxsize=4_096)
-def _kind(name: str) -> tuple[str, int, str | None]:
-    """Return what a name stands for, how plainly, and the data that it names; an empty text if it is not known."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    known = set(words)
-    own = EVAL if known & _EVAL else TRAIN if known & _TRAIN else None
-    rest = known - _TRAIN - _EVAL
-    if known & _EVAL and known & _TRAIN:
-        return "", 0, None
-    if rest & {"loss", "xent"}:
-        return (*_loss(rest, own), own)
-    if kind := _place_kind(known, rest):
-        return kind.strip(), 0, None
-    return (*_metric(words, rest), own)
-
-
-def _loss(rest: set[str], own: str | None) -> tuple[str, int]:
-    extra = rest - {"loss", "total"} - _FILLER - _MEAN
-    if extra - _ENTROPY:
-        return "", 0
-    if extra or rest & _MEAN:
-        return "loss", 5 if extra else 4
-    return "loss", 0 if own == TRAIN else 1 if "total" in rest else 2
-
-
-def _place_kind(known: set[str], rest: set[str]) -> str:
-    """Return which place in the training some words name; a space if they name one that is not known."""
-    if rest & {"epoch", "epochs"}:
-        if not rest - {"epoch", "epochs", "i"} - _FILLER:
-            return "epochs" if "epochs" in rest else "epoch"
-        is_total = known & {"total", "number"} and not known - {"epochs", "epoch"} - _ASKED
-        return "epochs" if is_total else " "
-    if rest & _STEPS:
-        return " " if rest - _STEPS - {"global", "completed", "i", "num", "current"} else "step"
-    if rest & _BATCHES:
-        return " " if rest - _BATCHES - {"idx", "id", "index"} else "done"
-    return "rank" if rest in ({"rank"}, {"global", "rank"}) else ""
-
-
-def _metric(words: list[str], rest: set[str]) -> tuple[str, int]:
-    noun = next((word for word in words if word in _METRICS), "")
-    if not noun or (noun == "f" and "1" not in rest):
-        return "", 0
-    others = rest - {noun, "best", "top", "1", "score"} - _FILLER - _MEAN
-    if others or ("1" in rest and noun not in ("acc", "accuracy", "f")):
-        return "", 0
-    kind = _METRICS[noun]
-    if "best" in rest:
-        return ("best_accuracy" if kind == "accuracy" else ""), 0
-    return kind, 0
-
-
-def _line(found: list[Figure], text: str) -> Line | None:
-    """Sort the figures of a line: the loss of the training, evaluations, and what has no data named."""
-    figures: dict[str, Figure] = {}
-    bare: dict[str, Figure] = {}
-    losses: list[Figure] = []
-    for figure in found:
-        if figure.name == "loss" and figure.of != EVAL:
-            losses.append(figure)
-        elif figure.name in PLACES:
-            figures.setdefault(figure.name, figure)
-        elif figure.of == EVAL or figure.name == "best_accuracy":
-            name = "val_loss" if figure.name == "loss" else figure.name
-            figures[name] = figure  # the last one, for example of the test after that of the validation
-        elif figure.of is None:
-            bare.setdefault(figure.name, figure)
-    if loss := _the_loss(losses, text):
-        if loss.of == TRAIN or figures.keys() & {"epoch", "step", "done"}:
-            figures["train_loss"] = loss
-        else:
-            bare["loss"] = loss
-    if "epoch" in figures and "step" in figures:
-        figures |= {name: figures.pop(own)._replace(name=name) for own, name in _PLACES if own in figures}
-    is_partial = "total" in figures and int(text[slice(*figures["done"][1:3])]) < int(
-        text[slice(*figures["total"][1:3])]
-    )
-    if is_partial and "train_loss" not in figures and figures.keys() & {"val_loss", *_METRICS.values()}:
-        return None  # a part of an evaluation
-    return Line(figures, bare) if figures or bare else None
-
-
-def _the_loss(losses: list[Figure], text: str) -> Figure | None:
-    """Return the loss of the training, if a line has only one or calls one so most plainly."""
-    if not losses:
-        return None
-    rank = min(loss.rank for loss in losses)
-    best = [loss for loss in losses if loss.rank == rank]
-    return best[0] if len({text[loss.start : loss.end] for loss in best}) == 1 else None
-
-
-def wall_of(text: str) -> tuple[float, str] | None:
-    """Return the duration of the whole training that a line states, in seconds, and its text."""
-    found = _WALL.search(text[:LONGEST])
-    if found is None:
-        return None
-    if found["hours"]:
-        value: float | None = int(found["hours"]) * 3600 + int(found["minutes"]) * 60 + float(found["seconds"] or 0)
-        return float(value or 0), found["wall"]
-    if found["value"]:
-        return float(found["value"]) * {"s": 1, "m": 60, "h": 3600}[found["unit"][0]], found["wall"]
-    value = seconds(found["wall"], "clock")
-    return None if value is None else (value, found["wall"])
-
-
-def rate_of(text: str) -> tuple[float, str] | None:
-    """Return the throughput of the whole training that a line states, and its unit."""
-    found = _RATE.match(text)
-    return (float(found["rate"]), f"{found['what']}/s") if found else None
-
-
-def may_say_something(text: str) -> bool:
-    """Return whether a line has figures, may be the head of a table, or states a duration."""
-    return parse(text) is not None or "otal" in text or ("oss" in text.lower() and len(text) <= LONGEST)
-
-
-def sections(text: str) -> list[str]:
-    """Return the data that a line names, in the order of its words: train or eval."""
-    return [TRAIN if section["train"] else EVAL for section in _SECTION.finditer(text)]
-
-
-def kind_of_name(name: str) -> tuple[str, str | None]:
-    """Return what the head of a column stands for, and the data that it names."""
-    found = _NAME.fullmatch(name.strip())
-    kind, _, own = _kind(name.strip()) if found else ("", 0, None)
-    return kind, own
+            names.append(kind if of == EVAL or (of is None and has_data and kind in _OF_EVALUATIONS) else "")
+    known = [name for name in names if name]
+    is_whole = len(known) == len(set(known)) and known[:1] in (["epoch"], ["step"]) and len(known) > 1
+    return tuple(names) if is_whole else ()

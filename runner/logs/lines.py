@@ -7,11 +7,12 @@ the last one counts. Line numbers count newlines, as editors do.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from runner.logs import decoding, origin
+from runner.logs import origin
 
 BLOCK = 1 << 18
 LONGEST = 65_536
@@ -36,6 +37,13 @@ _BEHIND_BRACKET = re.compile(rb"\](?=[A-Za-z{*^`])")
 _BAR_ENDS = re.compile(rb"(?:<[\d:?]{1,9}|it/s|s/it)(?:, [^\[\]\r\n]{0,300})?\]$")
 """The end of a progress bar of tqdm, on which something else may follow: `7.00s/it]slurmstepd: error: ...`."""
 _LONGEST_END = 320
+_BEGINNING = 8_192
+"""Bytes at the beginning of an input that show what it is."""
+_MANY, _FEW = 0.3, 0.02
+_DOCKER = b'{"log":"'
+"""How each line begins of a file in which Docker keeps the output of a container."""
+# Words of two letters or more: one letter alone may come about where bytes of another encoding are read as Chinese.
+_CHINESE = re.compile("训练|耗时|准确率|正确率|精度|加速比|损失|进程|总共|完成|开始|结束|测试|验证|时间|错误|失败|速度")
 
 
 class Block(NamedTuple):
@@ -98,12 +106,12 @@ class Lines:
             self._left -= len(chunk)
         first = not self.bytes
         self.bytes += len(chunk)
-        if first and (encoding := decoding.utf16_of(chunk)):
-            self.encoding = encoding
-            self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         if first and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
-        if first and chunk.startswith(codecs.BOM_UTF8):
+        elif first and (encoding := _utf16_of(chunk)):
+            self.encoding = encoding
+            self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        elif first and chunk.startswith(codecs.BOM_UTF8):
             chunk = chunk[len(codecs.BOM_UTF8) :] or b" "
         if self._decoder:
             chunk = self._decoder.decode(chunk, final=not chunk).encode("utf-8", "replace")
@@ -119,11 +127,11 @@ class Lines:
         return chunk
 
     def _block(self, data: bytes) -> Block:
-        if decoding.is_gb18030(data):
+        if _is_gb18030(data):
             self.encoding = "gb18030"
-            data = decoding.from_gb18030(data)
-        if decoding.is_docker(data):
-            data = decoding.from_docker(data)
+            data = data.decode("gb18030", "replace").encode("utf-8", "replace")
+        if data.startswith(_DOCKER):
+            data = b"\n".join(map(_of_container, data.split(b"\n")))
         if b"\x1b" in data:
             data = _ANSI.sub(b"", data)
         if b"\b" in data:
@@ -144,7 +152,9 @@ class Lines:
             states = line.rstrip(b"\r")
             if not begun and b"\r" not in states and number < len(lines) - 1:
                 continue
-            prefix = begun or prefix_of(states)
+            if not (prefix := begun):
+                text = text_of(states[:_LONGEST_PREFIX].partition(b"\r")[0])
+                prefix = text[: len(text) - len(origin.split(text)[1])].encode()
             if prefix:
                 head = prefix if begun and not states.startswith(prefix) else b""
                 lines[number] = head + states.replace(b"\r", b"\r" + prefix) + line[len(states) :]
@@ -159,15 +169,9 @@ def _with_return(bracket: re.Match[bytes]) -> bytes:
     return b"]\r" if _BAR_ENDS.search(bracket.string[: bracket.end()], max(0, bracket.start() - _LONGEST_END)) else b"]"
 
 
-def prefix_of(line: bytes) -> bytes:
-    """Return the prefixes of launchers at the beginning of a line."""
-    text = text_of(line[:_LONGEST_PREFIX].partition(b"\r")[0])
-    return text[: len(text) - len(origin.split(text)[1])].encode()
-
-
 def why_unreadable(data: bytes) -> str:
-    """Say why the beginning of a file is no text, and what to do; an empty text if it is one."""
-    head = data[:8_192]
+    """Return why the beginning of a file is no text, and what to do; an empty text if it is one."""
+    head = data[:_BEGINNING]
     for magic, name, command in _COMPRESSED:
         if head.startswith(magic):
             return f"it is compressed by {name}: not read; `{command} FILE | runner collect -` reads it"
@@ -181,3 +185,39 @@ def why_unreadable(data: bytes) -> str:
 def text_of(line: bytes) -> str:
     """Decode a line; bytes that are not UTF-8 are replaced."""
     return line.decode("utf-8", "replace")
+
+
+def _utf16_of(data: bytes) -> str:
+    """Return the encoding of a beginning in which every second byte is NUL, as of UTF-16 without its mark."""
+    head = data[: min(len(data), _BEGINNING) // 2 * 2]
+    if len(head) < 8:  # noqa: PLR2004 - too few to say
+        return ""
+    odd, even = (head[place::2].count(0) / (len(head) // 2) for place in (1, 0))
+    if odd > _MANY and even < _FEW:
+        return "utf-16-le"
+    return "utf-16-be" if even > _MANY and odd < _FEW else ""
+
+
+def _is_gb18030(data: bytes) -> bool:
+    """Return whether whole lines are mostly not UTF-8, and have Chinese words in the encoding of Chinese Windows."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        pass
+    else:
+        return False
+    lines = [line for line in data.splitlines() if not line.isascii()]
+    broken = [line for line in lines if "\ufffd" in text_of(line)]
+    return 2 * len(broken) > len(lines) and bool(_CHINESE.search(b"\n".join(broken).decode("gb18030", "replace")))
+
+
+def _of_container(line: bytes) -> bytes:
+    """Return what the container printed in a line of Docker's file, behind its time; another line stays as it is."""
+    try:
+        entry = json.loads(line) if line.startswith(_DOCKER) else None
+    except (ValueError, RecursionError):
+        return line
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("log", "stream", "time")):
+        return line
+    text = f"{entry['time']} {entry['log'].rstrip()}".replace("\n", " ").replace("\0", "")
+    return text.encode("utf-8", "replace")

@@ -16,18 +16,10 @@ _FIRST = re.compile(
 )
 # :::MLL 1556733699.671 run_stop: {"value": null, "metadata": {"status": "success"}}
 _SECOND = re.compile(r":::MLL(?:v[\d.]{1,12} \w{1,40})? (\d{1,12}(?:\.\d{1,12})?) (\w{1,80}) ?:? ?(.*)$")
-_METRICS = {
-    "dlrm": "auc",
-    "gnmt": "bleu",
-    "transformer": "bleu",
-    "rnnt": "wer",
-    "unet3d": "dice",
-    "ssd": "map",
-    "mask": "map",
-    "retinanet": "map",
-}
+_METRICS = {"dlrm": "auc", "gnmt": "bleu", "transformer": "bleu", "rnnt": "wer", "unet3d": "dice"}
+_METRICS |= {"ssd": "map", "mask": "map", "retinanet": "map"}
+"""What `eval_accuracy` is in a benchmark, by how its name begins."""
 _LOSSES = ("gpt", "llama", "mixtral", "llm", "flux")
-_UNITS = {"auc": "auc"}
 _SHARES = ("accuracy", "dice", "map", "wer")
 _MOST_PARTS = 4
 _DEEPEST = 5
@@ -66,7 +58,9 @@ def metric_of(benchmark: str | None) -> str:
 
 def unit_of(metric: str, value: float) -> str | None:
     """Return the unit of an evaluation; None if the value is outside of what the benchmark's rules define."""
-    return _UNITS.get(metric) or ("fraction" if metric in _SHARES and 0 <= value <= 1 else None)
+    if metric == "auc":
+        return metric
+    return "fraction" if metric in _SHARES and 0 <= value <= 1 else None
 
 
 def evaluation(value: Any, levels: int = _DEEPEST) -> tuple[float | int | None, str | None]:

@@ -6,20 +6,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from runner.logs import mlperf, origin
-from runner.logs.dates import WINDOW, Date, dates
 from runner.logs.dialect import GENERAL, MLPERF, Dialect, built_in
+from runner.logs.endings import WINDOW, Date, Tail, dates
 from runner.logs.explanation import Explanation
 from runner.logs.facts import Facts
-from runner.logs.general import PLACES
+from runner.logs.figures import PLACES
+from runner.logs.general import General
 from runner.logs.lines import Block, Lines, text_of
-from runner.logs.pattern import LINE
-from runner.logs.record import Record
-from runner.logs.scan import Candidate, Scanner
-from runner.logs.series import General
-from runner.logs.tail import Tail
+from runner.logs.scan import Candidate, Scanner, with_ends
+from runner.logs.values import Record
 from trainkit import files
 
 
@@ -47,89 +45,79 @@ def read_log(path: Path, dialects: Iterable[Dialect] | None = None, explanation:
     return reading
 
 
-def read_file_object(file: BinaryIO, dialects: Iterable[Dialect] | None = None) -> Reading:
-    """Read an open file to its end, for example stdin."""
-    return read_stream(file.read, dialects)
-
-
 def read_stream(
     read: Callable[[int], bytes],
     dialects: Iterable[Dialect] | None = None,
     most: int | None = None,
     explanation: Explanation | None = None,
 ) -> Reading:
-    """Read a log in blocks."""
+    """Read a log in blocks: what a function returns, to its end or as many bytes at most."""
     reader = _Reader(built_in() if dialects is None else tuple(dialects), explanation)
-    lines, reading = Lines(read, most), Reading()
-    for block in lines.blocks():
-        if not reading.bytes:
-            reading.bytes = len(block.data)
-            _keep(reading, dates(text_of(block.data[:WINDOW]), block.line))
-        reading.tail.add(block)
-        reader.add(block)
-    reading.facts = reader.finished()
-    _keep(reading, reading.tail.dates)
-    reading.bytes = lines.bytes
-    reading.lines = lines.line - (lines.ends_with_newline or not lines.bytes)
-    reading.notes = [*_notes(lines, reader.cut, reading.facts), *reader.general.notes]
-    return reading
+    lines, tail, first_dates = Lines(read, most), Tail(), None
+    for block, at_end in with_ends(lines.blocks()):
+        if first_dates is None:
+            first_dates = dates(text_of(block.data[:WINDOW]), block.line)
+        tail.add(block)
+        reader.read(block, at_end=at_end)
+    facts = reader.finished()
+    found = [*(first_dates or []), *tail.dates]
+    return Reading(
+        facts,
+        [found[0], found[-1]] if found else [],
+        lines.bytes,
+        lines.line - (lines.ends_with_newline or not lines.bytes),
+        [*_notes(lines, reader.cut, facts), *reader.general.notes],
+        tail,
+    )
 
 
 class _Reader:
     """Reads the lines that dialects may know, and those that say something without one."""
 
     def __init__(self, dialects: tuple[Dialect, ...], explanation: Explanation | None) -> None:
-        self.facts = Facts()
         self.cut = 0
         """How many lines were read only at their beginning."""
+        self._facts = Facts()
         self._explanation = explanation
-        self.general = General(is_on=any(dialect.name == GENERAL for dialect in dialects), explanation=explanation)
+        is_general = any(dialect.name == GENERAL for dialect in dialects)
+        self.general = General(self._explain, is_on=is_general)
         patterns = (pattern for dialect in dialects for pattern in dialect.patterns)
-        is_general = self.general.is_on
-        self._scanner = Scanner(patterns, self._begin, is_general=is_general, reads_all=explanation is not None)
+        self._scanner = Scanner(patterns, is_general=is_general, reads_all=explanation is not None)
         self._budgets = [dialect.budget for dialect in dialects if dialect.budget]
         for budget in self._budgets:
             budget.begin()
 
-    def add(self, block: Block) -> None:
-        """Read a block, or keep it until it is known whether it is among the last."""
+    def read(self, block: Block, *, at_end: bool) -> None:
+        """Read a block; blocks come in their order."""
         for budget in self._budgets:
             budget.add_bytes(len(block.data))
-        self._read_all(self._scanner.candidates(block))
-
-    def finished(self) -> Facts:
-        """Read the last blocks and return the facts."""
-        self._read_all(self._scanner.rest())
-        if self._explanation:
-            self._explanation.begin(None)
-        return self.general.result() or self.facts
-
-    def _begin(self, block: Block) -> None:
         if self._explanation:
             self._explanation.begin(block)
         self.general.read_rows(block)
-
-    def _read_all(self, candidates: Iterable[Candidate]) -> None:
-        for candidate in candidates:
+        for candidate in self._scanner.candidates(block, at_end=at_end):
             self.cut += candidate.cut
             self._read(candidate)
             if not self.general.is_on:
                 self._scanner.leave_general()
+
+    def finished(self) -> Facts:
+        """Return the facts, after the last block."""
+        if self._explanation:
+            self._explanation.begin(None)
+        return self.general.result() or self._facts
 
     def _read(self, candidate: Candidate) -> None:
         """Try the patterns that may match a line."""
         who, text = origin.split(candidate.text)
         if not candidate.patterns:
             for event in mlperf.events(candidate.text):
-                self.facts.add_event(event, candidate.line, who)
+                self._facts.add_event(event, candidate.line, who)
                 self.general.stop()
                 self._explain(candidate.line, text, MLPERF, "", {event.key: event.value})
         records: dict[str, Record] = {}
         for pattern in candidate.patterns:
-            if pattern.after and not pattern.search(origin.split(candidate.before[:LINE])[1], pattern.after):
-                continue
-            for found in pattern.matches(text):
-                values = pattern.fields(found)
+            for match in pattern.matches(text) if pattern.fits_after(candidate.above) else ():
+                values = pattern.fields(match)
                 name = pattern.dialect.name
                 record = records.get(name)
                 self._explain(candidate.line, text, name, pattern.place, values)
@@ -139,7 +127,7 @@ class _Reader:
                     record = records[name] = Record(candidate.line, text, who, name, pattern.dialect.best)
                     record.lines = candidate.lines
                 record.fields |= values
-                record.is_cut |= len(values) < len(pattern.regex.groupindex) and pattern.is_cut(found)
+                record.is_cut |= len(values) < len(pattern.regex.groupindex) and pattern.is_cut(match)
                 record.units |= pattern.units
                 record.weak |= {*values, pattern.says or ""} if pattern.weak else set()
                 record.says |= {pattern.says} if pattern.says else set()
@@ -151,17 +139,11 @@ class _Reader:
 
     def _add(self, record: Record) -> None:
         self.general.add_known(record)
-        self.facts.add(record)
+        self._facts.add(record)
 
     def _explain(self, line: int, text: str, dialect: str, place: str, values: dict[str, Any]) -> None:
         if self._explanation:
             self._explanation.add(line, text, dialect, place, values)
-
-
-def _keep(reading: Reading, found: list[Date]) -> None:
-    """Keep the first and the last date."""
-    both = [*reading.dates, *found]
-    reading.dates = [both[0], both[-1]] if both else []
 
 
 def _notes(lines: Lines, cut: int, facts: Facts) -> Iterator[str]:

@@ -6,8 +6,8 @@ import itertools
 from typing import NamedTuple
 
 from runner.core.text import one_line
+from runner.logs.endings import Tail
 from runner.logs.facts import Facts, Progress
-from runner.logs.tail import Tail
 
 
 class Status(NamedTuple):
@@ -29,7 +29,7 @@ def status_of(facts: Facts, tail: Tail) -> Status:
     if failure:
         notes = (f"line {failure.line} says: {failure.text}; the run went on",)
         went_on = max(trained, facts.evaluated, facts.stated(), completed + 1)
-        if facts.ends.has_failed_container or failure.line >= went_on:
+        if facts.ends.failed_containers or failure.line >= went_on:
             notes = (f"line {failure.line} says: {failure.text}",)
             if completed and failure.value == "trouble":
                 notes = (f"line {failure.line}, after the end of the training, says: {failure.text}",)
@@ -41,8 +41,11 @@ def status_of(facts: Facts, tail: Tail) -> Status:
         return Status("truncated", facts.run_lines["run_start"], (*notes, "run_start has no run_stop"))
     if tail.unfinished:
         return Status("truncated", tail.unfinished, notes)
-    status, line = _by_progress(facts, trained)
-    return Status(status, line, notes)
+    # A log that says nothing about its end is judged by how far it got.
+    begun = min((seen[facts.highest] for seen in facts.epochs.values() if facts.highest in seen), default=0)
+    ended = _ended(facts, trained, begun)
+    status = {None: None, True: "completed", False: "truncated"}[ended]
+    return Status(status, max(facts.evaluated, trained, 0 if ended is None else begun) or None, notes)
 
 
 def _completed(facts: Facts, trained: int) -> int:
@@ -57,7 +60,9 @@ def _completed(facts: Facts, trained: int) -> int:
         if reached or not (facts.is_of_an_epoch(end) or (end.weak and reached is False))
     ]
     line = max(lines, default=0)
-    return line if line >= trained or _at_the_end(facts.progress) else 0
+    # Some progress bars are shown again, full, after what a program says at its end.
+    is_full = facts.progress and facts.progress.done is not None and facts.progress.done == facts.progress.total
+    return line if line >= trained or is_full else 0
 
 
 def _reached(facts: Facts) -> bool | None:
@@ -93,11 +98,6 @@ def _steps(progress: Progress | None) -> tuple[int, int] | None:
     return progress.step, progress.steps
 
 
-def _at_the_end(progress: Progress | None) -> bool:
-    """Whether a progress bar is full: some are shown again after what a program says at its end."""
-    return progress is not None and progress.done is not None and progress.done == progress.total
-
-
 def _mlperf(facts: Facts) -> Status | None:
     """Judge by run_stop, where an MLPerf log has one."""
     stops = facts.runs.get("run_stop")
@@ -109,15 +109,6 @@ def _mlperf(facts: Facts) -> Status | None:
     if bad is not None:
         return Status("failed", line, (f"run_stop says {one_line(repr(bad), 60)}",))
     return Status("completed", line, () if "success" in words else ("run_stop has no status",))
-
-
-def _by_progress(facts: Facts, trained: int) -> tuple[str | None, int | None]:
-    """Judge a log that says nothing about its end by how far it got."""
-    begun = min((seen[facts.highest] for seen in facts.epochs.values() if facts.highest in seen), default=0)
-    ended = _ended(facts, trained, begun)
-    if ended is None:
-        return None, max(facts.evaluated, trained) or None
-    return "completed" if ended else "truncated", max(facts.evaluated, trained, begun)
 
 
 def _ended(facts: Facts, trained: int, begun: int) -> bool | None:

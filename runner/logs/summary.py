@@ -7,29 +7,16 @@ from typing import Any
 
 from runner.core.text import one_line
 from runner.logs import mlperf
-from runner.logs.dates import span_seconds
 from runner.logs.facts import Facts
 from runner.logs.fields import METRICS
 from runner.logs.reading import Reading
-from runner.logs.said import MOST_WRITERS, Evaluations, Value
 from runner.logs.status import status_of
+from runner.logs.values import MOST_WRITERS, Value
 
-FIELDS = (
-    "status",
-    "world_size",
-    "nnodes",
-    "backend",
-    "epochs_declared",
-    "epochs_seen",
-    "last_train_loss",
-    "final_eval",
-    "best_eval",
-    "wall_time_s",
-    "timestamps_span_s",
-    "throughput",
-    "speedup",
-)
-
+_OF_THE_RUN = {"world_size": "world_size", "nnodes": "nnodes", "backend": "backend", "epochs_declared": "epochs"}
+"""Facts that are the same for the whole run, with the fields that say them."""
+_MEASURED = ("last_train_loss", "final_eval", "best_eval", "wall_time_s", "timestamps_span_s", "throughput", "speedup")
+FIELDS = ("status", *_OF_THE_RUN, "epochs_seen", *_MEASURED)
 _ROUNDING = 0.1
 """The part of a duration by which the same duration, printed elsewhere, may differ."""
 
@@ -45,12 +32,7 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
     status = status_of(facts, reading.tail)
     lines: dict[str, Any] = {"status": status.line} if status.line else {}
     shown: dict[str, Any] = {"log": one_line(name), "status": status.status}
-    for field, fact in (
-        ("world_size", "world_size"),
-        ("nnodes", "nnodes"),
-        ("backend", "backend"),
-        ("epochs_declared", "epochs"),
-    ):
+    for field, fact in _OF_THE_RUN.items():
         value = facts.declared_epochs() if fact == "epochs" else facts.fact(fact)
         shown[field] = value.value if value else None
         lines |= {field: value.line} if value else {}
@@ -61,17 +43,20 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
     shown["last_train_loss"] = _value(facts.losses.chosen() or facts.run_losses.chosen())
     final, best = _evaluations(facts, whole=whole)
     shown |= {"final_eval": final, "best_eval": best}
-    wall = _wall(facts)
-    shown["wall_time_s"] = wall and {"value": wall.value, "kind": _stated(wall), "text": wall.text, "line": wall.line}
+    if wall := _wall(facts):
+        kind = f"stated: {wall.scope}" if wall.scope else "stated"
+        wall_time = {"value": wall.value, "kind": kind, "text": wall.text, "line": wall.line}
+    shown["wall_time_s"] = wall and wall_time
     shown["timestamps_span_s"] = _span(reading)
     shown["throughput"] = _value(facts.throughputs.chosen(), "unit")
     shown["speedup"] = _value(facts.fact("speedup"), "unit")
-    lines |= {key: shown[key]["line"] for key in FIELDS[6:] if shown[key]}
+    lines |= {key: shown[key]["line"] for key in _MEASURED if shown[key]}
     shown["lines"] = lines
     shown["dialects"] = dict(sorted(facts.dialects.items()))
-    shown["origins"] = {"prefixes": dict(sorted(facts.kinds.items())), "writers": len(facts.writers)}
-    shown["contradictions"] = _contradictions(facts)
-    shown["notes"] = [*reading.notes, *status.notes, *_notes(facts), *_doubts(facts, shown["epochs_seen"])]
+    shown["origins"] = {"prefixes": dict(sorted(facts.prefixes.items())), "writers": len(facts.writers)}
+    shown["contradictions"] = _contradictions(facts, wall)
+    notes = [*_notes(facts, shown["contradictions"], wall), *_doubts(facts, shown["epochs_seen"])]
+    shown["notes"] = [*reading.notes, *status.notes, *notes]
     shown |= {"bytes": reading.bytes, "line_count": reading.lines}
     return shown
 
@@ -88,16 +73,16 @@ def _value(value: Value | None, *more: str) -> dict[str, Any] | None:
 def _wall(facts: Facts) -> Value | None:
     """Return the duration of the run, which is none that was stated for one epoch."""
     stated = (facts.walls[weak].chosen() for weak in (False, True))
-    return next((one for one in stated if one and not (one.of_end and facts.is_of_an_epoch(one.of_end))), None)
-
-
-def _stated(value: Value) -> str:
-    return f"stated: {value.scope}" if value.scope else "stated"
+    return next((wall for wall in stated if wall and not (wall.of_end and facts.is_of_an_epoch(wall.of_end))), None)
 
 
 def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Return the last and the best evaluation, of the metric and the writer that say most."""
-    known = {(weak, _metric(facts, name), who): one for (weak, name, who), one in facts.evaluations.items()}
+    of_benchmark = mlperf.metric_of(facts.benchmark)
+    known = {
+        (weak, of_benchmark if name == mlperf.EVALUATION else name, writer): found
+        for (weak, name, writer), found in facts.evaluations.items()
+    }
     order = [(weak, metric) for weak in (whole, not whole) for metric in METRICS]
     key = next((key for place in order for key in sorted(known) if key[:2] == place), None)
     stated = facts.stated_best and _evaluation("accuracy", facts.stated_best, "best accuracy, as stated")
@@ -107,16 +92,9 @@ def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, d
     final = _evaluation(metric, found.last, found.last.scope)
     if found.count > 1 and not (found.stated_best or found.are_doubtful) and stated is None:
         best = found.best(metric)
-        return final, _evaluation(metric, best, _best(found, best))
+        epoch = "" if best.epoch is None else f", epoch {best.epoch}"
+        return final, _evaluation(metric, best, f"best of {found.count}{epoch}")
     return final, stated
-
-
-def _metric(facts: Facts, name: str) -> str:
-    return mlperf.metric_of(facts.benchmark) if name == mlperf.EVALUATION else name
-
-
-def _best(found: Evaluations, best: Value) -> str:
-    return f"best of {found.count}" + (f", epoch {best.epoch}" if best.epoch is not None else "")
 
 
 def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
@@ -130,8 +108,8 @@ def _span(reading: Reading) -> dict[str, Any] | None:
     facts = reading.facts
     starts, stops = facts.runs.get("run_start", []), facts.runs.get("run_stop", [])
     if starts or stops:
-        first = [one.time_ms for one in starts if one.time_ms is not None]
-        last = [one.time_ms for one in stops if one.time_ms is not None]
+        first = [event.time_ms for event in starts if event.time_ms is not None]
+        last = [event.time_ms for event in stops if event.time_ms is not None]
         if not first or not last:
             return None
         lines = [facts.run_lines["run_start"], facts.run_lines["run_stop"]]
@@ -143,10 +121,11 @@ def _span(reading: Reading) -> dict[str, Any] | None:
         return _times((end - begin).total_seconds(), kind, [line, last_line], text)
     if reading.dates and reading.dates[0].line < reading.dates[-1].line:
         first_date, last_date = reading.dates
+        if first_date.zone != last_date.zone:  # nobody knows how far they are apart
+            return None
+        seconds = (last_date.moment - first_date.moment).total_seconds()
         text = f"{first_date.moment:%H:%M:%S} -> {last_date.moment:%H:%M:%S}"
-        seconds = span_seconds(first_date, last_date)
-        if seconds is not None:
-            return _times(seconds, "job script dates", [first_date.line, last_date.line], text)
+        return _times(seconds, "job script dates", [first_date.line, last_date.line], text)
     return None
 
 
@@ -157,28 +136,28 @@ def _times(seconds: float, kind: str, lines: list[int], text: str = "") -> dict[
     return {"value": value, "kind": kind, "text": text or kind, "line": lines}
 
 
-def _contradictions(facts: Facts) -> dict[str, list[dict[str, Any]]]:
+def _contradictions(facts: Facts, wall: Value | None) -> dict[str, list[dict[str, Any]]]:
     found = {name: fact.contradictory() for name, fact in facts.facts.items()}
-    if _wall(facts) is None:
+    if wall is None:
         found["wall_time_s"] = facts.ends.walls.contradictory()
     return {
-        ("epochs_declared" if name == "epochs" else name): [{"value": one.value, "line": one.line} for one in values]
+        "epochs_declared" if name == "epochs" else name: [{"value": one.value, "line": one.line} for one in values]
         for name, values in found.items()
         if values
     }
 
 
-def _notes(facts: Facts) -> list[str]:
+def _notes(facts: Facts, contradictions: dict[str, list[dict[str, Any]]], wall: Value | None) -> list[str]:
     notes = []
-    for name, values in _contradictions(facts).items():
-        words = ", ".join(f"{one['value']} in line {one['line']}" for one in values)
+    for name, values in contradictions.items():
+        words = ", ".join(f"{value['value']} in line {value['line']}" for value in values)
         notes.append(f"contradictory {name}: {words}")
-    wall, other = (facts.walls[weak].chosen() for weak in (False, True))
-    if _wall(facts) is None:
-        notes += [f"line {one.line}: the duration of one epoch: {one.text}" for one in (wall, other) if one][:1]
-    elif wall and other and _wall(facts) is wall and abs(wall.value - other.value) > _ROUNDING * abs(wall.value):
-        notes.append(f"wall_time_s is that of line {wall.line}; line {other.line} says {other.value} s")
-    notes += [f"line {one.line}: left out: {why}: {one.text}" for why, one in facts.left_out.items()]
+    strong, weak = (facts.walls[is_weak].chosen() for is_weak in (False, True))
+    if wall is None:
+        notes += [f"line {one.line}: the duration of one epoch: {one.text}" for one in (strong, weak) if one][:1]
+    elif weak and wall is strong and abs(wall.value - weak.value) > _ROUNDING * abs(wall.value):
+        notes.append(f"wall_time_s is that of line {wall.line}; line {weak.line} says {weak.value} s")
+    notes += [f"line {value.line}: left out: {why}: {value.text}" for why, value in facts.left_out.items()]
     if facts.has_more_writers:
         most = f"more than {MOST_WRITERS:,} ranks and containers print here"
         notes.append(f"{most}: only figures of the lowest ranks and first names are kept")

@@ -30,7 +30,7 @@ _REFUSAL = re.compile(r"(?:[\w./-]{1,100}: )?error: \S|[\w./-]{0,200}python[\d.]
 
 
 @dataclass
-class Said:
+class Statement:
     """What a process said of its failure.
 
     Attributes:
@@ -42,23 +42,23 @@ class Said:
     lines: list[str] = field(default_factory=list)
 
 
-def read(lines: list[str]) -> Said:
+def read(lines: list[str]) -> Statement:
     """Find the failure in the last lines that a process printed; in time linear in their length."""
     chain = _tracebacks(lines)
     if chain:
         cause = _sentence(chain[-1])
-        return Said(cause, [cause, *(line for block in reversed(chain) for line in block)])
+        return Statement(cause, [cause, *(line for block in reversed(chain) for line in block)])
     for mark in ("what():", "Fatal Python error:"):
         if (found := _last(mark in line for line in lines)) is not None:
             block = lines[found : found + _FOLLOWING]
             text = block[0].partition("what():")[2].strip() or block[0].strip()
-            return Said(text, block)
+            return Statement(text, block)
     if (found := _last(_REFUSAL.match(line) is not None for line in lines)) is not None:
-        return Said(lines[found].strip(), [lines[found]])
-    return Said()
+        return Statement(lines[found].strip(), [lines[found]])
+    return Statement()
 
 
-def read_error_file(data: bytes) -> Said:
+def read_error_file(data: bytes) -> Statement:
     """Read what torch's ErrorHandler wrote (torch/distributed/elastic/multiprocessing/errors/error_handler.py).
 
     A file that is none says nothing: the program may have written it.
@@ -66,14 +66,14 @@ def read_error_file(data: bytes) -> Said:
     try:
         message = decode(data, _ErrorFile).message
     except ValueError:
-        return Said()
+        return Statement()
     return of_message(message if isinstance(message, str) else message.message)
 
 
-def of_message(text: str) -> Said:
+def of_message(text: str) -> Statement:
     """Return what an exception says, as `type: message`."""
     lines = [line for line in text[: 500 * _FOLLOWING].splitlines() if line.strip()][:_FOLLOWING]
-    return Said(_sentence(lines), lines) if lines else Said()
+    return Statement(_sentence(lines), lines) if lines else Statement()
 
 
 class _Message(msgspec.Struct):

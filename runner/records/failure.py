@@ -6,14 +6,18 @@ may name any of them. So a rank whose last words are about a lost peer is taken 
 
 from __future__ import annotations
 
+import re
 import signal
+from dataclasses import dataclass
+from pathlib import Path
 
-from runner.core.text import one_line
+from runner.core.text import escaped, one_line
 from runner.records import cause, hints
+from runner.records.cause import Statement
 from runner.records.folder import RunFolder
-from runner.records.last_lines import Child, Logs, speaks_of_a_peer
 from runner.records.raw_files import RawFiles
 from runner.records.schema import Failure, NodeExit, Outcome, RankFacts, Stuck
+from trainkit import files
 
 MOST_CHILDREN = 1_000
 MOST_STUCK_LINES = 20
@@ -24,13 +28,28 @@ _SILENT = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _UNEXPLAINED = 5
 """Last lines that are taken for the failure's own where there is no exception."""
 _NO_MEMORY = "the container ran out of memory"
+LINES_KEPT = 20
+_LONGEST = 500
+_TAIL_BYTES = 16_384
+_REPORT_BYTES = 4_000_000
+# With these words torchrun begins to report a worker that failed.
+_REPORT = re.compile(r"Sending process \d+ closing signal|failed \(exitcode: -?\d+\)")
+# Searched in time linear in the line's length: nothing unbounded stands before a part that may fail.
+_VICTIM = re.compile(
+    r"connection (closed|reset|refused)|broken pipe|connection was (closed|reset)|peer [^\n]{0,100}(closed|lost)|"
+    r"remote process exited|socket timeout|recvvalue failed|\]:\d{1,5}: [^\n]{0,100}(reset|closed)|distnetworkerror|"
+    r"watchdog|application timeout caused pair closure",
+    re.IGNORECASE,
+)
+_RANK = re.compile(r"(\d{1,9})\s?\(local_rank:")
+_CODE = re.compile(r"-?\d{1,9}")
 
 
 def first_failure(folder: RunFolder, raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
     """Return the first failing rank, or the node whose launcher failed, and why; None where all ended well."""
     if outcome and outcome.stuck and outcome.stopped_because in ("hung", "timed_out"):
         return _of_stuck(outcome.stuck, raw)
-    logs = Logs(folder, raw)
+    logs = LastLines(folder, raw)
     found = _first(logs, raw, outcome, ranks)
     if found and outcome and outcome.stopped_because not in _FROM_OUTSIDE:
         _explain(found, logs, outcome, ranks)
@@ -39,93 +58,80 @@ def first_failure(folder: RunFolder, raw: RawFiles, outcome: Outcome | None, ran
 
 def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
     """Return the rank that the others waited for, and its stack; if it is not one rank, where each of them was."""
-    held = next((one for one in stuck.ranks if one.rank == stuck.rank), None)
-    lines = held.stack if held else [f"rank {one.rank} {one.words}" for one in stuck.ranks]
+    held = next((rank for rank in stuck.ranks if rank.rank == stuck.rank), None)
+    lines = held.stack if held else [f"rank {rank.rank} {rank.words}" for rank in stuck.ranks]
     cause = one_line(stuck.says[0], _LONGEST_CAUSE) if stuck.says else None
     node = raw.places.node_of(held.rank) if held else 0
     hint = hints.find(stuck.says, [], [])
     return Failure(held.rank if held else None, node, last_lines=lines[:MOST_STUCK_LINES], cause=cause, hint=hint)
 
 
-def _first(logs: Logs, raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
+def _first(logs: LastLines, raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
     """Return who failed first."""
     failed = [node for node in outcome.exits if node.code != 0 or node.signal] if outcome else []
     if not failed:
         return None
-    if removed := next((node for node in failed if node.removed), None):
-        return _of_launcher(removed, logs)
-    children = [child for node in failed[:MOST_CHILDREN] for child in logs.children(node.node)]
-    children = sorted(children, key=lambda child: child.time)[:MOST_CHILDREN]
-    words = {rank: logs.last_lines(rank) for rank in {child.rank for child in children}}
-    aborted = {facts.rank for facts in ranks if facts.status not in (None, "success")}
+    removed = next((node for node in failed if node.removed), None)
     own = [node for node in failed if not node.stopped] or failed
-    lost = [node for node in own if node.signal]
+    launcher = removed or own[0]  # if no rank is known to have begun
+    children = [] if removed else [child for node in failed[:MOST_CHILDREN] for child in logs.children(node.node)]
     if children:
+        children = sorted(children, key=lambda child: child.time)[:MOST_CHILDREN]
+        words = {rank: logs.last_lines(rank) for rank in {child.rank for child in children}}
+        aborted = {facts.rank for facts in ranks if facts.status not in (None, "success")}
         first = min(children, key=lambda child: (_innocence(child, words[child.rank], aborted), child.time, child.rank))
-        first = _speaker(first, children, words)
-        if lost and _innocence(first, words[first.rank], aborted):
-            return _of_launcher(lost[0], logs)
-        name = _signal_name(-first.code) if first.code < 0 else None
-        code = first.code if first.code >= 0 else None
-        node = raw.places.node_of(first.rank)
-        lines = words[first.rank] or (logs.said_for(node, aborted) if code else [])
-        return Failure(first.rank, node, code, name, lines)
-    return _of_launcher(own[0], logs)
-
-
-def _of_launcher(node: NodeExit, logs: Logs) -> Failure:
-    """Return a failure that no rank is known to have begun."""
-    return Failure(None, node.node, node.code, node.signal, logs.launcher_lines(node.node))
-
-
-def _speaker(first: Child, children: list[Child], words: dict[int, list[str]]) -> Child:
-    """Return the rank that says why, if the first one left in silence: all may refuse alike, and one speaks for all."""
-    alike = [child for child in children if child.code == first.code > 0 and words[child.rank]]
-    return first if words[first.rank] or not alike else alike[0]
+        # All may refuse alike, and one speaks for those that left in silence.
+        alike = [child for child in children if child.code == first.code > 0 and words[child.rank]]
+        first = alike[0] if alike and not words[first.rank] else first
+        killed = next((node for node in own if node.signal), None)
+        if killed is None or not _innocence(first, words[first.rank], aborted):
+            name = _signal_name(-first.code) if first.code < 0 else None
+            code = first.code if first.code >= 0 else None
+            node = raw.places.node_of(first.rank)
+            lines = words[first.rank] or (logs.said_for(node, aborted) if code else [])
+            return Failure(first.rank, node, code, name, lines)
+        launcher = killed
+    return Failure(None, launcher.node, launcher.code, launcher.signal, _shown(logs.launcher(launcher.node)))
 
 
 def _innocence(child: Child, words: list[str], aborted: set[int]) -> int:
-    """Say how likely a rank is only a victim: 1 if its last words are of a lost peer, 2 if it also ended in order.
+    """Return how likely a rank is only a victim: 1 if its last words are of a lost peer, 2 if it also ended in order.
 
     One that died by a signal or in silence is none.
     """
-    is_victim = child.code > 0 and speaks_of_a_peer(words)
+    is_victim = child.code > 0 and _speaks_of_a_peer(words)
     return is_victim + (is_victim and child.rank in aborted)
 
 
-def _explain(failure: Failure, logs: Logs, outcome: Outcome, ranks: list[RankFacts]) -> None:
+def _explain(failure: Failure, logs: LastLines, outcome: Outcome, ranks: list[RankFacts]) -> None:
     """Fill in the cause and the hint: from outside to inside, from what is surest to what is least."""
     # What a launcher printed may name a rank of a node that reported no end.
-    node = next((one for one in outcome.exits if one.node == failure.node), NodeExit(failure.node))
+    node = next((ended for ended in outcome.exits if ended.node == failure.node), NodeExit(failure.node))
     from_outside = [word for word in (outcome.stopped_because, node.why) if word]
-    file, event, text, printed = _said(failure, logs, ranks)
-    inside = [said for said in (file, event, text) if said.cause]
-    causes = [*from_outside, *([_NO_MEMORY] if node.out_of_memory else []), *(said.cause for said in inside)]
-    failure.cause = one_line(causes[0], _LONGEST_CAUSE) if causes else None
-    said = [*from_outside, *(line for one in inside for line in one.lines)]
+    statements, printed = _statements(failure, logs, ranks)
     silent = failure.signal in _SILENT
+    inside = [statement for statement in (statements[:-1] if silent else statements) if statement.cause]
+    causes = [*from_outside, *([_NO_MEMORY] if node.out_of_memory else []), *(statement.cause for statement in inside)]
+    failure.cause = one_line(causes[0], _LONGEST_CAUSE) if causes else None
+    said = [*from_outside, *(line for statement in inside for line in statement.lines)]
     if not inside and not silent:
         said += failure.last_lines[-_UNEXPLAINED:]
     ended = [failure.signal or "", *([hints.OUT_OF_MEMORY] if node.out_of_memory else [])]
     failure.hint = hints.find(said, [] if silent else printed, ended)
 
 
-def _said(failure: Failure, logs: Logs, ranks: list[RankFacts]) -> tuple[cause.Said, cause.Said, cause.Said, list[str]]:
+def _statements(failure: Failure, logs: LastLines, ranks: list[RankFacts]) -> tuple[list[Statement], list[str]]:
     """Return what the error file, the last event and the last lines say of a failure, and all of the last lines."""
     rank = failure.rank
     if rank is None:
         printed = logs.launcher(failure.node)
-        return cause.Said(), cause.Said(), _read(failure, printed), printed
+        return [cause.read(printed)], printed
     error = next((facts.error for facts in ranks if facts.rank == rank), None)
     event = cause.of_message((error or "").removeprefix("Refusal: "))
     tails = logs.printed(rank)
     # A rank that left in silence is spoken for by the first one of its node.
     said = next((lines for lines in tails if any(lines)), failure.last_lines)
-    return logs.error_file(rank), event, _read(failure, said), [line for lines in tails for line in lines]
-
-
-def _read(failure: Failure, lines: list[str]) -> cause.Said:
-    return cause.Said() if failure.signal in _SILENT else cause.read(lines)
+    return [logs.error_file(rank), event, cause.read(said)], [line for lines in tails for line in lines]
 
 
 def _signal_name(number: int) -> str:
@@ -133,3 +139,108 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+@dataclass(frozen=True)
+class Child:
+    """A worker that failed, as its torchrun reports: its rank, its exit code or minus its signal, and when."""
+
+    rank: int
+    code: int
+    time: str
+
+
+def _speaks_of_a_peer(lines: list[str]) -> bool:
+    """Return whether lines are about a lost rank, so that the one that printed them may be only a victim."""
+    return any(_VICTIM.search(line) for line in lines)
+
+
+class LastLines:
+    """The ends of a run's raw files."""
+
+    def __init__(self, folder: RunFolder, raw: RawFiles) -> None:
+        self._below, self._raw = folder.path, raw
+
+    def children(self, node: int) -> list[Child]:
+        """Read which workers a node's torchrun reports, as 2.3 to 2.11 print a ChildFailedError.
+
+        (torch/distributed/elastic/multiprocessing/errors: lines `time`, `host`, `rank`, `exitcode`, one below the
+        other.) Line by line, in time linear in the size of the log.
+        """
+        found: list[Child] = []
+        fields: dict[str, str] = {}
+        for line in self._end(self._raw.agents.get(node), _REPORT_BYTES).splitlines():
+            key, colon, value = line[:_LONGEST].partition(":")
+            if not colon:
+                continue
+            key, value = key.strip(), value.strip()
+            if key == "time":
+                fields = {}
+            fields[key] = value
+            if key != "exitcode" or not {"time", "rank"} <= fields.keys():
+                continue
+            rank, code = _RANK.match(fields["rank"]), _CODE.match(value)
+            if rank and code:
+                found.append(Child(int(rank[1]), int(code[0]), fields["time"].partition(" ")[0]))
+            fields = {}
+        return found
+
+    def said_for(self, node: int, aborted: set[int]) -> list[str]:
+        """Return what the first rank of a node said as it gave up: it speaks for all that refuse alike.
+
+        torchrun may see another of them end first, and end this one before it has an exit code of its own.
+        """
+        speaker = self._raw.places.first_ranks[node]
+        lines = self.last_lines(speaker) if speaker in aborted else []
+        return [] if _speaks_of_a_peer(lines) else lines
+
+    def last_lines(self, rank: int) -> list[str]:
+        """Return the end of a rank's stderr, or of its stdout where it said nothing there, fit to be shown."""
+        return next((shown for lines in self.printed(rank) if (shown := _shown(lines))), [])
+
+    def printed(self, rank: int) -> list[list[str]]:
+        """Return the last lines of a rank's stderr and of its stdout.
+
+        A pod has one log for its launcher and all of its processes: what stands before the launcher's report.
+        """
+        if rank >= self._raw.places.first_ranks[-1]:
+            return []
+        own = [self._raw.output(rank, stream) for stream in ("stderr", "stdout")]
+        if any(own):
+            return [self._tail(path) for path in own]
+        return [self._tail(self._raw.agents.get(self._raw.places.node_of(rank)), _REPORT)]
+
+    def launcher(self, node: int) -> list[str]:
+        """Return the last lines that a node's launcher printed."""
+        return self._tail(self._raw.agents.get(node))
+
+    def error_file(self, rank: int) -> Statement:
+        """Return what torch's error file says of a rank's failure."""
+        path = self._raw.output(rank, "error.json")
+        try:
+            data = files.read_file(path, cause.LARGEST_ERROR_FILE, below=self._below) if path else b""
+        except (OSError, ValueError):
+            return Statement()
+        return cause.read_error_file(data)
+
+    def _tail(self, path: Path | None, until: re.Pattern[str] | None = None) -> list[str]:
+        """Return the last lines of a file, or the last before a pattern; our own event lines are left out."""
+        text = self._end(path, _TAIL_BYTES)
+        if until and (found := until.search(text)):
+            text = text[: text.rfind("\n", 0, found.start()) + 1]
+        return [line for line in map(str.rstrip, text.splitlines()) if not line.startswith(":::MLLOG")]
+
+    def _end(self, path: Path | None, most: int) -> str:
+        if path is None:
+            return ""
+        try:
+            with files.open_file(path, self._below) as file:
+                file.seek(max(0, file.seek(0, 2) - most))
+                return file.read(most).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+def _shown(lines: list[str]) -> list[str]:
+    """Return the last of some lines, without empty ones, printable and of bounded length."""
+    return [escaped(line, _LONGEST) for line in lines if line][-LINES_KEPT:]

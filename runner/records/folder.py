@@ -27,6 +27,7 @@ import msgspec
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.core.masking import Masker
 from runner.records import manifest
 from runner.records.decode import decode, read_launch, read_record
 from runner.records.masking import mask_exit, mask_outcome
@@ -40,6 +41,8 @@ _COPIED_BYTES = 1_000_000
 _LARGEST_RECORDING = 8_000_000_000
 _UNFINISHED = re.compile(r"\.(run|outcome|launch|node\d+-exit)\.json\.\d+\.tmp")
 _AGAIN_SECONDS = 0.05
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+"""How a disk answers that knows no locks."""
 # A name that stays in its folder, whoever it came from.
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
 
@@ -58,11 +61,11 @@ class RunFolder:
 
     @property
     def raw(self) -> Path:
-        """Where the processes' own output goes, byte for byte."""
+        """Return where the processes' own output goes, byte for byte."""
         return self.path / "raw"
 
     def node(self, node: int) -> Path:
-        """Where a node's launcher puts the files of its processes while they run."""
+        """Return where a node's launcher puts the files of its processes while they run."""
         return self.raw / f"node{node}"
 
     def agent(self, node: int) -> Path:
@@ -102,29 +105,38 @@ class RunFolder:
 
         A disk that knows no locks (`flock`) holds nothing; OSError if there is no such folder.
         """
-        with self._open() as descriptor:
-            with _where_locks_are_known():
-                fcntl.flock(descriptor, fcntl.LOCK_SH)
+        with self._locked(fcntl.LOCK_SH):
             yield
 
     @contextmanager
     def held_alone(self, seconds: float = 1.0) -> Iterator[None]:
         """Hold the run against everybody else; BlockingIOError if somebody holds it for so long."""
-        until = clock.monotonic() + seconds
-        with self._open() as descriptor:
-            with _where_locks_are_known():
-                while True:
-                    try:
-                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        break
-                    except BlockingIOError:  # `is_held` of another process holds it for a moment
-                        if clock.monotonic() > until:
-                            raise
-                        clock.sleep(_AGAIN_SECONDS)
+        with self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB, seconds):
             yield
 
+    @contextmanager
+    def _locked(self, how: int, seconds: float = 0.0) -> Iterator[None]:
+        until = clock.monotonic() + seconds
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, how)
+                    break
+                except BlockingIOError:  # `is_held` of another process holds it for a moment
+                    if clock.monotonic() > until:
+                        raise
+                    clock.sleep(_AGAIN_SECONDS)
+                except OSError as error:
+                    if error.errno not in _NO_LOCKS:
+                        raise
+                    break
+            yield
+        finally:
+            os.close(descriptor)
+
     def is_held(self) -> bool:
-        """Whether the runner or a node of the run still lives, also in a container of this machine."""
+        """Return whether the runner or a node of the run still lives, also in a container of this machine."""
         try:
             with self.held_alone(0):
                 return False
@@ -133,7 +145,7 @@ class RunFolder:
 
     def keep_exit(self, ended: NodeExit) -> None:
         """Keep how one node ended, as its own launcher reports."""
-        mask_exit(ended, self.secrets)
+        mask_exit(ended, Masker(self.secrets))
         self._write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
 
     def exits(self, raw: RawFiles) -> tuple[list[NodeExit], list[str]]:
@@ -292,25 +304,6 @@ class RunFolder:
     def _write(self, path: Path, data: bytes) -> None:
         files.write_file(path, data, below=self.path)
 
-    @contextmanager
-    def _open(self) -> Iterator[int]:
-        """Open the folder itself, for its lock."""
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-
-@contextmanager
-def _where_locks_are_known() -> Iterator[None]:
-    """Go on where the disk knows no locks."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
-            raise
-
 
 def new_id(target: str) -> str:
     """Make the name of a run: when, where, and four bytes of chance."""
@@ -330,12 +323,7 @@ def _unwritable(path: Path, why: str | None) -> str:
 
 
 def begin(
-    results: Path,
-    launch: Launch,
-    request: str,
-    diff: str,
-    file: str = "request.json",
-    secrets: tuple[str, ...] = (),
+    results: Path, launch: Launch, request: str, diff: str, file: str = "request.json", secrets: tuple[str, ...] = ()
 ) -> RunFolder:
     """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written.
 

@@ -1,7 +1,6 @@
 """What a well-known failure means and what to do: the data of `hints.yaml`, matched with what a run printed last.
 
-Whoever prints a log may try to slow its reader down, so every pattern is checked when it is loaded: it has a text that
-each of its matches holds, without which it is not tried, and a bound for the steps that it takes for each letter.
+Each pattern has a text that each of its matches holds, and without which it is not tried.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from runner.core import yaml_reader
-from runner.logs.pattern import LINE, PatternError, compile_checked
+from runner.logs.pattern import LINE, PatternError, compile_pattern
 
 DATA = Path(__file__).with_suffix(".yaml")
-MOST_STEPS = 500
-"""Steps that a pattern may take for each letter of a line; so a search is linear in the length of the text."""
 OUT_OF_MEMORY = "out_of_memory"
 """How a process ended whose container reports that its memory was used up."""
 _KEYS = ("name", "means", "do", "source", "says", "anywhere", "with", "ended")
@@ -32,7 +29,7 @@ class Pattern:
     literal: str
 
     def matches(self, lines: Iterable[str]) -> bool:
-        """Whether it is found in one of the lines."""
+        """Return whether it is found in one of the lines."""
         return any(self.literal in line and self.regex.search(line[:LINE]) for line in lines)
 
 
@@ -51,7 +48,7 @@ class Hint:
     ended: tuple[str, ...]
 
     def fits(self, said: list[str], printed: list[str]) -> bool:
-        """Whether the lines of a failure, or those before them, have its patterns."""
+        """Return whether the lines of a failure, or those before them, have its patterns."""
         if _any(self.says, said):
             return True
         return _any(self.needs, said) and _any(self.anywhere, printed)
@@ -105,7 +102,7 @@ def _hint(document: yaml_reader.Document, number: int, fields: dict[str, Any]) -
 def _compiled(document: yaml_reader.Document, number: int, key: str, index: int) -> Pattern:
     text = document.values["hints"][number][key][index]
     try:
-        regex, literals = compile_checked(text, MOST_STEPS * LINE)
+        regex, literals = compile_pattern(text)
     except PatternError as error:
         document.fail(f"pattern {text!r}: {error}", "hints", number, key, index)
     return Pattern(regex, literals[0])

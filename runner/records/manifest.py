@@ -39,6 +39,7 @@ _LAST = b"# sha256 of the lines above: "
 _LEFT_OUT = b"# left out: "
 _SIZE = re.compile(rb"# (\d{1,18}) bytes")
 _FILE = re.compile(rb"(\\?)([0-9a-f]{64})  (.+)")
+_KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "too deep"}
 _ESCAPES = {b"\\\\": b"\\", b"\\n": b"\n", b"\\r": b"\r"}
 
 
@@ -92,7 +93,7 @@ def listing(folder: Path) -> tuple[list[str], dict[str, str]]:
                 elif stat.S_ISREG(mode) and len(regular) < MOST_FILES:
                     regular.append(name)
                 else:
-                    other[name] = _kind(mode)
+                    other[name] = _KINDS.get(stat.S_IFMT(mode), "no regular file, or one too many")
     return sorted(one for one in regular if one != NAME), dict(sorted(other.items()))
 
 
@@ -171,11 +172,6 @@ def _difference(path: Path, below: Path, entry: Entry) -> str | None:
     if found.size != entry.size:
         return f"altered: it has {found.size:,} bytes, and had {entry.size:,}"
     return "altered: other bytes, as many as before" if found.sha256 != entry.sha256 else None
-
-
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "too deep"}
-    return kinds.get(stat.S_IFMT(mode), "no regular file, or one too many")
 
 
 def _escape(name: str) -> bytes:

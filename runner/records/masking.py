@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from runner.core.secret_values import Masker, secrets_in
-from runner.records.schema import Failure, NodeExit, Outcome, Record
+from runner.core.masking import Masker
+from runner.core.secrets import secrets_in
+from runner.records.schema import NodeExit, Outcome, Record
 
 WITHHELD = "withheld: an arg is masked, and may stand in it; raw/ has it"
 _ARGS = ("args.", "axes.")
@@ -30,7 +31,7 @@ def mask_record(record: Record, known: Iterable[str]) -> None:
     """
     known = tuple(known)
     masked = {name.rpartition(".")[2] for name in record.launch.masked if name.startswith(_ARGS)}
-    if not masked and not any(Masker(known).may_apply(part) for part in _parts(record)):
+    if not masked and not any(map(Masker(known).may_apply, _encoded(record))):
         return
     learnt = secrets_in([rank.facts for rank in record.ranks[:1]])
     masker = Masker([*known, *(value for found in learnt.values() for value in found)])
@@ -38,15 +39,17 @@ def mask_record(record: Record, known: Iterable[str]) -> None:
         rank.facts, rank.error = masker.tree(rank.facts), _text(masker, rank.error)
     for name in ("facts", "epochs", "evaluations", "load", "printed", "malformed", "doubts"):
         setattr(record, name, masker.tree(getattr(record, name), assigned=True))
-    if record.failure:
-        _mask_failure(record.failure, masker)
+    if failure := record.failure:
+        failure.cause = _text(masker, failure.cause)
+        if failure.last_lines:  # together: a secret may have several lines, as a private key has
+            failure.last_lines = masker.text("\n".join(failure.last_lines), assigned=True).split("\n")
     if record.outcome:
         _mask_outcome(record.outcome, masker)
     if masked - {name.rpartition(".")[2] for name in learnt} and not known:
         _withhold(record)
 
 
-def _parts(record: Record) -> Iterator[bytes]:
+def _encoded(record: Record) -> Iterator[bytes]:
     """Encode what is looked at, in parts: a record of many ranks is large."""
     yield msgspec.json.encode((record.facts, record.epochs, record.evaluations, record.load, record.printed))
     yield msgspec.json.encode((record.malformed, record.doubts, record.failure, record.outcome))
@@ -61,32 +64,21 @@ def mask_outcome(outcome: Outcome, known: Iterable[str]) -> None:
         _mask_outcome(outcome, masker)
 
 
-def mask_exit(one: NodeExit, known: Iterable[str]) -> None:
+def mask_exit(ended: NodeExit, masker: Masker) -> None:
     """Mask how a node ended, before it is kept; it is changed."""
-    _mask_exit(one, Masker(known))
+    ended.why, ended.stopped_because = _text(masker, ended.why), _text(masker, ended.stopped_because)
+    ended.place = masker.tree(ended.place, named=False)
 
 
 def _mask_outcome(outcome: Outcome, masker: Masker) -> None:
     outcome.stopped_because = _text(masker, outcome.stopped_because)
-    for one in outcome.exits:
-        _mask_exit(one, masker)
+    for ended in outcome.exits:
+        mask_exit(ended, masker)
     if outcome.stuck:
         outcome.stuck.says = masker.tree(outcome.stuck.says, assigned=True)
         for rank in outcome.stuck.ranks:
             rank.words, rank.event = masker.text(rank.words, assigned=True), masker.text(rank.event, assigned=True)
             rank.stack = masker.tree(rank.stack, assigned=True)
-
-
-def _mask_exit(one: NodeExit, masker: Masker) -> None:
-    one.why, one.stopped_because = _text(masker, one.why), _text(masker, one.stopped_because)
-    one.place = masker.tree(one.place, named=False)
-
-
-def _mask_failure(failure: Failure, masker: Masker) -> None:
-    """Mask the last lines together: a secret may have several, as a private key has."""
-    failure.cause = _text(masker, failure.cause)
-    if failure.last_lines:
-        failure.last_lines = masker.text("\n".join(failure.last_lines), assigned=True).split("\n")
 
 
 def _withhold(record: Record) -> None:

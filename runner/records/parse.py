@@ -6,14 +6,14 @@ from pathlib import Path
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
-from runner.records.doubts import Doubts, check_figure, nan_since
-from runner.records.events import Malformed, read_events
+from runner.records.checks import Doubts, check_figure, nan_since
+from runner.records.events import read_events
 from runner.records.failure import first_failure
 from runner.records.folder import RunFolder
 from runner.records.masking import mask_record
-from runner.records.printed import take_printed
+from runner.records.run_events import RunEvents
 from runner.records.schema import Launch, Outcome, Record
-from runner.records.tally import Tally
+from runner.records.stdout_figures import take_printed
 from runner.records.verdict import verdict
 from trainkit import files
 
@@ -34,19 +34,19 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         doubts.add(f"started again: {len(launch.attempts) + 1} attempts")
     for left_out in raw.left_out:
         doubts.add(left_out)
-    reading = _Reading(folder.path, Tally(raw.places, doubts), doubts)
+    reading = _Reading(folder.path, RunEvents(raw.places, doubts), doubts)
     for rank, path in () if launch.dialects else raw.printed():
         reading.read(path, rank)
-    tally = reading.tally
-    record = Record(launch=launch, status="running", outcome=outcome, ranks=tally.ranks())
-    record.metrics = tally.metrics()
+    run_events = reading.run_events
+    record = Record(launch=launch, status="running", outcome=outcome, ranks=run_events.ranks())
+    record.metrics = run_events.metrics()
     if outcome and (wall := check_figure("wall_seconds", outcome.wall_seconds, doubts)) is not None:
         record.metrics["wall_seconds"] = wall
-    record.phases = tally.phases()
-    record.epochs = tally.epochs()
-    record.evaluations = [fields for _, fields in sorted(tally.evaluations, key=lambda one: one[0])]
-    record.facts = tally.facts
-    record.load = tally.load()
+    record.phases = run_events.phases()
+    record.epochs = run_events.epochs()
+    record.evaluations = [fields for _, fields in sorted(run_events.evaluations, key=lambda one: one[0])]
+    record.facts = run_events.facts
+    record.load = run_events.load()
     record.malformed = reading.malformed
     record.events = {
         "seen": sum(rank.events_seen for rank in record.ranks),
@@ -68,8 +68,8 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
 class _Reading:
     """The raw files of one run, read one after the other."""
 
-    def __init__(self, below: Path, tally: Tally, doubts: Doubts) -> None:
-        self.tally = tally
+    def __init__(self, below: Path, run_events: RunEvents, doubts: Doubts) -> None:
+        self.run_events = run_events
         self.malformed: list[str] = []
         self.broken = self.too_long = 0
         self._below, self._doubts = below, doubts
@@ -84,14 +84,10 @@ class _Reading:
                 file.seek(0)
                 for events, malformed, too_long in read_events(file):
                     for event in events:
-                        self.tally.take(event, rank)
-                    for one in malformed[: MOST_MALFORMED_KEPT - len(self.malformed)]:
-                        self.malformed.append(_describe(path.name, one))
+                        self.run_events.take(event, rank)
+                    for line in malformed[: MOST_MALFORMED_KEPT - len(self.malformed)]:
+                        self.malformed.append(one_line(f"raw/{path.name}:{line.line}: {line.reason}: {line.text}"))
                     self.broken += len(malformed)
                     self.too_long += too_long
         except OSError as error:
             self._doubts.add(f"raw/{path.name}: left out: {error.strerror or error}")
-
-
-def _describe(file: str, line: Malformed) -> str:
-    return one_line(f"raw/{file}:{line.line}: {line.reason}: {line.text}")

@@ -61,14 +61,13 @@ def describe_runner() -> dict[str, Any]:
 def hash_reader() -> str:
     """Hash what reads raw files, so that a record can be told from one that another version of it has made."""
     kit = Path(runner.__file__).parent
-    paths = [
-        path for room in ("core", "records") for path in (kit / room).rglob("*") if path.suffix in (".py", ".yaml")
-    ]
+    rooms = ("core", "logs", "records")
+    paths = [path for room in rooms for path in (kit / room).rglob("*") if path.suffix in (".py", ".yaml")]
     return hash_sources({path.relative_to(kit).as_posix(): path.read_bytes() for path in paths})
 
 
 def is_alive(description: dict[str, Any]) -> bool | None:
-    """Whether a described runner still lives; None where it is on another machine."""
+    """Return whether a described runner still lives; None where it is on another machine."""
     if description.get("host") != socket.gethostname():
         return None
     pid, started = whole(description.get("pid"), 1, _LARGEST_PID), number(description.get("pid_started"))

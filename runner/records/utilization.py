@@ -81,11 +81,11 @@ class NodeLoad:
         return {
             "node": node,
             "looks": self.looks,
-            "mean": {name: _round(during[name][0] / during[name][1]) for name in names if name in during},
+            "mean": {name: _mean(*during[name]) for name in names if name in during},
             "most": {name: during[name][2] for name in names if name in during},
             "points": {
                 "seconds": [round((part.time_ms - self._first) / 1000, 1) for part in parts],
-                **{name: [_mean(part, name) for part in parts] for name in names},
+                **{name: [_mean(*part.figures.get(name, (0.0, 0, 0.0))) for part in parts] for name in names},
             },
         }
 
@@ -123,10 +123,6 @@ def _merged(looks: list[_Look]) -> _Look:
     return _Look(looks[-1].time_ms, figures)
 
 
-def _mean(look: _Look, name: str) -> float | None:
-    total, count, _ = look.figures.get(name, (0.0, 0, 0.0))
-    return _round(total / count) if count else None
-
-
-def _round(value: float) -> float:
-    return round(value, 1) if value < 1000 else round(value)  # noqa: PLR2004 - bytes have no tenths
+def _mean(total: float, count: int, _: float) -> float | None:
+    value = total / count if count else None
+    return value if value is None else round(value, 1) if value < 1000 else round(value)  # noqa: PLR2004 - of bytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from runner.core.text import listed, one_line
-from runner.records.printed import place_of
-from runner.records.schema import Launch, NodeExit, Outcome, Record
+from runner.records.schema import Launch, Outcome, Record
+from runner.records.stdout_figures import place_of
 
 NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
 
@@ -21,7 +21,7 @@ def verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
 
 
 def _stopped(record: Record, launch: Launch) -> tuple[str, str] | None:
-    """Say what ended the run from outside."""
+    """Return what ended the run from outside."""
     outcome = record.outcome
     if outcome is None:
         return NO_OUTCOME
@@ -41,16 +41,17 @@ def _stopped(record: Record, launch: Launch) -> tuple[str, str] | None:
 
 
 def _failed(record: Record) -> tuple[str, str] | None:
-    """Say which node or rank failed first."""
+    """Return which node or rank failed first."""
     exits = record.outcome.exits if record.outcome else []
     gone = [ended for ended in exits if ended.code is None and ended.signal is None]
     if gone and (not record.failure or record.failure.node in {ended.node for ended in gone}):
-        return "killed", _describe_gone(gone)
+        whys = dict.fromkeys(ended.why or "killed, removed, or never started" for ended in gone)
+        return "killed", f"node {listed(ended.node for ended in gone)} left no exit code: {'; '.join(whys)}"
     return ("failed", _describe_failure(record)) if record.failure else None
 
 
 def _told(record: Record, launch: Launch) -> tuple[str, str | None]:
-    """Say what the ranks' own events leave open; of a program that has none, what its stdout says."""
+    """Return what the ranks' own events leave open; of a program that has none, what its stdout says."""
     if launch.dialects:
         return _printed(record)
     silent = [facts.rank for facts in record.ranks if facts.status is None]
@@ -68,20 +69,17 @@ def _told(record: Record, launch: Launch) -> tuple[str, str | None]:
 
 
 def _printed(record: Record) -> tuple[str, str | None]:
-    """Say what the log of a program that ended well says of its end."""
+    """Return what the log of a program that ended well says of its end."""
     told = record.printed.get("status")
     if told and told["value"] == "failed":
         return "failed", f"exit code 0, yet {place_of(told)} says that it failed"
     if told and told["value"] == "truncated":
-        return (
-            "incomplete",
-            f"exit code 0, yet its output ends at {place_of(told)}, before the training was done",
-        )
+        return ("incomplete", f"exit code 0, yet its output ends at {place_of(told)}, before the training was done")
     return "completed", None
 
 
 def _stuck(outcome: Outcome) -> str:
-    """Say where the ranks were when the run was ended, if nothing was heard of them any more."""
+    """Return where the ranks were when the run was ended, if nothing was heard of them any more."""
     if outcome.stuck is None:
         return ""
     why = f": {'; '.join(outcome.stuck.says[:_MOST_SAID])}" if outcome.stuck.says else ""
@@ -89,7 +87,7 @@ def _stuck(outcome: Outcome) -> str:
 
 
 def _whys(outcome: Outcome) -> str:
-    """Say what a cluster says of the nodes, each word once."""
+    """Return what a cluster says of the nodes, each word once."""
     nodes: dict[str, list[int]] = defaultdict(list)
     for ended in outcome.exits:
         if ended.why:
@@ -97,13 +95,8 @@ def _whys(outcome: Outcome) -> str:
     return "".join(f"; node {listed(numbers)}: {why}" for why, numbers in nodes.items())
 
 
-def _describe_gone(gone: list[NodeExit]) -> str:
-    whys = dict.fromkeys(ended.why or "killed, removed, or never started" for ended in gone)
-    return f"node {listed(ended.node for ended in gone)} left no exit code: {'; '.join(whys)}"
-
-
 def _describe_failure(record: Record) -> str:
-    """Say in one line who failed first and how."""
+    """Return in one line who failed first and how."""
     failure = record.failure
     if failure is None:
         return record.reason or record.status

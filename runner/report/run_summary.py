@@ -12,7 +12,7 @@ from runner.core.layout import LARGEST_WORLD, Layout
 from runner.core.text import listed, one_line
 from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
-from runner.records.doubts import Doubts, check_metrics
+from runner.records.checks import Doubts, check_metrics
 from runner.records.machine_facts import kind_of, machines_of, memory_of
 from runner.records.moment import end_of, moment_of
 from runner.records.quality import figures_of

@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 from runner.core import clock
-from runner.logs import budget
+from runner.logs import pattern
 from runner.targets import look
 from runner.targets.ssh.session import _MODULES
 from tests.support.held_clock import HeldClock
 
 RUNNER = Path(clock.__file__).parents[1]
-MAY_IMPORT_TIME = {Path(str(module.__file__)) for module in (clock, budget, look, *_MODULES)}
+MAY_IMPORT_TIME = {Path(str(module.__file__)) for module in (clock, pattern, look, *_MODULES)}
 """The clock, who counts processor time, and what runs without the package `runner`, on a host or in a container."""
 
 

@@ -145,18 +145,7 @@ def test_whatever_stands_in_a_record_it_is_a_row_or_a_note_and_the_good_one_stay
 
 KEYS = ["run_start", "run_stop", "tracked_stats", "epoch_start", "epoch_stop", "eval_accuracy", "load", "train_stop"]
 KEYS += ["dataset", "global_batch_size", "parameters", "progress", "seed"]
-FIELDS = [
-    "rank",
-    "seq",
-    "epoch_num",
-    "train_seconds",
-    "samples",
-    "seconds",
-    "status",
-    "host",
-    "total_seconds",
-    "devices",
-]
+FIELDS = "rank seq epoch_num train_seconds samples seconds status host total_seconds devices".split()
 FIELDS += ["device_name", "trained_samples", "steps", "torch", "cpu_percent", "gpu0_memory_bytes", "epochs", "loss"]
 STATS = st.dictionaries(st.sampled_from(["train_seconds", "final_accuracy", "peak_bytes", "loss"]) | TEXTS, VALUES)
 EVENTS = st.fixed_dictionaries(

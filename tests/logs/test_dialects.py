@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import io
-import re
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from runner.core.errors import RequestError
-from runner.logs import budget
+from runner.logs import pattern as pattern_module
 from runner.logs.dialect import FOLDER, GENERAL, Dialect, built_in, load
 from runner.logs.fields import value_of
-from runner.logs.pattern import LINE, PLAIN_FROM, PatternError, compile_checked
+from runner.logs.pattern import LINE, PatternError, compile_pattern
 from runner.logs.reading import read_stream
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,9 +78,6 @@ def test_a_field_that_is_no_number_is_left_out(text: str) -> None:
         ("round 3 cost", "round three cost", 5, "the pattern does not match its example"),
         ("    example: round 3 cost 0.25 in 1200\n", "", 4, "it has no 'example'"),
         ("about: a", "abuot: a", 2, "unknown key 'abuot'; did you mean 'about'?"),
-        ("round (", "(round|x)* (", 4, "a repeat stands within a repeat"),
-        ("round (", "(?:o+)+ (", 4, "a repeat stands within a repeat"),
-        ("round (", ".* .* .* (", 4, "a search can take"),
         ("round (", "(?=round) (", 4, "it looks ahead"),
         ("round (", "(?i)round (", 4, "it sets flags"),
         ("name: mine", "name: [mine]", 1, "'name' has to be a text"),
@@ -118,71 +113,19 @@ def test_all_that_is_wrong_with_a_dialect_is_said_at_once_in_the_order_of_its_li
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", r"\d+", "(?P<epoch>{int})", "a" * 600, "(a|ab)(c|bcd)(d*)", r"(x)\1abc", "a{9999999999}bcd"]
-)
-def test_a_pattern_without_fixed_text_or_of_another_kind_is_refused(text: str) -> None:
-    with pytest.raises(PatternError):
-        compile_checked(text)
-
-
-@pytest.mark.parametrize(
-    "text",
+    ("text", "why"),
     [
-        "^[а-я]{0,4000}[а-я]{0,4000}[а-я]{0,4000}loss (?P<train_loss>{number})",
-        "^.{0,4000}х.{0,4000}х.{0,4000}х.{0,4000}loss (?P<train_loss>{number})",
-        "^[а-я]{0,4000}[^а-э]{0,4000}[ю-я]{0,4000}[юё]{0,4000}loss",
-        r"^[^\x00-\xff]{0,4000}[^\x00-\xff]{0,4000}[^\x00-\xff]{0,4000}loss",
-        r"^[\u2fd6-\u4e00]{0,4000}\s{0,4000}[\u2fd6-\u4e00]{0,4000}\s{0,4000}loss",
-        r"^[\U000f0000-\U000fffff]{0,4000}\W{0,4000}[^a]{0,4000}loss",
-        "^[a-k]{0,4000}[a-k]{0,4000}[a-k]{0,4000}loss",
-        "^(?:.{4098,9000})?.{0,4000}.{0,4000}.{0,4000}loss",
+        *((text, "no fixed text") for text in ("", "a", r"\d+", "(?P<epoch>{int})", "(a|ab)(c|bcd)(d*)")),
+        ("a" * 600, "it has 600 letters"),
+        ("a{9999999999}bcd", "it is broken"),
+        *((text, "it looks ahead") for text in (r"(x)\1abc", r"(x)(?:\1){2,3}loss")),
+        *((text, "it looks ahead") for text in ("x?(?=a)loss", "(?:(?<!a)b){2,5}loss")),
+        ("(?i:loss): {number}", "it sets flags"),
     ],
 )
-def test_repeats_that_share_any_letters_at_all_are_refused(text: str) -> None:
-    with pytest.raises(PatternError, match="a search can take"):
-        compile_checked(text)
-
-
-PLACES = [r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", ".", "x", "[^x]", "[а-я]", "[^а-я]", "[\u2000-\u3000]", "[٣５]"]
-PLACES += [r"[^\x00-\xff]", r"[\W\d]", "[\U00020000-\U0010ffff]", "[^\\W\U00020000-\U0002ffff]"]
-LETTERS = "x_0 -\t\xa0éяЖ٣５秒\u3000。\u2071\u2028\U0001d7d8\U00020001\U0010ffff"
-
-
-@pytest.mark.parametrize("first", PLACES)
-def test_two_places_of_a_pattern_are_known_to_share_a_letter(first: str) -> None:
-    for second in PLACES:
-        if any(re.match(first, letter) and re.match(second, letter) for letter in LETTERS):
-            with pytest.raises(PatternError, match="a search can take 10 steps"):
-                compile_checked(f"^{first}{{0,9}}{second}loss", 9)
-
-
-def test_letters_beyond_a_number_are_of_one_kind() -> None:
-    assert not re.search(r"[\w\s]", "".join(map(chr, range(PLAIN_FROM, sys.maxunicode + 1))))
-
-
-@pytest.mark.parametrize("text", ["(?i:loss): {number}", "x?(?=a)loss", r"(x)(?:\1){2,3}loss", "(?:(?<!a)b){2,5}loss"])
-def test_flags_and_looks_within_a_pattern_are_refused_too(text: str) -> None:
-    with pytest.raises(PatternError, match="it sets flags|it looks ahead, behind or back"):
-        compile_checked(text)
-
-
-@pytest.mark.parametrize("text", ["^[а-я]{0,4000} loss", "训练耗时 ?[:：] ?{number} ?秒", r"[а-я]{1,40} \w{1,40} loss"])
-def test_letters_of_any_script_are_taken_where_they_end_soon(text: str) -> None:
-    assert compile_checked(text)
-
-
-@pytest.mark.parametrize(
-    "text", [r"loss.*x.*y", r"[a-z ]+ss: \d+", r"loss(?:a{1,3}){1,3}!", r"^(?:\w+ )?\w+ .*loss: {number}"]
-)
-def test_what_is_taken_ends_soon_on_the_worst_lines(text: str) -> None:
-    try:
-        regex, _ = compile_checked(text)
-    except PatternError:
-        return
-    for line in ("a" * LINE, "loss" * (LINE // 4), "lossx" * (LINE // 5), "loss" + "a" * LINE, "1" * LINE, " " * LINE):
-        begun = time.process_time()
-        regex.search(line)
-        assert time.process_time() - begun < 5
+def test_a_pattern_without_fixed_text_or_of_another_kind_is_refused(text: str, why: str) -> None:
+    with pytest.raises(PatternError, match=why):
+        compile_pattern(text)
 
 
 @pytest.mark.parametrize("dialect", built_in(), ids=lambda one: one.name)
@@ -195,13 +138,17 @@ def test_no_pattern_of_the_kit_is_slow_on_a_line_made_to_be(dialect: Dialect) ->
             assert time.process_time() - begun < 1, pattern.regex.pattern
 
 
+@pytest.mark.parametrize(
+    ("pattern", "line"), [("a.{0,95}.{0,95}loss", "loss " + "a" * 4_000), ("^(?:a|a)*!?loss", "a" * 100 + "? loss")]
+)
 def test_the_time_of_all_patterns_over_a_log_is_bounded_and_the_slowest_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, line: str
 ) -> None:
-    monkeypatch.setattr(budget, "SECONDS", 0.0)
     text = "name: mine\nabout: x\nlines:\n"
-    text += "  - pattern: 'a.{0,95}.{0,95}loss (?P<train_loss>{number})'\n    example: 'a loss 0.5'\n"
-    path = write(tmp_path, text)
-    log = b"loss " + b"a" * 4_000 + b"\n"
+    text += f"  - pattern: '{pattern} (?P<train_loss>{{number}})'\n    example: 'aloss 0.5'\n"
+    dialect = load(write(tmp_path, text))
+    monkeypatch.setattr(pattern_module, "SECONDS", 0.01)
+    began = time.process_time()
     with pytest.raises(RequestError, match=r":4: this pattern took .* s of a log, and all of its dialect more than"):
-        read_stream(io.BytesIO(log * 9).read, [load(path)])
+        read_stream(io.BytesIO(f"{line}\n".encode() * 40).read, [dialect])
+    assert time.process_time() - began < 5

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
 
-from runner.logs.reading import read_stream
-from runner.logs.summary import summary
+from tests.support.logs import read_text
 
 
 def read(*lines: str) -> dict[str, Any]:
-    return summary("a.log", read_stream(io.BytesIO("".join(f"{line}\n" for line in lines).encode()).read))
+    return read_text("".join(f"{line}\n" for line in lines))
 
 
 def figures(*lines: str) -> tuple[Any, ...]:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-from pathlib import Path
 
 import pytest
-
-from runner.logs.reading import read_log
 
 CHILD = """
 import json, resource, sys, time
@@ -52,27 +48,3 @@ def test_memory_does_not_grow_with_the_log(kind: str, megabytes: int) -> None:
     assert long["bytes"] > (megabytes - 1) * 1_000_000  # type: ignore[operator]
     assert long["peak"] - short["peak"] < 24  # type: ignore[operator]
     assert long["seconds"] < 60  # type: ignore[operator]
-
-
-def test_of_a_file_that_grows_what_was_there_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    first = b"Train Epoch: 1 [0/9 (0%)]\tLoss: 0.5\n" * 100_000
-    path.write_bytes(first)
-    stop = threading.Event()
-
-    def write() -> None:
-        with path.open("ab") as file:
-            while not stop.is_set():
-                file.write(b"Train Epoch: 2 [0/9 (0%)]\tLoss: 0.25\n" * 100)
-                file.flush()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        reading = read_log(path)
-        before = path.stat().st_size
-    finally:
-        stop.set()
-        writer.join()
-    assert len(first) <= reading.bytes < before
-    assert any("grew while it was read" in note for note in reading.notes)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from runner.logs import logs
+from runner.logs import sources
 from runner.logs.dialect import built_in
 from runner.logs.reading import read_log
 
@@ -25,12 +25,12 @@ LOG = (
 
 
 def collected(path: Path) -> dict[str, dict[str, Any]]:
-    return {one["log"]: one for one in logs.of_path(path, built_in())}
+    return {one["log"]: one for one in sources.of_path(path, built_in())}
 
 
 def one(path: Path, data: bytes) -> dict[str, Any]:
     path.write_bytes(data)
-    (found,) = logs.of_path(path, built_in())
+    (found,) = sources.of_path(path, built_in())
     return found
 
 
@@ -161,24 +161,6 @@ def test_what_may_not_be_read_has_a_note(tmp_path: Path) -> None:
     notes = {name: found["notes"] for name, found in collected(tmp_path).items()}
     (tmp_path / "shut").chmod(0o700)
     assert notes == {name: ["not read: Permission denied"] for name in ("secret.log", "shut")}
-
-
-def test_links_are_named_and_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "outside").symlink_to("/etc")
-    (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "passwd").symlink_to("/etc/passwd")
-    found = collected(tmp_path)
-    assert set(found) == {"outside", "loop", "passwd"}
-    assert all("links are not followed" in one["notes"][0] for one in found.values())
-
-
-@pytest.mark.slow
-def test_a_folder_of_many_files_is_read_one_after_the_other(tmp_path: Path) -> None:
-    for number in range(2_000):
-        (tmp_path / f"{number:05}.log").write_bytes(LOG)
-    found = logs.of_path(tmp_path, built_in())
-    names = [one["log"] for one in found if one["final_eval"]]
-    assert names == [f"{number:05}.log" for number in range(2_000)]
 
 
 def test_a_file_that_grows_is_read_as_far_as_it_went(tmp_path: Path) -> None:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-from typing import Any
 
 import pytest
 
-from runner.logs.reading import read_stream
-from runner.logs.summary import summary
+from tests.support.logs import read_text as read
 
 TRAINED = "epoch: 1, loss: 0.52\nepoch: 2, loss: 0.41\n"
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    main()\n'
 BAR = " 67%|######6   | 336/504 [01:02<00:31,  5.38it/s]"
 CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
-
-
-def read(text: str) -> dict[str, Any]:
-    return summary("log", read_stream(io.BytesIO(text.encode()).read))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from typing import Any
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 
 from runner.logs import mlperf
 from runner.logs.dialect import built_in
-from runner.logs.reading import read_stream
-from runner.logs.summary import FIELDS, summary
+from runner.logs.summary import FIELDS
+from tests.support.logs import read_text
 
 EXAMPLES = [pattern.example for dialect in built_in() for pattern in dialect.patterns]
 MNIST = (
@@ -25,8 +24,7 @@ MNIST = (
 
 
 def read(text: str | bytes) -> dict[str, Any]:
-    data = text if isinstance(text, bytes) else text.encode()
-    found = summary("log", read_stream(io.BytesIO(data).read))
+    found = read_text(text)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     return found
 

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import io
-from typing import Any
-
 import pytest
 
 from runner.logs.reading import read_stream
-from runner.logs.summary import summary
-
-
-def read(text: str | bytes) -> dict[str, Any]:
-    data = text if isinstance(text, bytes) else text.encode()
-    return summary("log", read_stream(io.BytesIO(data).read))
+from tests.support.logs import read_text as read
 
 
 @pytest.mark.parametrize(

@@ -279,30 +279,9 @@ VALUES = st.recursive(
     ),
     max_leaves=4,
 )
-KEYS = [
-    "run_start",
-    "run_stop",
-    "epoch_stop",
-    "tracked_stats",
-    "eval_accuracy",
-    "dataset",
-    "parameters",
-    "init_stop",
-    "eval_samples",
-    "seed",
-]
-FIELDS = [
-    "rank",
-    "seq",
-    "epoch_num",
-    "train_seconds",
-    "samples",
-    "samples_by_rank",
-    "seconds",
-    "status",
-    "host",
-    "total_seconds",
-]
+KEYS = "run_start run_stop epoch_stop tracked_stats eval_accuracy dataset parameters init_stop".split()
+KEYS += "eval_samples seed".split()
+FIELDS = "rank seq epoch_num train_seconds samples samples_by_rank seconds status host total_seconds".split()
 FIELDS += ["device_name", "devices", "trained_samples", "steps", "accuracy", "torch", "global_batch_size"]
 EVENTS = st.tuples(
     st.sampled_from(KEYS), VALUES, st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=6), st.floats(-1e18, 1e18)

@@ -13,7 +13,7 @@ import pytest
 
 from runner.core.errors import KitError, RequestError
 from runner.core.layout import Layout
-from runner.records import tally
+from runner.records import run_events
 from runner.records.events import Block, read_events
 from runner.records.finalize import reparse
 from runner.records.folder import RunFolder, begin
@@ -73,7 +73,7 @@ def test_memory_does_not_grow_with_the_number_of_events(results: Path, make: Mak
 
 @pytest.mark.slow
 def test_what_a_record_keeps_of_one_file_is_bounded(results: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(run_events, "MOST_BYTES", 1_000_000)
     folder = begin(results, make.launch(), "", "")
     lists = "[" + ",".join(["[]"] * 5_000) + "]"
     printed = "".join(

@@ -13,8 +13,8 @@ import pytest
 from runner import targets
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
-from runner.records.brought import Brought, settle
 from runner.records.folder import begin
+from runner.records.node_files import NodeFiles, settle
 from runner.targets.ssh.hosts import Host, chosen, of_file, of_words
 from runner.targets.ssh.openssh import OpenSsh, explain
 from tests.support.projects import Project
@@ -163,18 +163,18 @@ def test_a_host_cannot_write_anywhere_but_where_a_node_writes(tmp_path: Path, ma
     folder = begin(tmp_path, make.launch(), "{}", "")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ValueError, match="is no file of a run"):
-        Brought(folder, 0).append(name, 0, b"x")
+        NodeFiles(folder, 0).append(name, 0, b"x")
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_pieces_of_a_file_come_in_order_and_go_on_where_they_stopped(tmp_path: Path, make: Make) -> None:
     folder = begin(tmp_path, make.launch(), "{}", "")
     name = "logs/x_1/attempt_0/0/stdout.log"
-    first = Brought(folder, 0)
+    first = NodeFiles(folder, 0)
     first.begin()
     first.append(name, 0, b"one")
     first.append("artifacts/trace/a b (1) 目.json", 0, b"{}")
-    again = Brought(folder, 0)
+    again = NodeFiles(folder, 0)
     assert again.sizes() == {"agent.log": 0, name: 3}
     again.append(name, 3, b" two")
     assert (folder.node(0) / name.removeprefix("logs/")).read_bytes() == b"one two"
@@ -193,8 +193,8 @@ def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make
     for node in (2, 0, 1):  # they come in any order, and a part of them again
         for _ in range(2):
             for name, data in sent[node].items():
-                Brought(folder, node).append(f"artifacts/{name}", 0, b"")
-                brought = Brought(folder, node)
+                NodeFiles(folder, node).append(f"artifacts/{name}", 0, b"")
+                brought = NodeFiles(folder, node)
                 brought.append(f"artifacts/{name}", 0, data[:1])
                 brought.append(f"artifacts/{name}", 1, data[1:])
     for _ in range(2):
@@ -223,10 +223,10 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, make: Make) -> None:
     outside.mkdir()
     folder.node(0).symlink_to(outside)
     with pytest.raises(OSError, match="link"):
-        Brought(folder, 0).append("logs/x/attempt_0/0/stdout.log", 0, b"x")
+        NodeFiles(folder, 0).append("logs/x/attempt_0/0/stdout.log", 0, b"x")
     (folder.raw / "node1-agent.log").symlink_to(outside / "file")
     with pytest.raises(OSError, match="symbolic"):
-        Brought(folder, 1).append("agent.log", 0, b"x")
+        NodeFiles(folder, 1).append("agent.log", 0, b"x")
     assert list(outside.iterdir()) == []
 
 

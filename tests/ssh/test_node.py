@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from runner.records.brought import Brought
+from runner.records.node_files import NodeFiles
 from runner.targets.ssh.node import RemoteNode
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import HostError, LostError, Session
@@ -55,7 +55,7 @@ class Ended:
 def test_a_run_that_has_ended_well_did_so_also_if_its_folder_stays_there(
     tmp_path: Path, make: Make, error: HostError
 ) -> None:
-    brought = Brought(make.run(tmp_path), 0)
+    brought = NodeFiles(make.run(tmp_path), 0)
     node = RemoteNode(0, cast(OpenSsh, None), "a", "python3", RUN, "mark", brought)
     node.follow(cast(Session, Ended(error)))
     node.wait(patient(10))

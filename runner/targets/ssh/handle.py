@@ -11,8 +11,8 @@ from typing import Any
 
 from runner.core import clock
 from runner.core.network import variables_for
-from runner.records.brought import Brought, settle
 from runner.records.folder import RunFolder
+from runner.records.node_files import NodeFiles, settle
 from runner.records.schema import NodeExit
 from runner.targets.base import Line, NodeSpec, Note
 from runner.targets.node_view import NodeView, at_once, by_node
@@ -75,7 +75,7 @@ class SshHandle:
     def __init__(self, setup: Setup, folder: RunFolder) -> None:
         self._setup, self._folder = setup, folder
         run_id = folder.path.name
-        self._brought = [Brought(folder, node) for node in range(len(setup.nodes))]
+        self._brought = [NodeFiles(folder, node) for node in range(len(setup.nodes))]
         self._nodes = [
             RemoteNode(
                 number,
@@ -246,7 +246,7 @@ def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFold
     """End what is left of a run on its hosts, and keep the rest of its output; OSError names who does not answer."""
     run_id = folder.path.name
     nodes = [
-        RemoteNode(number, ssh, host, python, run_on_host(run_id, number, base), run_id, Brought(folder, number))
+        RemoteNode(number, ssh, host, python, run_on_host(run_id, number, base), run_id, NodeFiles(folder, number))
         for number, host in enumerate(hosts)
     ]
     for node in nodes:

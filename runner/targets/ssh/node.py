@@ -12,7 +12,7 @@ from typing import Any
 
 from runner.core import clock
 from runner.core.text import one_line, shown
-from runner.records.brought import Brought
+from runner.records.node_files import NodeFiles
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.node_view import NodeView
@@ -54,7 +54,7 @@ class RemoteNode:
         python: str,
         run: dict[str, str],
         mark: str,
-        brought: Brought,
+        brought: NodeFiles,
         place: dict[str, Any] | None = None,
         inside: Sequence[str] = (),
     ) -> None:

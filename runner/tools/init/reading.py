@@ -9,8 +9,8 @@ import msgspec
 from runner.logs.dialect import LAUNCHERS, NONE, names
 from runner.records.folder import RunFolder
 from runner.records.parse import collect
-from runner.records.printed import COARSE_SECONDS
 from runner.records.schema import Record
+from runner.records.stdout_figures import COARSE_SECONDS
 from runner.tools.init.trial import Trial
 
 FIELDS = {

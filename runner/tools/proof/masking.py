@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from runner.core.secret_values import Masker
+from runner.core.masking import Masker
 from runner.records.events import TOKEN
 from runner.records.schema import Record
 

@@ -14,8 +14,8 @@ import msgspec
 
 from runner.core.text import one_line
 from runner.core.values import number, plain
+from runner.records.checks import Doubts, check_metrics
 from runner.records.decode import read_record
-from runner.records.doubts import Doubts, check_metrics
 from runner.records.folder import LARGEST_RECORD, RunFolder
 from runner.records.listing import RECORD, list_runs
 from runner.records.schema import Record

@@ -1,4 +1,4 @@
-"""Secrets in args and texts: found by the name of a value, or by the form of well-known keys.
+"""What a secret is: known by the name of a value, or by the form of well-known keys.
 
 The forms are those that their issuers document: AWS access key ids, tokens of GitHub, GitLab, Hugging Face, OpenAI,
 Anthropic, Slack and Google, JSON Web Tokens (RFC 7519), private keys in PEM (RFC 7468), and passwords in URLs
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MASK = "<masked>"
 """What stands for a secret."""
@@ -20,16 +20,7 @@ _RANDOM_LETTERS = 12
 _HEADER = r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 
 
-class Form(NamedTuple):
-    """How secrets of one kind look; `hints` are words in small letters, of which one stands in each of them."""
-
-    kind: str
-    hints: tuple[str, ...]
-    pattern: re.Pattern[str]
-    """Its group `secret` is the secret; without one, all of it is."""
-
-
-class Found(NamedTuple):
+class Secret(NamedTuple):
     """A secret in a text: what it is, and where it begins and ends."""
 
     kind: str
@@ -37,19 +28,15 @@ class Found(NamedTuple):
     end: int
 
 
-FORMS = tuple(
-    Form(kind, hints, re.compile(pattern))
+_FORMS = tuple(
+    (kind, hints, re.compile(pattern))
     for kind, hints, pattern in (
         ("an AWS access key id", ("akia", "asia", "abia", "acca"), r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
         ("a GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),
         ("a GitHub token", ("github_pat_",), r"\bgithub_pat_[A-Za-z0-9_]{22,255}\b"),
         ("a GitLab token", ("glpat-",), r"\bglpat-[\w-]{20,255}"),
         ("a Hugging Face token", ("hf_", "api_org_"), r"\b(?:hf|api_org)_[A-Za-z0-9]{30,100}\b"),
-        (
-            "an OpenAI or Anthropic key",
-            ("sk-",),
-            r"\bsk-(?=[\w-]{0,200}[0-9])(?=[\w-]{0,200}[A-Z])[\w-]{20,250}",
-        ),
+        ("an OpenAI or Anthropic key", ("sk-",), r"\bsk-(?=[\w-]{0,200}[0-9])(?=[\w-]{0,200}[A-Z])[\w-]{20,250}"),
         ("a Slack token", ("xox",), r"\bxox[abeoprs]-[A-Za-z0-9-]{10,250}"),
         ("a Slack webhook", ("hooks.slack",), r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,200})"),
         ("a Google API key", ("aiza",), r"\bAIza[0-9A-Za-z_-]{35}(?![\w-])"),
@@ -66,17 +53,15 @@ FORMS = tuple(
         ),
     )
 )
-_NAMES = "passw(?:or)?d|passphrase|secrets?|(?:api|access|secret|private|signing|encryption|ssh|wandb)[_-]?key"
-_NAMES += "|credentials?|token"
+"""Of each kind its name, words in small letters of which one stands in each such secret, and its pattern.
+
+The group `secret` of a pattern is the secret; without one, all of it is.
+"""
 _KEYS = ("api", "access", "secret", "private", "signing", "encryption", "ssh", "wandb")
-_NAMED = (
-    "passw",
-    "passphrase",
-    "secret",
-    "credential",
-    "token",
-    *(f"{one}{sep}key" for one in _KEYS for sep in ("", "_", "-")),
-)
+_NAMES = rf"passw(?:or)?d|passphrase|secrets?|(?:{'|'.join(_KEYS)})[_-]?key|credentials?|token"
+_HINTS = ("passw", "passphrase", "secret", "credential", "token", *(f"{key}{sep}key" for key in _KEYS for sep in "_-"))
+_HINTS += tuple(f"{key}key" for key in _KEYS)
+"""Words in small letters of which one stands in each name of a secret."""
 _NAME = re.compile(rf"(?:.*[_.-])?(?:{_NAMES}|access_key_id|(?:hf|hub|auth|access|api|bearer|session|refresh)token)")
 # Not secrets but words of a vocabulary, as tokenizers name them.
 _VOCABULARY = re.compile(
@@ -93,8 +78,8 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @lru_cache(10_000)
-def is_secret_name(name: str) -> bool:
-    """Whether a name is that of a secret, for example `hf_token`, `db-password` or `apiKey`."""
+def _is_secret_name(name: str) -> bool:
+    """Return whether a name is that of a secret, for example `hf_token`, `db-password` or `apiKey`."""
     if len(name) > _LONGEST_NAME:
         return False
     spelled = _CAMEL.sub("_", name).lower().replace("-", "_")
@@ -102,36 +87,37 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Whether a value with this name is a secret; switches and empty values are none, nor are numbers of tokens."""
-    if value in (None, "", MASK) or isinstance(value, bool) or not is_secret_name(name):
+    """Return whether a value with this name is a secret.
+
+    Switches and empty values are none, nor are numbers of tokens and words of a vocabulary, as `[PAD]`.
+    """
+    if value in (None, "", MASK) or isinstance(value, bool) or not _is_secret_name(name):
         return False
-    if name.lower().endswith("token"):
-        return not isinstance(value, int | float) and not (
-            isinstance(value, str) and _OF_VOCABULARY.fullmatch(value) is not None
-        )
-    return True
+    if not name.lower().endswith("token"):
+        return True
+    return not isinstance(value, int | float) and not (isinstance(value, str) and _OF_VOCABULARY.fullmatch(value))
 
 
 def may_hold_secrets(lowered: bytes) -> bool:
-    """Whether a text, in small letters, may hold a secret: a quick look before the long one."""
-    hints = (hint for form in FORMS for hint in form.hints)
-    return any(word.encode() in lowered for word in (*hints, *_NAMED))
+    """Return whether a text, in small letters, may hold a secret: a quick look before the long one."""
+    hints = (hint for _, hints, _ in _FORMS for hint in hints)
+    return any(word.encode() in lowered for word in (*hints, *_HINTS))
 
 
-def find_secrets(text: str) -> Iterator[Found]:
+def find_secrets(text: str) -> Iterator[Secret]:
     """Find the secrets that a text shows by their form, or by a quoted random value that is assigned to their name.
 
     They come kind by kind, and one may lie in another.
     """
     lowered = text.lower()
-    for form in FORMS:
-        if any(hint in lowered for hint in form.hints):
-            group = "secret" if "secret" in form.pattern.groupindex else 0
-            for match in form.pattern.finditer(text):
-                yield Found(form.kind, *match.span(group))
-    for match in _assigned(text, lowered):
-        if match["quote"] and _is_random(match["value"]) and (name := _name_of(text, match)):
-            yield Found(f"a value of {name}", *match.span("value"))
+    for kind, hints, pattern in _FORMS:
+        if any(hint in lowered for hint in hints):
+            group = "secret" if "secret" in pattern.groupindex else 0
+            for match in pattern.finditer(text):
+                yield Secret(kind, *match.span(group))
+    for match, name in _assigned(text, lowered):
+        if match["quote"] and _is_random(match["value"]):
+            yield Secret(f"a value of {name}", *match.span("value"))
 
 
 def find_assigned(text: str) -> Iterator[tuple[int, int]]:
@@ -139,30 +125,51 @@ def find_assigned(text: str) -> Iterator[tuple[int, int]]:
 
     A literal is quoted, stands behind an option, or has a digit: other words may be names of code.
     """
-    for match in _assigned(text, text.lower()):
+    for match, _ in _assigned(text, text.lower()):
         literal = match["quote"] or match["sign"].isspace() or any(letter.isdigit() for letter in match["value"])
-        if literal and match["value"] not in _NO_VALUES and _name_of(text, match):
+        if literal and match["value"] not in _NO_VALUES:
             yield match.span("value")
 
 
-def _assigned(text: str, lowered: str) -> Iterator[re.Match[str]]:
-    return _ASSIGNED.finditer(text) if any(name in lowered for name in _NAMED) else iter(())
+def secrets_in(value: Any) -> dict[str, list[str]]:
+    """Return the secrets in a mapping of args, by the path to each, for example `hub.token`."""
+    found: dict[str, list[str]] = {}
+    _collect(value, "", found, inside=False)
+    return found
 
 
-def _name_of(text: str, match: re.Match[str]) -> str | None:
-    """Return the whole name that a value is assigned to, if it is that of a secret."""
-    begin, least = match.start(), max(0, match.start() - _LONGEST_NAME)
-    while begin > least and (text[begin - 1].isalnum() or text[begin - 1] in "_-."):
-        begin -= 1
-    name = text[begin : match.start("end")]
-    if match["sign"].isspace() and not name.startswith("--"):
-        return None
-    name = name.strip("-.").rpartition(".")[2]
-    return name if is_secret(name, match["value"]) else None
+def _collect(value: Any, path: str, found: dict[str, list[str]], *, inside: bool) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            below = f"{path}.{key}" if path else str(key)
+            _collect(item, below, found, inside=inside or is_secret(str(key), item))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _collect(item, path, found, inside=inside)
+    elif inside and value is not None and not isinstance(value, bool) and value not in ("", MASK):
+        found.setdefault(path, []).append(str(value))
+    elif isinstance(value, str) and (shown := [value[one.start : one.end] for one in find_secrets(value)]):
+        found.setdefault(path, []).extend(shown)
+
+
+def _assigned(text: str, lowered: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield the values that are assigned to the name of a secret, each with the whole name."""
+    if not any(hint in lowered for hint in _HINTS):
+        return
+    for match in _ASSIGNED.finditer(text):
+        begin, least = match.start(), max(0, match.start() - _LONGEST_NAME)
+        while begin > least and (text[begin - 1].isalnum() or text[begin - 1] in "_-."):
+            begin -= 1
+        name = text[begin : match.start("end")]
+        if match["sign"].isspace() and not name.startswith("--"):
+            continue
+        name = name.strip("-.").rpartition(".")[2]
+        if is_secret(name, match["value"]):
+            yield match, name
 
 
 def _is_random(value: str) -> bool:
-    """Whether a value looks like drawn by chance: long, with digits, large and small letters, and no words in it."""
+    """Return whether a value looks like drawn by chance: long, with digits and letters of both cases, and no words."""
     kinds = (str.isdigit, str.isupper, str.islower)
     return (
         len(value) >= _RANDOM_LENGTH

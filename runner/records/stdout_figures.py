@@ -18,7 +18,7 @@ from runner.core.values import number
 from runner.logs.dialect import chosen
 from runner.logs.reading import read_log
 from runner.logs.summary import FIELDS, summary
-from runner.records.doubts import Doubts, check_figure
+from runner.records.checks import Doubts, check_figure
 from runner.records.folder import RunFolder
 from runner.records.raw_files import RawFiles
 from runner.records.schema import Record
@@ -53,7 +53,9 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
         doubts.add(f"{place_of(seen)}: {len(seen['value']):,} epochs: those after {MOST_EPOCHS:,} are not kept")
         seen["value"], seen["line"] = seen["value"][:MOST_EPOCHS], seen["line"][:MOST_EPOCHS]
     record.epochs = [{"epoch_num": epoch} for epoch in seen["value"]] if seen else []
-    _compare_with_layout(record, doubts)
+    said, started = found["world_size"], Layout.parse(record.launch.layout).world_size
+    if said and said["value"] != started:
+        doubts.add(f"{place_of(said)} says that {said['value']} processes trained, and {started} were started")
 
 
 def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> Iterator[dict[str, Any]]:
@@ -120,10 +122,3 @@ def place_of(found: dict[str, Any]) -> str:
     line = found["line"]
     lines = "-".join(str(one) for one in (line[0], line[-1])) if isinstance(line, list) else line
     return one_line(f"{found['log']}:{lines}" if lines else found["log"])
-
-
-def _compare_with_layout(record: Record, doubts: Doubts) -> None:
-    """Note a number of processes that is not the one that was started."""
-    said, started = record.printed["world_size"], Layout.parse(record.launch.layout).world_size
-    if said and said["value"] != started:
-        doubts.add(f"{place_of(said)} says that {said['value']} processes trained, and {started} were started")

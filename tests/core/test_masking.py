@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core.secret_forms import MASK, find_secrets, is_secret
-from runner.core.secret_values import Masker, secrets_in
+from runner.core.masking import Masker
+from runner.core.secrets import MASK, find_secrets, is_secret, secrets_in
 from tests.support.projects import ROOT
 
 _draw = random.Random(17)
@@ -35,29 +35,9 @@ BY_FORM = {
     "a JSON Web Token": ".".join(["e" + "yJ" + chance(20), "e" + "yJ" + chance(40), chance(43)]),
     "a private key": "-----BEGIN RSA " + "PRIVATE KEY-----\n" + chance(64) + "\n-----END RSA " + "PRIVATE KEY-----",
 }
-SECRET_NAMES = [
-    "token",
-    "hf_token",
-    "HF_TOKEN",
-    "hub-token",
-    "password",
-    "db_passwd",
-    "client_secret",
-    "apiKey",
-    "api_key",
-]
+SECRET_NAMES = "token hf_token HF_TOKEN hub-token password db_passwd client_secret apiKey api_key".split()
 SECRET_NAMES += ["aws_secret_access_key", "credentials", "--password", "wandb_api_key", "private_key", "login.token"]
-OTHER_NAMES = [
-    "tokens",
-    "max_tokens",
-    "tokenizer",
-    "pad_token",
-    "eos_token",
-    "mask_token",
-    "token_count",
-    "key",
-    "seed",
-]
+OTHER_NAMES = "tokens max_tokens tokenizer pad_token eos_token mask_token token_count key seed".split()
 OTHER_NAMES += ["num_key_value_heads", "secretary", "passes", "password_file", "token_path", "batch_size", "monkey"]
 
 

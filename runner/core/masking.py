@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-from runner.core.secret_forms import MASK, find_assigned, find_secrets, is_secret, may_hold_secrets
+from runner.core.secrets import MASK, find_assigned, find_secrets, is_secret, may_hold_secrets
 
 SHORTEST = 4
 """Letters of a value that is looked for in texts; a shorter one stands in too many words."""
@@ -30,17 +30,17 @@ class Masker:
         self._known = re.compile("|".join(map(_bounded, forms))) if forms else None
 
     def may_apply(self, data: bytes) -> bool:
-        """Whether anything in an encoded text may be a secret: a quick look before the long one."""
+        """Return whether anything in an encoded text may be a secret: a quick look before the long one."""
         return self._known is not None or may_hold_secrets(data.lower())
 
     def text(self, text: str, *, assigned: bool = False) -> str:
         """Mask a text; if `assigned`, also literals assigned to a secret's name in it, as in `--token abc1`."""
         if self._known:
             text = self._cut_off(self._known.sub(MASK, text))
-        spans = [(one.start, one.end) for one in find_secrets(text)]
+        spans = [(found.start, found.end) for found in find_secrets(text)]
         if assigned:
             spans += find_assigned(text)
-        for start, end in reversed(_apart(spans)):
+        for start, end in _joined(spans):
             text = text[:start] + MASK + text[end:]
         return text
 
@@ -76,29 +76,8 @@ class Masker:
         return text
 
 
-def secrets_in(value: Any) -> dict[str, list[str]]:
-    """Return the secrets in a mapping of args, by the path to each, for example `hub.token`."""
-    found: dict[str, list[str]] = {}
-    _collect(value, "", found, inside=False)
-    return found
-
-
-def _collect(value: Any, path: str, found: dict[str, list[str]], *, inside: bool) -> None:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            below = f"{path}.{key}" if path else str(key)
-            _collect(item, below, found, inside=inside or is_secret(str(key), item))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _collect(item, path, found, inside=inside)
-    elif inside and value is not None and not isinstance(value, bool) and value not in ("", MASK):
-        found.setdefault(path, []).append(str(value))
-    elif isinstance(value, str) and (shown := [value[one.start : one.end] for one in find_secrets(value)]):
-        found.setdefault(path, []).extend(shown)
-
-
 def _is_variable(value: dict[Any, Any]) -> bool:
-    """Whether it is a secret of an environment, as a pod has it."""
+    """Return whether a mapping is a secret of an environment, as a pod has it."""
     return (
         value.keys() == {"name", "value"}
         and isinstance(value["name"], str)
@@ -117,18 +96,13 @@ def _emptied(value: Any) -> Any:
 def _spellings(value: str) -> set[str]:
     """Write a value as it may stand in JSON, YAML, a shell, Python or a URL, and folded into one line."""
     lines = [line.strip() for line in value.splitlines()] if "\n" in value else []
-    plain = {value, " ".join(value.split()), *(line for line in lines if len(line) >= _LINE)}
-    spelled = {
-        form
-        for one in plain
-        for form in (one, json.dumps(one)[1:-1], json.dumps(one, ensure_ascii=False)[1:-1], repr(one)[1:-1])
-    }
-    spelled |= {json.dumps(one)[1:-1] for one in spelled} | {value.replace("'", "''"), value.replace("$", "$$")}
-    spelled |= {
-        shlex.quote(value).removeprefix("'").removesuffix("'"),
-        quote(value.encode("utf-8", "replace"), safe=""),
-    }
-    return {one for one in spelled if len(one) >= SHORTEST}
+    spelled = set()
+    for text in {value, " ".join(value.split()), *(line for line in lines if len(line) >= _LINE)}:
+        spelled |= {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1]}
+    spelled |= {json.dumps(text)[1:-1] for text in spelled}
+    spelled |= {value.replace("'", "''"), value.replace("$", "$$"), quote(value.encode("utf-8", "replace"), safe="")}
+    spelled.add(shlex.quote(value).removeprefix("'").removesuffix("'"))
+    return {text for text in spelled if len(text) >= SHORTEST}
 
 
 def _bounded(form: str) -> str:
@@ -136,12 +110,12 @@ def _bounded(form: str) -> str:
     return re.escape(form) if len(form) >= _WHOLE_WORD else rf"(?<!\w){re.escape(form)}(?!\w)"
 
 
-def _apart(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join spans that overlap."""
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join spans that overlap, and return them from the last one to the first."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
             joined.append((start, end))
-    return joined
+    return joined[::-1]

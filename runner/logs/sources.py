@@ -22,12 +22,13 @@ _OF_A_RUN = ("run.json", "raw", "request")
 
 
 def is_log(path: Path) -> bool:
-    """Whether a path is read as other people's stdout: a file, or a folder with files that is no run's folder."""
+    """Return whether a path is read as other people's stdout: a file, or a folder with files and of no run."""
+    is_of_a_run = any(os.path.lexists(path / name) for name in _OF_A_RUN)
     if path.is_symlink():  # read as a log, it is refused for what it is
-        return not any(os.path.lexists(path / name) for name in _OF_A_RUN)
+        return not is_of_a_run
     if not files.is_folder(path):
         return path.exists() and not path.is_dir()
-    if any(os.path.lexists(path / name) for name in _OF_A_RUN):
+    if is_of_a_run:
         return False
     if any(next(path.glob(f"{above}/run.json"), None) for above in ("*", "*/*")):  # a folder of runs' folders
         return False

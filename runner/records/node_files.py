@@ -24,7 +24,7 @@ MOST_FILES = 20_000
 """Files that one node may send."""
 
 
-class Brought:
+class NodeFiles:
     """The files of one node of a run, as they are on its host: `agent.log`, `logs/...` and `artifacts/...`."""
 
     def __init__(self, folder: RunFolder, node: int) -> None:
@@ -33,7 +33,7 @@ class Brought:
 
     @staticmethod
     def takes(name: str) -> bool:
-        """Whether a file of this name is kept; artifacts are named by the programs."""
+        """Return whether a file of this name is kept; artifacts are named by the programs."""
         return name == "agent.log" or bool(_WORKER.fullmatch(name) or _ARTIFACT.fullmatch(name))
 
     def begin(self) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
-from typing import Any
-
 import pytest
 
-from runner.logs.reading import read_stream
-from runner.logs.summary import summary
+from tests.support.logs import read_text as read
 
 DICT = "{{'eval_loss': 1.05, 'eval_accuracy': 0.57, 'epoch': {epoch}}}\n"
 KERAS = "10/10 - 4s - loss: 0.2 - accuracy: 0.93 - val_loss: 0.1 - val_accuracy: 0.96 - 4s/epoch\n"
@@ -17,10 +13,6 @@ TIMM_EPOCH = "Train: {} [1250/1251 (100%)]  Loss: 6.55 (6.75)\nTest:  Acc@1 5.2 
 TIMM = "Scheduled epochs: 2. LR stepped per epoch.\n" + TIMM_EPOCH.format(0)
 IGNORED = "Exception ignored in: <function _Iter.__del__ at 0x7f>\nTraceback (most recent call last):\n"
 IGNORED += '  File "dataloader.py", line 1477, in __del__\nAssertionError: can only test a child process\n'
-
-
-def read(text: str) -> dict[str, Any]:
-    return summary("log", read_stream(io.BytesIO(text.encode()).read))
 
 
 @pytest.mark.parametrize(

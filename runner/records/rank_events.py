@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from runner.core.layout import LARGEST_WORLD
 from runner.core.text import one_line
 from runner.core.values import number, text, whole
-from runner.records.doubts import Doubts
+from runner.records.checks import Doubts
 from runner.records.events import Event
 from runner.records.schema import RankFacts
 
@@ -21,7 +22,7 @@ _LONGEST_STATUS = 100
 _LONGEST_ERROR = 500
 
 
-class RankTally:
+class RankEvents:
     """What one rank's events come to.
 
     The events of a rank are numbered from 0 without a gap, and the last one, `run_stop`, says how many there are.
@@ -89,7 +90,7 @@ class RankTally:
         self.total_seconds = max(self.total_seconds or 0.0, seconds) if seconds is not None else self.total_seconds
 
     def clock_was_set(self) -> bool:
-        """Whether the host's clock says another time from start to stop than the rank measured itself: a doubt."""
+        """Return whether the host's clock says another time from start to stop than the rank measured: a doubt."""
         if not self.starts or not self.stops or self.total_seconds is None:
             return False
         by_clock = (self.last_stop - self.first_start) / 1_000
@@ -99,8 +100,10 @@ class RankTally:
         self._doubts.add(f"rank {self.rank}: its clock was set: {told}")
         return True
 
-    def link(self, to: int | None, bytes_per_second: float | None) -> None:
+    def link(self, event: Event) -> None:
         """Take in how fast this rank's link to another one was."""
+        to = whole(event.metadata.get("to"), 0, LARGEST_WORLD - 1)
+        bytes_per_second = number(event.metadata.get("bytes_per_second"))
         if to is not None and bytes_per_second is not None and bytes_per_second > 0:
             self._link = {"link": {"to": to, "bytes_per_second": bytes_per_second}}
 

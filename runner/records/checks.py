@@ -34,7 +34,7 @@ class Doubts:
 
 
 def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -> str | None:
-    """Say since which epoch the loss of a run was no finite number; None if it always was one.
+    """Return since which epoch the loss of a run was no finite number; None if it always was one.
 
     JSON lacks such numbers, so the loss is null, and `loss_hex` is what it was.
     """
@@ -59,7 +59,8 @@ def check_figure(name: str, value: object, doubts: Doubts, where: str = "") -> f
     else:
         found = number(value)
     if found is None and isinstance(value, int | float) and not isinstance(value, bool):
-        doubts.add(f"{where}{name} {_short(value)}: no such figure can be measured")
+        shown = f"{value:g}" if isinstance(value, float) or abs(value) < 10**15 else "beyond 10^15"
+        doubts.add(f"{where}{name} {shown}: no such figure can be measured")
     return found
 
 
@@ -67,7 +68,3 @@ def check_metrics(metrics: dict[str, float], doubts: Doubts) -> dict[str, float]
     """Return the figures of a record that can be, with a doubt for each other."""
     checked = {name: check_figure(name, value, doubts) for name, value in metrics.items()}
     return {name: value for name, value in checked.items() if value is not None}
-
-
-def _short(value: float) -> str:
-    return f"{value:g}" if isinstance(value, float) or abs(value) < 10**15 else "beyond 10^15"

@@ -1,16 +1,51 @@
-"""What a log said about one thing, perhaps more than once and by more than one process."""
+"""What a line of a log says, and what is kept of values that are said more than once or by more than one process."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from runner.logs.fields import LOWER_IS_BETTER
+from runner.logs.origin import Origin
 
 MOST_KEPT = 20
 """Different values that are kept for one fact."""
 MOST_WRITERS = 4_096
 Writer = tuple[int, int, str]
+
+
+@dataclass
+class Record:
+    """What one line says, by one dialect."""
+
+    line: int
+    text: str
+    origin: Origin
+    dialect: str
+    best: str = "computed"
+    fields: dict[str, Any] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+    weak: set[str] = field(default_factory=set)
+    says: set[str] = field(default_factory=set)
+    scopes: dict[str, str] = field(default_factory=dict)
+    """What a field's value is of, as its pattern says."""
+    epoch: float | int | None = None
+    """The epoch that the line names for its evaluation."""
+    lines: int = 1
+    """How many lines it stands for: `shapes.py` leaves those out that can change nothing but these two counts."""
+    is_cut: bool = False
+    """Whether only the beginning of a number was read, and left out."""
+
+    @property
+    def trains(self) -> bool:
+        """Return whether it is of the training."""
+        return "train_loss" in self.fields or "steps" in self.fields
+
+    def duplicate(self) -> Record:
+        """Return the same record with fields of its own, which `Facts` may change."""
+        own = replace(self, fields=dict(self.fields), units=dict(self.units), scopes=dict(self.scopes))
+        own.weak, own.says = set(self.weak), set(self.says)
+        return own
 
 
 class Value(NamedTuple):
@@ -45,13 +80,14 @@ class Fact:
 
     def add(self, value: Value) -> None:
         """Keep a value that differs from those before; a strong one after a weak one is kept beside it."""
-        if len(self.values) < MOST_KEPT and (value.value, value.weak) not in [(v.value, v.weak) for v in self.values]:
+        known = [(kept.value, kept.weak) for kept in self.values]
+        if len(self.values) < MOST_KEPT and (value.value, value.weak) not in known:
             self.values.append(value)
 
     def agreed(self) -> Value | None:
         """Return the value, if all that is said about it agrees; the weak ones count where nothing else is said."""
-        told = [value for value in self.values if not value.weak] or self.values
-        return told[0] if len({value.value for value in told}) == 1 else None
+        strong = [value for value in self.values if not value.weak] or self.values
+        return strong[0] if len({value.value for value in strong}) == 1 else None
 
     def contradictory(self) -> list[Value]:
         """Return the values, if they differ."""
@@ -59,7 +95,7 @@ class Fact:
 
 
 @dataclass
-class Last:
+class LastValues:
     """A value that changes as the run goes on: the last one of each writer."""
 
     by_writer: dict[Writer, Value] = field(default_factory=dict)
@@ -82,28 +118,23 @@ class Evaluations:
     last: Value
     highest: Value
     lowest: Value
-    count: int = 1
-    stated_best: bool = False
+    stated_best: bool
     """Whether the best is only taken where it is stated."""
-    units: set[str | None] = field(init=False)
-    """Those that are known only by the size of the values."""
-
-    def __post_init__(self) -> None:
-        """Begin with the first evaluation."""
-        self.units = {self.last.unit} if self.last.is_guessed else set()
+    count: int = 0
+    guessed_units: set[str | None] = field(default_factory=set)
 
     def add(self, value: Value) -> None:
-        """Take a later evaluation."""
+        """Take the next evaluation."""
         self.count += 1
         self.last = value
-        self.units |= {value.unit} if value.is_guessed else set()
+        self.guessed_units |= {value.unit} if value.is_guessed else set()
         self.highest = value if value.comparable > self.highest.comparable else self.highest
         self.lowest = value if value.comparable < self.lowest.comparable else self.lowest
 
     @property
     def are_doubtful(self) -> bool:
-        """Whether it is not known what their units are: 0.9 beside 45.1 is perhaps a percentage too."""
-        return len(self.units) > 1
+        """Return whether it is not known what their units are: 0.9 beside 45.1 is perhaps a percentage too."""
+        return len(self.guessed_units) > 1
 
     def best(self, metric: str) -> Value:
         """Return the best one, which depends on what is measured."""

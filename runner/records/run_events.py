@@ -10,9 +10,9 @@ from typing import Any
 from runner.core.layout import LARGEST_WORLD
 from runner.core.text import one_line
 from runner.core.values import number, plain, weight, whole
-from runner.records.doubts import Doubts, check_figure
+from runner.records.checks import Doubts, check_figure
 from runner.records.events import Event
-from runner.records.rank_tally import RankTally
+from runner.records.rank_events import RankEvents
 from runner.records.raw_files import Places
 from runner.records.schema import RankFacts
 from runner.records.utilization import NodeLoad
@@ -35,30 +35,30 @@ _EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_r
 _FACT = re.compile(r"\w{1,100}")
 
 
-class Tally:
+class RunEvents:
     """What all events of a run come to."""
 
     def __init__(self, places: Places, doubts: Doubts) -> None:
         self.facts: dict[str, Any] = {}
         self.evaluations: list[tuple[float, dict[str, Any]]] = []
         self._places, self._doubts = places, doubts
-        self._ranks: dict[int, RankTally] = {}
+        self._ranks: dict[int, RankEvents] = {}
         self._metrics: dict[str, tuple[int, float]] = {}
         self._phases: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         self._epochs: dict[int, dict[str, Any]] = {}
         self._load: dict[int, NodeLoad] = {}
         self._room = MOST_BYTES
         self._times = 0
-        self._takers: dict[str, Callable[[RankTally, Event], None]] = {
+        self._takers: dict[str, Callable[[RankEvents, Event], None]] = {
             "run_start": self._start,
-            "run_stop": self._stop,
+            "run_stop": RankEvents.stop,
             "tracked_stats": self._stats,
-            "epoch_start": self._epoch_start,
+            "epoch_start": self._mark,
             "epoch_stop": self._epoch,
             "eval_accuracy": self._evaluation,
             "parameters": self._fact,
-            "load": self._look,
-            "link": self._link,
+            "load": lambda rank, event: self._node_load(rank.node).take(event),
+            "link": RankEvents.link,
             **dict.fromkeys((f"{phase}_stop" for phase in PHASES), self._phase),
             **dict.fromkeys(_FACTS, self._fact),
         }
@@ -67,11 +67,12 @@ class Tally:
         """Take in one event; one that does not say its rank is of the rank whose file it is in."""
         number = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
         if number is None:
-            self._doubts.add(f"an event of rank {_short(event.metadata['rank'])}, which can be none, is left out")
+            shown = one_line(plain(event.metadata["rank"]), 40)
+            self._doubts.add(f"an event of rank {shown}, which can be none, is left out")
             return
         rank = self._ranks.get(number)
         if rank is None:
-            rank = self._ranks[number] = RankTally(number, self._places.node_of(number), self._doubts)
+            rank = self._ranks[number] = RankEvents(number, self._places.node_of(number), self._doubts)
             self._mark(rank, event)
         rank.take(event)
         taker = self._takers.get(event.key)
@@ -96,12 +97,13 @@ class Tally:
         rank's own elsewhere.
         """
         metrics = {name: value for name, (_, value) in self._metrics.items()}
-        started = [one for one in self._ranks.values() if one.starts]
-        stopped = [one for one in self._ranks.values() if one.stops]
-        own = [one.total_seconds for one in stopped if one.total_seconds is not None]
-        one_clock = len({host for one in started for host in one.hosts}) == 1
-        if started and stopped and one_clock and not self._clock_was_set():
-            milliseconds = max(one.last_stop for one in stopped) - min(one.first_start for one in started)
+        started = [rank for rank in self._ranks.values() if rank.starts]
+        stopped = [rank for rank in self._ranks.values() if rank.stops]
+        own = [rank.total_seconds for rank in stopped if rank.total_seconds is not None]
+        has_one_clock = len({host for rank in started for host in rank.hosts}) == 1
+        # Every rank is asked, so that each has its doubt.
+        if started and stopped and has_one_clock and not sum(rank.clock_was_set() for rank in self._ranks.values()):
+            milliseconds = max(rank.last_stop for rank in stopped) - min(rank.first_start for rank in started)
             total = check_figure("total_seconds", milliseconds / 1000, self._doubts)
             metrics.update({} if total is None else {"total_seconds": total})
         elif own:
@@ -118,18 +120,12 @@ class Tally:
 
     def load(self) -> list[dict[str, Any]]:
         """Return each node's load, of the nodes that reported one."""
-        found = (self._load[node].summary(node) for node in sorted(self._load))
-        return [one for one in found if one]
-
-    def _clock_was_set(self) -> bool:
-        """Ask every rank, so that each has its doubt."""
-        return True in {one.clock_was_set() for one in self._ranks.values()}
+        return [load for node in sorted(self._load) if (load := self._load[node].summary(node))]
 
     def _node_load(self, node: int) -> NodeLoad:
-        found = self._load.get(node)
-        if found is None:
-            found = self._load[node] = NodeLoad(len(self._places.processes))
-        return found
+        if node not in self._load:
+            self._load[node] = NodeLoad(len(self._places.processes))
+        return self._load[node]
 
     def _fields(self, event: Event) -> dict[str, Any]:
         """Return an event's own fields, checked, without those that say whose it is; none where there is no room."""
@@ -142,17 +138,14 @@ class Tally:
             self._doubts.add("more facts than a record holds: the further ones are left out")
         return self._room >= 0
 
-    def _mark(self, rank: RankTally, event: Event) -> None:
+    def _mark(self, rank: RankEvents, event: Event) -> None:
         self._node_load(rank.node).mark(event)
 
-    def _start(self, rank: RankTally, event: Event) -> None:
+    def _start(self, rank: RankEvents, event: Event) -> None:
         self._mark(rank, event)
         rank.start(event, self._fields(event))
 
-    def _stop(self, rank: RankTally, event: Event) -> None:
-        rank.stop(event)
-
-    def _stats(self, rank: RankTally, event: Event) -> None:
+    def _stats(self, rank: RankEvents, event: Event) -> None:
         for name, value in event.value.items() if isinstance(event.value, dict) else ():
             found = check_figure(name, value, self._doubts, f"rank {rank.rank}: ")
             before = self._metrics.get(name)
@@ -165,15 +158,12 @@ class Tally:
             elif rank.rank <= before[0]:
                 self._metrics[name] = rank.rank, found
 
-    def _phase(self, rank: RankTally, event: Event) -> None:
+    def _phase(self, rank: RankEvents, event: Event) -> None:
         found = check_figure("seconds", event.metadata.get("seconds"), self._doubts, f"rank {rank.rank}: {event.key}: ")
         if found is not None:
             self._phases[event.key.removesuffix("_stop")][rank.rank] += found
 
-    def _epoch_start(self, rank: RankTally, event: Event) -> None:
-        self._mark(rank, event)
-
-    def _epoch(self, rank: RankTally, event: Event) -> None:
+    def _epoch(self, rank: RankEvents, event: Event) -> None:
         self._mark(rank, event)
         number = whole(event.metadata.get("epoch_num"), 0, _LARGEST_EPOCH)
         if number is None:
@@ -194,12 +184,12 @@ class Tally:
             self._times += 1
             row.setdefault("time_by_rank", {})[str(rank.rank)] = times
 
-    def _evaluation(self, rank: RankTally, event: Event) -> None:
+    def _evaluation(self, rank: RankEvents, event: Event) -> None:
         accuracy = check_figure("accuracy", event.value, self._doubts, f"rank {rank.rank}: ")
         if len(self.evaluations) < MOST_EPOCHS:
             self.evaluations.append((event.time_ms, {"accuracy": accuracy, **self._fields(event)}))
 
-    def _fact(self, rank: RankTally, event: Event) -> None:
+    def _fact(self, rank: RankEvents, event: Event) -> None:
         """Keep what rank 0 says once about the data and the work."""
         if rank.rank or len(self.facts) > MOST_FACTS:
             return
@@ -209,12 +199,6 @@ class Tally:
         if event.key == "dataset":
             self.facts.update({key: value for key, value in self._fields(event).items() if _FACT.fullmatch(key)})
 
-    def _link(self, rank: RankTally, event: Event) -> None:
-        rank.link(whole(event.metadata.get("to"), 0, LARGEST_WORLD - 1), number(event.metadata.get("bytes_per_second")))
-
-    def _look(self, rank: RankTally, event: Event) -> None:
-        self._node_load(rank.node).take(event)
-
 
 def _times(event: Event) -> dict[str, float]:
     """Return where a rank's seconds of an epoch went; nothing if a part that all ranks report is missing or none."""
@@ -222,7 +206,3 @@ def _times(event: Event) -> dict[str, float]:
     if any(found[name] is None for name in TIME_USE[1:]):
         return {}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _short(value: object) -> str:
-    return one_line(plain(value), 40)

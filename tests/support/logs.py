@@ -1,0 +1,14 @@
+"""What a log says, as `runner collect` shows it."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from runner.logs.reading import read_stream
+from runner.logs.summary import summary
+
+
+def read_text(text: str | bytes) -> dict[str, Any]:
+    """Return the object of a log."""
+    return summary("log", read_stream(io.BytesIO(text if isinstance(text, bytes) else text.encode()).read))
