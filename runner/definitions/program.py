@@ -15,9 +15,9 @@ from trainkit.files import read_file
 from trainkit.sources import folders_of, read_sources
 
 PREPARE = "prepare"
+"""The module of a family that brings its data; it trains nothing."""
 INPUTS = "inputs"
 """The module of a family that hashes what its programs read: it prints one JSON object of `data_sha256` and others."""
-"""The module of a family that brings its data; it trains nothing."""
 _SCRIPT = ".py"
 ALONE = "trainkit.alone"
 """The module that starts a program as if torchrun were not there."""

@@ -64,7 +64,7 @@ class _Trail:
         parameters: dict[str, list[str]] = {}
         for source in code.sources:
             for function in source.part.functions.values():
-                parameters.setdefault(function.name, [one.arg for one in function.args.args])
+                parameters.setdefault(function.name, [parameter.arg for parameter in function.args.args])
             for node in ast.walk(source.tree):
                 if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
                     self._behind.setdefault(node.optional_vars.id, []).append(node.context_expr)

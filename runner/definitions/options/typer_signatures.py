@@ -9,8 +9,9 @@ from runner.definitions.options.argparse_calls import SPELLING, add
 from runner.definitions.options.fields import Field, fields_of_function
 from runner.definitions.options.literals import Annotation, annotation, keywords, literal, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import Code, Function, Source, last
+from runner.definitions.options.sources import Code, Function, last
 
+MARKS = frozenset({"typer.Typer", "typer.run"})
 _CONTEXTS = ("Context", "CallbackParam")
 
 
@@ -18,11 +19,6 @@ class _Command(NamedTuple):
     name: str
     function: Function
     is_open: bool
-
-
-def marks(code: Code, source: Source) -> bool:
-    """Whether a file makes an application of typer, or runs a function with it."""
-    return any(source.origin(call.func) in ("typer.Typer", "typer.run") for call in code.calls(source))
 
 
 def read(code: Code) -> Interface:
@@ -55,13 +51,13 @@ def _commands(code: Code) -> tuple[list[_Command], Function | None]:
             commands.append(_Command(found.name, found, is_open=False))
     apps = {name for name, value in code.values.items() if isinstance(value, ast.Call) and last(value.func) == "Typer"}
     for function in code.functions.values():
-        for one in function.decorator_list:
-            func = one.func if isinstance(one, ast.Call) else one
+        for node in function.decorator_list:
+            func = node.func if isinstance(node, ast.Call) else node
             if not isinstance(func, ast.Attribute) or last(func.value) not in apps:
                 continue
             if func.attr == "command":
-                given = texts(one.args)[:1] if isinstance(one, ast.Call) else []
-                settings = keywords(one).get("context_settings") if isinstance(one, ast.Call) else None
+                given = texts(node.args)[:1] if isinstance(node, ast.Call) else []
+                settings = keywords(node).get("context_settings") if isinstance(node, ast.Call) else None
                 name = (given or [function.name.lower().replace("_", "-")])[0]
                 commands.append(_Command(name, function, is_open=settings is not None))
             elif func.attr == "callback":
@@ -122,7 +118,7 @@ def _named(option: Option, field: Field, info: ast.Call | None, said: Annotation
 
 
 def _is_tuple(node: ast.expr | None) -> bool:
-    return node is not None and any(last(one).lower() == "tuple" for one in ast.walk(node))
+    return node is not None and any(last(part).lower() == "tuple" for part in ast.walk(node))
 
 
 def _info(field: Field) -> tuple[ast.Call | None, ast.expr | None]:
@@ -132,7 +128,7 @@ def _info(field: Field) -> tuple[ast.Call | None, ast.expr | None]:
         return info, info.args[0] if info.args else keywords(info).get("default", keywords(info).get("default_factory"))
     if isinstance(field.type, ast.Subscript) and last(field.type.value) == "Annotated":
         inner = field.type.slice.elts if isinstance(field.type.slice, ast.Tuple) else []
-        calls = [one for one in inner if isinstance(one, ast.Call) and last(one.func) in ("Option", "Argument")]
+        calls = [node for node in inner if isinstance(node, ast.Call) and last(node.func) in ("Option", "Argument")]
         factory = next((keywords(call).get("default_factory") for call in calls), None)
         return (calls[0] if calls else None), field.default or factory
     return None, field.default

@@ -67,10 +67,10 @@ def choose(root: Path, tree: Tree) -> Choice:
             found.append(choice)
     if not found:
         _refuse(tree)
-    found.sort(key=lambda one: -one.score)
-    best = [one for one in found if found[0].score - one.score < _MARGIN]
+    found.sort(key=lambda choice: -choice.score)
+    best = [choice for choice in found if found[0].score - choice.score < _MARGIN]
     if len(best) > 1:
-        names = listed(one_line(one.modules.script, 100) for one in best)
+        names = listed(one_line(choice.modules.script, 100) for choice in best)
         raise RequestError(
             f"{len(best)} scripts may be the training: {names}; name one: runner init {_quoted(best[0].modules.script)}"
         )
@@ -99,11 +99,12 @@ def _by_name(script: str) -> float:
     stem = file.removesuffix(".py")
     score = 4 if _TRAINS.fullmatch(stem) else 3 if _HAS_TRAIN.search(stem) else 2 if _MAIN.fullmatch(stem) else 0
     aside = sum(bool(_ASIDE.fullmatch(folder)) for folder in folders)
-    return score - 6 * bool(_NOT_TRAINING.search(stem)) - 3 * aside - len([one for one in folders if one != "src"])
+    depth = sum(folder != "src" for folder in folders)
+    return score - 6 * bool(_NOT_TRAINING.search(stem)) - 3 * aside - depth
 
 
 def _may_start(path: Path) -> bool:
-    """Whether a file may do something when it is started: to search its text is much faster than to parse it."""
+    """Return whether a file may do something when it is started: to search its text is much faster than to parse it."""
     try:
         text = read_file(path, source.LARGEST)
     except (OSError, ValueError):

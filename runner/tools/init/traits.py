@@ -28,15 +28,15 @@ class Traits:
     """What the source shows; each of the texts is a comment of the definition."""
 
     parallel: bool
-    """Whether torchrun may start more than one process of it."""
+    """Return whether torchrun may start more than one process of it."""
     why_layout: str
     scaling: str
     why_scaling: str
     cpu_alone: bool = False
-    """Whether on a CPU it only trains in one process."""
+    """Return whether on a CPU it only trains in one process."""
     events: bool = False
     spawns: bool = False
-    """Whether it starts the processes of its own process group."""
+    """Return whether it starts the processes of its own process group."""
 
 
 def traits(modules: Modules) -> Traits:
@@ -64,7 +64,7 @@ def _layout(modules: Modules, signs: set[str], *, lightning: bool) -> tuple[bool
         if devices and (devices.isdigit() or devices.startswith("[")) and "WORLD_SIZE" not in devices:
             return False, f"nodes x processes; the Trainer is given devices={devices}: WORLD_SIZE there allows 1x2"
         return True, "nodes x processes; Lightning shares the work among them"
-    if found := next((one for one in (GROUP, DEEPSPEED, ACCELERATOR, FABRIC, PARALLEL) if one in signs), None):
+    if found := next((sign for sign in (GROUP, DEEPSPEED, ACCELERATOR, FABRIC, PARALLEL) if sign in signs), None):
         return True, f"nodes x processes; the script shares the work among them ({found})"
     if TRAINER in signs and set(modules.frameworks) & _TRAINERS:
         return True, "nodes x processes; the Trainer shares the work among them"
@@ -72,7 +72,7 @@ def _layout(modules: Modules, signs: set[str], *, lightning: bool) -> tuple[bool
 
 
 def _devices(modules: Modules) -> str | None:
-    return next((one.devices for one in modules.files.values() if one.devices is not None), None)
+    return next((source.devices for source in modules.files.values() if source.devices is not None), None)
 
 
 def _scaling(modules: Modules, signs: set[str], *, lightning: bool, parallel: bool) -> tuple[str, str]:
