@@ -31,6 +31,8 @@ MOST_FILES = 2_000
 """How many files the patterns of `code` may match."""
 _LONG_NUMBER = re.compile(r"(?<![\w\"'])(?:0x[0-9a-fA-F_]{3500}|0o[0-7_]{4700}|[0-9_]{4300})")
 """A number that Python does not read, or cannot write in a message."""
+_DEEPEST = 5
+"""How many names a place in the settings has: `tool.runner.with.compose.memory`."""
 _KEYS = ("definitions", "path", "image", "dockerfile", "code", "with")
 _IMAGE = re.compile(r"(?=.{1,200}$)([a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
@@ -134,7 +136,7 @@ def _parse(path: Path) -> Document:
         if _LONG_NUMBER.search(row):
             raise RequestError(f"{one_line(path)}:{number}: a number has more than 4,300 digits")
     try:
-        return Document(str(path), parse_toml(text), _Lines(text))
+        return Document(str(path), parse_toml(text), _lines(text))
     except ValueError as error:
         raise RequestError(f"{one_line(path)}: not TOML: {one_line(error)}") from None
 
@@ -148,27 +150,22 @@ def parse_toml(text: str) -> dict[str, Any]:
     return values
 
 
-class _Lines(dict[tuple[str | int, ...], int]):
-    """The line of each key, looked for in the text only if there is something to say about it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._rows = text.splitlines()
-
-    def __contains__(self, path: object) -> bool:
-        return isinstance(path, tuple) and self.get(path) > 0
-
-    def get(self, path: tuple[str | int, ...], default: int = 0) -> int:  # type: ignore[override]
-        """Return the first line in or below the table of the runner on which the last name of the path stands."""
-        names = [name for name in path if isinstance(name, str)]
-        begin = next((number for number, row in enumerate(self._rows) if re.match(r"\s*\[tool\.runner\b", row)), 0)
-        name = re.escape(names[-1]) if names else "$."
-        found = (
-            number
-            for number in range(begin, len(self._rows))
-            if re.match(rf"[\s\[\w.\"]*\b{name}\b", self._rows[number])
-        )
-        return next((number + 1 for number in found), default)
+def _lines(text: str) -> dict[tuple[str | int, ...], int]:
+    """Return the line on which each table and each key of a text in TOML begins."""
+    lines: dict[tuple[str | int, ...], int] = {}
+    table: list[str] = []
+    for number, row in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[+([^\]]+)\]", row)  # [tool.runner.with.compose]
+        key = re.match(r"\s*([^=#\[]+)=", row)  # memory = "8gb"
+        found = header or key
+        if found is None:
+            continue
+        names = [name.strip(" \t\"'") for name in found[1].split(".")]
+        path = names if header else [*table, *names]
+        table = names if header else table
+        for depth in range(1, min(len(path), _DEEPEST) + 1):
+            lines.setdefault(tuple(path[:depth]), number)
+    return lines
 
 
 def _settings(root: Path, source: Path, document: Document, place: tuple[str, ...]) -> Settings:

@@ -100,7 +100,8 @@ def declared(call: ast.Call) -> Option | None:
     given = keywords(call)
     action = _action(given.get("action"))
     nargs = literal(given.get("nargs"))
-    many = REPEATED if action in ("append", "extend") else LISTED if _is_several(given.get("nargs")) else ""
+    is_several = "nargs" in given and nargs not in ("?", 0)
+    many = REPEATED if action in ("append", "extend") else LISTED if is_several else ""
     kind, least = _type(given.get("type")) if not many else ("value", None)
     kind = "switch" if action == _SWITCH else "flag" if action in _FLAGS else kind
     is_positional = not spelling.startswith("-")
@@ -124,10 +125,6 @@ def _ends(call: ast.Call) -> bool:
 def _action(node: ast.expr | None) -> str:
     said = literal(node)
     return said if isinstance(said, str) else last(node) if node else ""
-
-
-def _is_several(nargs: ast.expr | None) -> bool:
-    return nargs is not None and literal(nargs) != "?" and literal(nargs) != 0
 
 
 def _type(node: ast.expr | None) -> tuple[str, int | None]:

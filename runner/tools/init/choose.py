@@ -71,9 +71,8 @@ def choose(root: Path, tree: Tree) -> Choice:
     best = [choice for choice in found if found[0].score - choice.score < _MARGIN]
     if len(best) > 1:
         names = listed(one_line(choice.modules.script, 100) for choice in best)
-        raise RequestError(
-            f"{len(best)} scripts may be the training: {names}; name one: runner init {_quoted(best[0].modules.script)}"
-        )
+        first = one_line(shlex.quote(as_path(best[0].modules.script)))
+        raise RequestError(f"{len(best)} scripts may be the training: {names}; name one: runner init {first}")
     return best[0]
 
 
@@ -132,7 +131,3 @@ def _refuse(tree: Tree) -> NoReturn:
     beside = f"; notebooks are not started: {listed(tree.notebooks, most=3)}" if tree.notebooks else ""
     looked = f"none of {len(tree.scripts):,} Python files trains and can be run" if tree.scripts else "no Python files"
     raise RequestError(one_line(f"no training script here ({looked}){beside}{notes}; {way_out}"))
-
-
-def _quoted(script: str) -> str:
-    return one_line(shlex.quote(as_path(script)))
