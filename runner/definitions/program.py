@@ -73,7 +73,7 @@ class Program:
 
     def check(self, key: str, value: object = None) -> None:
         """Raise RequestError for an argument that the program does not take, or a value that it would refuse."""
-        if not self.interface.takes(key):
+        if not self.interface.is_open and key not in self.options:
             known = did_you_mean(key, sorted(self.options)) or "; its source reads none"
             raise RequestError(f"program {self.name} takes no arg '{key}'{known}")
         option = self.interface.option(key)

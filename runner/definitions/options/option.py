@@ -137,10 +137,6 @@ class Interface:
         """Return whether it reads its command line by hand, so that nothing says which arguments it takes."""
         return self.is_open and self.kind in ("plain", "yaml")
 
-    def takes(self, key: str) -> bool:
-        """Return whether it may be given an argument."""
-        return self.is_open or key in self.options
-
     def beside(self, args: dict[str, Any]) -> Interface:
         """Return what it takes beside args: if they name a subcommand, nothing that only the others take."""
         named = [key for key, option in self.options.items() if option.depth == 1]

@@ -51,7 +51,7 @@ def for_first_try(program: Program, args: dict[str, Any]) -> dict[str, Any]:
     """Return args that make a run short, beside those that a person gave."""
     found = {}
     for key, value in shortest(program.interface).items():
-        if key not in args and re.fullmatch(NAME, key) and key not in RESERVED:
+        if key not in args and _may_stand(key):
             try:
                 program.check(key, value)
             except RequestError:

@@ -14,23 +14,15 @@ from runner.core.text import listed, one_line
 from runner.definitions.program import as_path
 from runner.tools.init import source
 from runner.tools.init.modules import Modules
-from runner.tools.init.source import (
-    ACCELERATOR,
-    ARGUMENTS,
-    BACKWARD,
-    DEEPSPEED,
-    FABRIC,
-    FIT,
-    GROUP,
-    PARALLEL,
-    STEP,
-    TRAINER,
-)
+from runner.tools.init.source import Sign
 from runner.tools.init.tree import Tree
 from trainkit.files import read_file
 
 LARGEST_TOTAL = 20_000_000
 """Bytes of Python that are looked at in one repository."""
+_TRAINING = {Sign.BACKWARD, Sign.FIT, Sign.TRAINER}
+_ACROSS = (Sign.GROUP, Sign.PARALLEL, Sign.ACCELERATOR, Sign.FABRIC, Sign.DEEPSPEED)
+"""Signs of a training with several processes."""
 _MARGIN = 2
 """A score has to be higher by this to be the best; scripts nearer than that are all named."""
 _STARTS = re.compile(rb"__main__|^(?:for|while|with)\b|^[A-Za-z_](?:.*=[ \t]*)?[\w.]*\(", re.MULTILINE)
@@ -83,13 +75,12 @@ def judge(root: Path, script: str, *, named: bool = False) -> Choice | None:
         return None
     modules = Modules(root, script)
     signs = modules.signs
-    trains = bool(signs & {BACKWARD, FIT, TRAINER} and modules.frameworks)
+    trains = bool(signs & _TRAINING and modules.frameworks)
     if not trains and not named:
         return None
-    at_home = bool(own.signs & {BACKWARD, FIT, TRAINER})
-    score = 10.0 if at_home else 8.0
-    score += 2 * bool(signs & {STEP, TRAINER, FIT}) + own.guarded + (ARGUMENTS in own.signs)
-    score += 2 * bool(signs & {GROUP, PARALLEL, ACCELERATOR, FABRIC, DEEPSPEED, TRAINER})
+    score = 10.0 if own.signs & _TRAINING else 8.0
+    score += 2 * bool(signs & {Sign.STEP, Sign.TRAINER, Sign.FIT}) + own.guarded + (Sign.ARGUMENTS in own.signs)
+    score += 2 * bool(signs & {*_ACROSS, Sign.TRAINER})
     return Choice(modules, score + _by_name(script), _why(modules, named=named))
 
 
@@ -112,8 +103,8 @@ def _may_start(path: Path) -> bool:
 
 
 def _why(modules: Modules, *, named: bool) -> str:
-    does = [sign for sign in (BACKWARD, STEP, FIT, TRAINER) if sign in modules.signs]
-    across = [sign for sign in (GROUP, PARALLEL, ACCELERATOR, FABRIC, DEEPSPEED) if sign in modules.signs]
+    does = [sign for sign in (Sign.BACKWARD, Sign.STEP, Sign.FIT, Sign.TRAINER) if sign in modules.signs]
+    across = [sign for sign in _ACROSS if sign in modules.signs]
     words = [f"imports {', '.join(modules.frameworks)}"] if modules.frameworks else []
     words += [f"has {', '.join([*does, *across])}"] if does or across else []
     return "; ".join([*(["as named"] if named else []), *words])

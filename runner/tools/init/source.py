@@ -18,19 +18,37 @@ FRAMEWORKS = {
     *("torch", "lightning", "pytorch_lightning", "transformers", "accelerate", "deepspeed", "keras", "trl", "peft"),
     *("fastai", "ignite", "composer", "trainkit", "timm", "sentence_transformers", "setfit", "diffusers"),
 }
-# What a sign is, as a person is shown it.
-BACKWARD, STEP, FIT, TRAINER = "loss.backward()", "optimizer.step()", "fit()", "a Trainer"
-GROUP, PARALLEL, ACCELERATOR = "init_process_group()", "DistributedDataParallel", "an Accelerator"
-FABRIC, DEEPSPEED, SPAWN, SAMPLER = "Fabric", "deepspeed.initialize()", "spawn()", "DistributedSampler"
-PREPARE, ARGUMENTS, EVENTS = "accelerator.prepare()", "arguments", "event lines"
+
+
+class Sign:
+    """The signs of a training, as a person is shown them."""
+
+    BACKWARD = "loss.backward()"
+    STEP = "optimizer.step()"
+    FIT = "fit()"
+    TRAINER = "a Trainer"
+    GROUP = "init_process_group()"
+    PARALLEL = "DistributedDataParallel"
+    ACCELERATOR = "an Accelerator"
+    FABRIC = "Fabric"
+    DEEPSPEED = "deepspeed.initialize()"
+    SPAWN = "spawn()"
+    SAMPLER = "DistributedSampler"
+    PREPARE = "accelerator.prepare()"
+    ARGUMENTS = "arguments"
+    EVENTS = "event lines"
+
+
 _CALLS = {
-    "init_process_group": GROUP,
-    **dict.fromkeys(("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"), PARALLEL),
-    "Accelerator": ACCELERATOR,
-    "Fabric": FABRIC,
-    **dict.fromkeys(("DistributedSampler", "split_dataset_by_node"), SAMPLER),
-    **dict.fromkeys(("ArgumentParser", "HfArgumentParser", "Typer", "TrlParser", "parse_args"), ARGUMENTS),
-    "EventLog": EVENTS,
+    "init_process_group": Sign.GROUP,
+    **dict.fromkeys(
+        ("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"), Sign.PARALLEL
+    ),
+    "Accelerator": Sign.ACCELERATOR,
+    "Fabric": Sign.FABRIC,
+    **dict.fromkeys(("DistributedSampler", "split_dataset_by_node"), Sign.SAMPLER),
+    **dict.fromkeys(("ArgumentParser", "HfArgumentParser", "Typer", "TrlParser", "parse_args"), Sign.ARGUMENTS),
+    "EventLog": Sign.EVENTS,
 }
 _SPAWNS = ("spawn", "start_processes")
 
@@ -110,27 +128,27 @@ def _of_call(call: ast.Call) -> Iterator[str]:
     if sign := _CALLS.get(method):
         yield sign
     if method == "backward":
-        yield BACKWARD
+        yield Sign.BACKWARD
     elif method == "step" and any(word in owner for word in ("opt", "scaler")):
-        yield STEP
+        yield Sign.STEP
     elif method == "fit" and is_method:
-        yield FIT
+        yield Sign.FIT
     elif method.endswith("Trainer") or (method == "train" and "trainer" in owner):
-        yield TRAINER
+        yield Sign.TRAINER
     elif method in _SPAWNS and (receiver.endswith(("mp", "multiprocessing")) or not is_method):
-        yield SPAWN
+        yield Sign.SPAWN
     elif method == "prepare" and "accelerator" in owner:
-        yield PREPARE
+        yield Sign.PREPARE
     elif method == "initialize" and owner == "deepspeed":
-        yield DEEPSPEED
+        yield Sign.DEEPSPEED
     elif method == "running" and (not is_method or owner == "trainkit"):
-        yield EVENTS
+        yield Sign.EVENTS
 
 
 def _of_decorator(node: ast.expr) -> Iterator[str]:
     name = dotted(node.func if isinstance(node, ast.Call) else node)
     if name == "hydra.main" or name.rpartition(".")[2] == "command":
-        yield ARGUMENTS
+        yield Sign.ARGUMENTS
 
 
 def _devices(call: ast.Call) -> str | None:
