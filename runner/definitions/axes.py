@@ -47,8 +47,12 @@ LAYOUT: Node = {
     "pattern": f"^(?:{PATTERN})$",
     "check": _check_layout,
 }
-ROW: Node = {"type": "object", "properties": {"layout": LAYOUT}, "additionalProperties": VALUE}
-"""A mapping that names cells: axes with one value each."""
+ROW: Node = {
+    "type": "object",
+    "properties": {"layout": LAYOUT},
+    "additionalProperties": {**VALUE, "check": lambda *_: None},
+}
+"""A mapping that names cells: axes with one value each. `check_axes` looks at its values."""
 BASELINE: Node = {
     **ROW,
     "description": "The cell to compare with, if it is not the one with one process.",
