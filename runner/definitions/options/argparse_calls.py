@@ -164,7 +164,8 @@ def _is_given_away(code: Code, source: Source, call: ast.Call, parsers: set[str]
     given = [*call.args, *(word.value for word in call.keywords)]
     if not any(last(value) in parsers for value in given if isinstance(value, ast.Name | ast.Attribute)):
         return False
-    return head not in _ONLY_LOOK and code.function(last(call.func)) is None and code.klass(last(call.func)) is None
+    name = last(call.func)
+    return head not in _ONLY_LOOK and name not in code.functions and name not in code.classes
 
 
 def _library_calls(code: Code, source: Source) -> list[ast.Call]:

@@ -53,9 +53,9 @@ def _classes(code: Code, call: ast.Call) -> list[ast.expr]:
 
 
 def _fields(code: Code, node: ast.expr) -> Fields:
-    if (klass := code.klass(last(node))) is not None:
+    if (klass := code.classes.get(last(node))) is not None:
         return fields_of_class(code, klass)
-    function = code.function(last(node))
+    function = code.functions.get(last(node))
     return fields_of_function(function) if function is not None else _OUTSIDE
 
 
@@ -64,7 +64,7 @@ def _is_of_trainer(code: Code, node: ast.expr) -> bool:
     pending, seen = [last(node)], set[str]()
     while pending:
         name = pending.pop()
-        klass = code.klass(name)
+        klass = code.classes.get(name)
         if klass is None and _OF_TRAINER.search(name):
             return True
         if klass is not None and name not in seen:
@@ -141,7 +141,7 @@ def _read(code: Code, kind: str, calls: tuple[str, ...], make: Callable[[str, Fi
     for source, call in code.every_call():
         if source.origin(call.func) in calls:
             name = last(call.args[0]) if call.args else ""
-            if code.klass(name) is None and code.function(name) is None:
+            if code.classes.get(name) is None and code.functions.get(name) is None:
                 break
             options, is_open = read_fields(code, _fields(code, call.args[0]), make)
             return Interface(kind, options, is_open)

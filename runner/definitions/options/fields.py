@@ -50,7 +50,7 @@ def fields_of_class(code: Code, klass: ast.ClassDef, seen: set[str] | None = Non
     is_open, seen = False, {klass.name} if seen is None else seen
     for base in klass.bases:
         name = last(base.value) if isinstance(base, ast.Subscript) else last(base)
-        found = code.klass(name)
+        found = code.classes.get(name)
         if found is not None and name not in seen:
             seen.add(name)
             above = fields_of_class(code, found, seen)

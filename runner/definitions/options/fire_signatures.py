@@ -28,8 +28,8 @@ def read(code: Code) -> Interface:
     for source, call in code.every_call():
         if source.origin(call.func) == _FIRE and call.args:
             given = call.args[0]
-            klass = code.klass(last(given.func if isinstance(given, ast.Call) else given))
-            function = code.function(last(given))
+            klass = code.classes.get(last(given.func if isinstance(given, ast.Call) else given))
+            function = code.functions.get(last(given))
             if klass is not None:
                 return _of_class(code, klass, is_made=isinstance(given, ast.Call))
             if function is not None:
@@ -72,7 +72,7 @@ def _methods(code: Code, klass: ast.ClassDef, seen: set[str]) -> dict[str, Funct
     methods: dict[str, Function] = {}
     seen.add(klass.name)
     for base in reversed(klass.bases):
-        found = code.klass(last(base))
+        found = code.classes.get(last(base))
         if found is not None and found.name not in seen:
             methods.update(_methods(code, found, seen))
     own = (node for node in klass.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))

@@ -114,7 +114,7 @@ def _named(code: Code, name: str) -> Annotation:
         return Annotation(_KINDS[name])
     if name in _LISTS:
         return Annotation(many=LISTED)
-    klass = code.klass(name) if name not in _MAPPINGS else None
+    klass = code.classes.get(name) if name not in _MAPPINGS else None
     if klass is None or not any(last(base) in _ENUMS for base in klass.bases):
         return Annotation(klass=klass)
     members = [(last(node.targets[0]), node.value) for node in klass.body if isinstance(node, ast.Assign)]

@@ -87,14 +87,6 @@ class Code(NamedTuple):
         """List the calls of all files of the project."""
         return ((source, call) for source in self.sources for call in self.calls(source))
 
-    def function(self, name: str) -> Function | None:
-        """Find a function by its name, or the last part of a dotted one."""
-        return self.functions.get(name.rpartition(".")[2])
-
-    def klass(self, name: str) -> ast.ClassDef | None:
-        """Find a class by its name, or the last part of a dotted one."""
-        return self.classes.get(name.rpartition(".")[2])
-
     def is_outside(self, origin: str) -> bool:
         """Return whether a full name belongs to a module outside of the project and of Python."""
         return origin.partition(".")[0] in self.outside
@@ -185,14 +177,6 @@ def _modules(node: ast.Import | ast.ImportFrom) -> set[str]:
     return {name.partition(".")[0] for name in names} - sys.stdlib_module_names
 
 
-def parse(path: Path, text: bytes) -> Source:
-    """Parse a source file; RequestError, with the line, if it is no Python."""
-    try:
-        return _parse(path, text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise unreadable(path, error) from None
-
-
 def unreadable(path: Path, error: Exception) -> RequestError:
     """Return the error of a source that cannot be read as Python."""
     line = getattr(error, "lineno", None) or 1
@@ -208,11 +192,17 @@ def _text(source: Path) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _parse(path: Path, text: bytes) -> Source:
-    """Parse a source file; a definition is read more than once, and its programs share most of what they import."""
-    if b"coding" not in text[:200]:
-        text.decode()  # as Python, which ast.parse leaves out for comments
-    tree = syntax_tree(text, str(path))
+def parse(path: Path, text: bytes) -> Source:
+    """Parse a source file; RequestError, with the line, if it is no Python.
+
+    It is kept: a definition is read more than once, and its programs share most of what they import.
+    """
+    try:
+        if b"coding" not in text[:200]:
+            text.decode()  # as Python, which ast.parse leaves out for comments
+        tree = syntax_tree(text, str(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise unreadable(path, error) from None
     return Source(path, tree, part_of(tree))
 
 
@@ -240,31 +230,20 @@ def part_of(tree: ast.AST) -> Part:
         elif isinstance(node, ast.ClassDef):
             part.classes.setdefault(node.name, node)
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            _assign(part, node)
-        elif isinstance(node, ast.If) and _is_of_the_program(node.test):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            part.values.update({name: node.value for name in map(last, targets) if name not in part.values})
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and last(node.test.left) == "__name__":
             inner = (call for statement in node.body for call in ast.walk(statement) if isinstance(call, ast.Call))
             part.inner.update(map(id, inner))
+    part.values.pop("", None)  # a target without a name, for example a tuple
     part.calls.sort(key=lambda call: (call.lineno, call.col_offset))
     return part
-
-
-def _assign(part: Part, node: ast.Assign | ast.AnnAssign) -> None:
-    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-        if (name := last(target)) and node.value is not None:
-            part.values.setdefault(name, node.value)
 
 
 def _bound(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
     """Return the full name behind each name that an import binds."""
     if isinstance(node, ast.Import):
-        return {
-            alias.asname or alias.name.partition(".")[0]: alias.name if alias.asname else alias.name.partition(".")[0]
-            for alias in node.names
-        }
+        tops = [(alias, alias.name.partition(".")[0]) for alias in node.names]
+        return {alias.asname or top: alias.name if alias.asname else top for alias, top in tops}
     stem = "." * node.level + (node.module or "")
     return {alias.asname or alias.name: f"{stem}.{alias.name}" for alias in node.names}
-
-
-def _is_of_the_program(test: ast.expr) -> bool:
-    """Return whether a condition is `__name__ == "__main__"`."""
-    return isinstance(test, ast.Compare) and last(test.left) == "__name__"

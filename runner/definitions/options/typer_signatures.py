@@ -36,7 +36,7 @@ def _commands(code: Code) -> tuple[dict[str, Function], Function | None, bool]:
     commands: dict[str, Function] = {}
     callback, is_open = None, False
     for source, call in code.every_call():
-        if source.origin(call.func) == "typer.run" and call.args and (found := code.function(last(call.args[0]))):
+        if source.origin(call.func) == "typer.run" and call.args and (found := code.functions.get(last(call.args[0]))):
             commands[found.name] = found
     apps = {name for name, value in code.values.items() if isinstance(value, ast.Call) and last(value.func) == "Typer"}
     for function in code.functions.values():
