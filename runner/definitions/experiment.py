@@ -32,16 +32,21 @@ def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment
     check(document, ROOT, document.values)
     _refuse_twins(path, root)
     values = {key: node.get("default") for key, node in NODES.items()} | document.values
-    matrix = read_matrix(document)
-    values["baseline"] = dict(values["baseline"] or {})
-    check_axes(document, matrix, values["baseline"], "baseline")
-    values["dialect"] = read_dialects(document, root)
-    values["measure"] = measure_of(document, values["measure"], values["dialect"])
-    values["timeout_seconds"] = float(values["timeout_seconds"])
-    if values["patience_seconds"] is not None:
-        values["patience_seconds"] = float(values["patience_seconds"])
-    values |= {"args": dict(values["args"] or {}), "program_args": values["program_args"] or {}, "matrix": matrix}
-    values |= {"skip": read_skips(document, matrix), "published": read_published(document, matrix)}
+    for key in ("timeout_seconds", "patience_seconds"):
+        values[key] = None if values[key] is None else float(values[key])
+    matrix, baseline = read_matrix(document), dict(values["baseline"] or {})
+    check_axes(document, matrix, baseline, "baseline")
+    dialects = read_dialects(document, root)
+    values |= {
+        "dialect": dialects,
+        "args": dict(values["args"] or {}),
+        "program_args": values["program_args"] or {},
+        "matrix": matrix,
+        "skip": read_skips(document, matrix),
+        "baseline": baseline,
+        "measure": measure_of(document, values["measure"], dialects),
+        "published": read_published(document, matrix),
+    }
     experiment = Experiment(**values, path=path, root=root, settings=settings or settings_of(root))
     consistency.check(document, experiment)
     return experiment

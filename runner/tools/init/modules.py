@@ -34,12 +34,12 @@ class Modules:
     @property
     def signs(self) -> set[str]:
         """The signs of all files."""
-        return {sign for source in self.files.values() for sign in source.signs}
+        return {sign for file in self.files.values() for sign in file.signs}
 
     @property
     def frameworks(self) -> list[str]:
         """The frameworks that any of the files imports."""
-        return sorted({name for source in self.files.values() for name in source.frameworks})
+        return sorted({name for file in self.files.values() for name in file.frameworks})
 
     def _follow(self) -> None:
         pending = [self.script]
