@@ -9,28 +9,87 @@ from runner.core.errors import did_you_mean
 from runner.core.layout import PATTERN, Layout
 from runner.core.text import shown
 from runner.core.yaml_reader import Document
-from runner.definitions.args import check_arg, names_schema, read_mapping, value_schema
+from runner.definitions.args import NAMES, VALUE
+from runner.definitions.keys import Node, text
 
 MOST_CELLS = 10_000
 MOST_AXES = 20
+WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 _NAN = object()
 
 
+def _check_layout(document: Document, _key: str, value: object, *place: str | int) -> None:
+    canonical_layout(document, value, *place)
+
+
+def canonical_layout(document: Document, value: object, *place: str | int) -> str:
+    """Return a layout in its canonical form, or complain at its place."""
+    try:
+        return str(Layout.parse(value))
+    except ValueError as error:
+        document.fail(str(error), *place)
+
+
+def _axis(items: Node, says: Node | None = None, **more: Any) -> Node:
+    wrong = "axis '{key}' has to be a list of values, not {shown}"
+    says = {"type": wrong, "minItems": wrong, **(says or {})}
+    return {"type": "array", "minItems": 1, "items": items, "says": says, **more}
+
+
+PROGRAM = text(
+    "<family>.<program>, a module below experiments/; or the path of a script, from the project's folder.",
+    rf"{WORD}(\.{WORD})+|([^/\\\x00-\x1f]+/)*[^/\\\x00-\x1f]+\.py",
+    "<family>.<program>, for example mnist.ddp, or the path of a script, for example path/to/train.py",
+)
+LAYOUT: Node = {
+    "description": "nodes x processes, or the processes of heterogeneous nodes: 1x2, 2+3.",
+    "type": "string",
+    "pattern": f"^(?:{PATTERN})$",
+    "check": _check_layout,
+}
+ROW: Node = {
+    "type": "object",
+    "properties": {"layout": LAYOUT},
+    "additionalProperties": {**VALUE, "check": lambda *_: None},
+}
+"""A mapping that names cells: axes with one value each. `check_axes` looks at its values."""
+BASELINE: Node = {
+    **ROW,
+    "description": "The cell to compare with, if it is not the one with one process.",
+    "type": ["object", "null"],
+}
+_NO_LAYOUT = {"required": "'matrix' needs the axis 'layout', for example layout: [1x1, 1x2]"}
+MATRIX: Node = {
+    "description": "The axes: every combination of their values is a cell. All but layout become --key value.",
+    "type": "object",
+    "required": ["layout"],
+    "maxProperties": MOST_AXES,
+    "propertyNames": NAMES,
+    "properties": {
+        "layout": _axis(LAYOUT, _NO_LAYOUT),
+        "program": _axis({**PROGRAM, "says": {"any": "{key} {shown} has to be {form}"}}),
+    },
+    "additionalProperties": _axis(VALUE, maxItems=MOST_CELLS),
+    "says": {**_NO_LAYOUT, "maxProperties": "{count:,} axes; {maxProperties} are the most"},
+}
+
+
 def read_matrix(document: Document) -> dict[str, list[Any]]:
-    """Read `matrix`: lists of values, that of `layout` in canonical form."""
-    matrix = read_mapping(document, "matrix")
-    if "layout" not in matrix:
-        document.fail("'matrix' needs the axis 'layout', for example layout: [1x1, 1x2]", "matrix")
-    if len(matrix) > MOST_AXES:
-        document.fail(f"{len(matrix):,} axes; {MOST_AXES} are the most", "matrix")
-    axes: dict[str, list[Any]] = {}
+    """Return the axes of a matrix that was checked, layouts in canonical form; refuse values that stand twice."""
+    matrix = dict(document.values["matrix"])
     for axis, values in matrix.items():
-        if not isinstance(values, list) or not values:
-            document.fail(f"axis '{axis}' has to be a list of values, not {shown(values)}", "matrix", axis)
-        axes[axis] = _read_values(document, axis, values)
-    if wrong := too_many(axes):
+        points, seen = [], set()
+        for index, value in enumerate(values):
+            point = str(Layout.parse(value)) if axis == "layout" else value
+            same = (type(point), identity(point))
+            if same in seen:
+                document.fail(f"{axis} {point} stands twice", "matrix", axis, index)
+            seen.add(same)
+            points.append(point)
+        matrix[axis] = points
+    if wrong := too_many(matrix):
         document.fail(wrong, "matrix")
-    return axes
+    return matrix
 
 
 def too_many(matrix: dict[str, list[Any]]) -> str | None:
@@ -40,20 +99,6 @@ def too_many(matrix: dict[str, list[Any]]) -> str | None:
         return None
     sizes = " x ".join(f"{len(values):,}" for values in matrix.values() if len(values) > 1)
     return f"the matrix has {cells:,} cells ({sizes}); {MOST_CELLS:,} are the most: split the experiment"
-
-
-def _read_values(document: Document, axis: str, values: list[Any]) -> list[Any]:
-    points: list[Any] = []
-    seen = set()
-    for index, value in enumerate(values):
-        place = ("matrix", axis, index)
-        check_arg(document, axis, value, *place)
-        point = canonical_layout(document, value, *place) if axis == "layout" else value
-        if (type(point), identity(point)) in seen:
-            document.fail(f"{axis} {point} stands twice", *place)
-        seen.add((type(point), identity(point)))
-        points.append(point)
-    return points
 
 
 def identity(value: object) -> tuple[bool, object]:
@@ -66,56 +111,13 @@ def values_of(row: dict[str, Any], axes: tuple[str, ...]) -> tuple[object, ...]:
     return tuple(identity(row[axis]) for axis in axes)
 
 
-def agrees(cell: dict[str, Any], named: dict[str, Any]) -> bool:
-    """Tell whether a cell has every value that is named."""
-    return all(identity(cell[key]) == identity(value) for key, value in named.items())
-
-
-def canonical_layout(document: Document, value: object, *path: str | int) -> str:
-    """Return a layout in its canonical form, or complain at its place."""
-    try:
-        return str(Layout.parse(value))
-    except ValueError as error:
-        document.fail(str(error), *path)
-
-
-def check_axes(document: Document, matrix: dict[str, list[Any]], row: dict[str, Any], *path: str | int) -> None:
+def check_axes(document: Document, matrix: dict[str, list[Any]], row: dict[str, Any], *place: str | int) -> None:
     """Refuse a row with a name that is no axis, or a value that the axis does not have; layouts become canonical."""
     for key, value in row.items():
         if key not in matrix:
-            document.fail(f"'{key}' is no axis of the matrix{did_you_mean(key, matrix)}", *path, key)
+            document.fail(f"'{key}' is no axis of the matrix{did_you_mean(key, matrix)}", *place, key)
         if key == "layout":
-            row[key] = canonical_layout(document, value, *path, key)
+            row[key] = canonical_layout(document, value, *place, key)
         found = identity(row[key])
         if not any(identity(point) == found for point in matrix[key]):
-            document.fail(f"{key} {shown(row[key])} matches no cell{did_you_mean(row[key], matrix[key])}", *path, key)
-
-
-def layout_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a layout."""
-    return {
-        "description": "nodes x processes, or the processes of heterogeneous nodes: 1x2, 2+3.",
-        "type": "string",
-        "pattern": f"^(?:{PATTERN})$",
-    }
-
-
-def matrix_schema(program: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of `matrix`; `program` is that of a program's name."""
-    return {
-        "description": "The axes: every combination of their values is a cell. All but layout become --key value.",
-        "type": "object",
-        "required": ["layout"],
-        "maxProperties": MOST_AXES,
-        "propertyNames": names_schema(),
-        "properties": {
-            "layout": {"type": "array", "minItems": 1, "items": layout_schema()},
-            "program": {"type": "array", "minItems": 1, "items": program},
-        },
-        "additionalProperties": {"type": "array", "minItems": 1, "maxItems": MOST_CELLS, "items": value_schema()},
-    }
-
-
-def row_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a mapping that names cells: axes with one value each."""
-    return {"type": "object", "properties": {"layout": layout_schema()}, "additionalProperties": value_schema()}
+            document.fail(f"{key} {shown(row[key])} matches no cell{did_you_mean(row[key], matrix[key])}", *place, key)

@@ -79,7 +79,14 @@ def read_change(word: str) -> tuple[str, Any]:
         _refuse(f"--set {word}: write arg=value, for example --set epochs=1")
     if key in RESERVED:
         _refuse(f"--set {word}: {RESERVED[key]}")
-    return key, _value(word, text)
+    if not text.isprintable():
+        _refuse(f"--set {word}: the value has letters that cannot be printed")
+    value = scalar(text)
+    if isinstance(value, list | dict):
+        value = text
+    if wrong := unfit(value):
+        _refuse(f"--set {word}: the value {wrong.partition('; quote')[0]}")
+    return key, value
 
 
 def _canonical(axis: str, text: str) -> str:
@@ -89,17 +96,6 @@ def _canonical(axis: str, text: str) -> str:
         return str(Layout.parse(text))
     except ValueError as error:
         _refuse(f"--only layout={text}: {error}")
-
-
-def _value(word: str, text: str) -> str | float | None:
-    if not text.isprintable():
-        _refuse(f"--set {word}: the value has letters that cannot be printed")
-    value = scalar(text)
-    if isinstance(value, list | dict):
-        value = text
-    if wrong := unfit(value):
-        _refuse(f"--set {word}: the value {wrong.partition('; quote')[0]}")
-    return value  # type: ignore[no-any-return]
 
 
 def _refuse(message: str) -> NoReturn:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Any
 
-from runner.core.errors import RequestError
-from runner.core.text import shown
+from runner.core.errors import RequestError, did_you_mean
 from runner.core.yaml_reader import Document
 from runner.definitions import data, program
-from runner.definitions.axes import agrees, values_of
+from runner.definitions.axes import values_of
 from runner.definitions.definition import Experiment
-from runner.definitions.fields import PROGRAM
 
 
 def check(document: Document, experiment: Experiment) -> None:
@@ -24,47 +20,55 @@ def check(document: Document, experiment: Experiment) -> None:
         document.fail(wrong, "data")
     if wrong := refused_layout(experiment, experiment.matrix["layout"]):
         document.fail(wrong, "matrix", "layout")
+    _check_args(document, experiment)
     _check_programs(document, experiment)
     _check_cells_exist(document, experiment)
 
 
 def refused_layout(experiment: Experiment, layouts: Iterable[object]) -> str | None:
-    """Say which layout a program that starts its processes itself cannot have."""
-    several = [one for one in layouts if str(one) != "1x1"]
+    """Return why a program that starts its processes itself cannot have one of the layouts, if it cannot."""
+    several = [layout for layout in layouts if str(layout) != "1x1"]
     if experiment.launcher == "torchrun" or not several:
         return None
     return f"layout {several[0]}: with launcher python the program starts its processes itself; only 1x1 can be run"
 
 
+def _check_args(document: Document, experiment: Experiment) -> None:
+    """Refuse an arg that is an axis too, and args of a program that is not in the matrix."""
+    matrix = experiment.matrix
+    for key in experiment.args:
+        if key in matrix:
+            document.fail(f"'{key}' stands in args and in the matrix; keep one of them", "args", key)
+    names = matrix.get("program", [])
+    for name, args in experiment.program_args.items():
+        if name not in names:
+            document.fail(f"'{name}' is no program of the matrix{did_you_mean(name, names)}", "program_args", name)
+        for key in args:
+            if key in matrix:
+                document.fail(f"'{key}' stands here and in the matrix; keep one of them", "program_args", name, key)
+
+
 def _check_programs(document: Document, experiment: Experiment) -> None:
     """Find every program and ask it whether it takes the args; a matrix of programs has to share them."""
-    in_matrix = experiment.matrix.get("program", [])
-    for index, name in enumerate(in_matrix):
-        if not isinstance(name, str) or not re.fullmatch(PROGRAM.pattern, name):
-            document.fail(f"program {shown(name)} has to be {PROGRAM.meant}", "matrix", "program", index)
     places: dict[str, tuple[str | int, ...]] = {experiment.program: ("program",)}
-    places |= {name: ("matrix", "program", index) for index, name in enumerate(in_matrix)}
+    places |= {name: ("matrix", "program", index) for index, name in enumerate(experiment.matrix.get("program", []))}
+    axes = [(axis, values) for axis, values in experiment.matrix.items() if axis not in ("layout", "program")]
     for name, place in places.items():
         try:
             found = program.find(experiment.root, name, experiment.settings)
         except RequestError as error:
             document.fail(str(error), *place)
-        for key, value, where in _passed(experiment, name):
+        own = experiment.program_args.get(name, {})
+        given = [
+            *((key, value, ("args", key)) for key, value in experiment.args.items()),
+            *((key, value, ("program_args", name, key)) for key, value in own.items()),
+            *((key, value, ("matrix", key, index)) for key, values in axes for index, value in enumerate(values)),
+        ]
+        for key, value, where in given:
             try:
                 found.check(key, value)
             except RequestError as error:
                 document.fail(str(error), *where)
-
-
-def _passed(experiment: Experiment, name: str) -> list[tuple[str, Any, tuple[str | int, ...]]]:
-    """List every value that a program may be given, with its place."""
-    own = experiment.program_args.get(name, {})
-    axes = {axis: values for axis, values in experiment.matrix.items() if axis not in ("layout", "program")}
-    return [
-        *((key, value, ("args", key)) for key, value in experiment.args.items()),
-        *((key, value, ("program_args", name, key)) for key, value in own.items()),
-        *((key, value, ("matrix", key, index)) for key in axes for index, value in enumerate(axes[key])),
-    ]
 
 
 def _check_cells_exist(document: Document, experiment: Experiment) -> None:
@@ -81,5 +85,6 @@ def _check_cells_exist(document: Document, experiment: Experiment) -> None:
         if values_of(row, named) not in run[named]:
             values = {key: row[key] for key in named}
             document.fail(f"the row matches no cell: {values} is skipped", "published", "rows", index)
-    if experiment.baseline and not any(agrees(cell, experiment.baseline) for cell in cells):
+    named = tuple(experiment.baseline)
+    if not any(values_of(cell, named) == values_of(experiment.baseline, named) for cell in cells):
         document.fail("the baseline is skipped: it matches no cell", "baseline")

@@ -1,24 +1,26 @@
-"""YAML -> Experiment. Every complaint has file:line, what is wrong and what was meant."""
+"""YAML -> Experiment, and the definitions of a project.
+
+Every complaint has file:line, what is wrong and what was meant.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from runner.core import yaml_reader
+from runner.core.errors import RequestError, did_you_mean
+from runner.core.text import one_line
 from runner.definitions import consistency
-from runner.definitions.args import read_args, read_mapping, read_program_args
 from runner.definitions.axes import check_axes, read_matrix
-from runner.definitions.definition import Experiment
-from runner.definitions.dialects import KEY, measure_of, read_dialects
-from runner.definitions.fields import FIELDS
-from runner.definitions.project import files, find, project_root, refuse_twins
+from runner.definitions.definition import KEYS, NODES, ROOT, Experiment
+from runner.definitions.dialects import measure_of, read_dialects
+from runner.definitions.keys import check
 from runner.definitions.published import read_published
-from runner.definitions.settings import Settings, settings_of
-from runner.definitions.skips import DEVICES, Skip, read_skips
+from runner.definitions.settings import Settings, find_project, settings_of
+from runner.definitions.skips import DEVICES, read_skips
 
-__all__ = ["DEVICES", "KEYS", "Experiment", "Skip", "files", "find", "load", "project_root"]
-
-KEYS = (*FIELDS, KEY, "args", "program_args", "matrix", "skip", "baseline", "published")
+__all__ = ["DEVICES", "KEYS", "Experiment", "files", "find", "load", "project_root"]
 
 
 def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment:
@@ -27,28 +29,74 @@ def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment
     Settings that are not written yet may stand in for those of the project's files.
     """
     document = yaml_reader.read(path)
-    if not isinstance(document.values, dict):
-        document.fail(f"a definition is a mapping with the keys {', '.join(KEYS)}")
-    document.only_keys(KEYS)
-    refuse_twins(path, root)
-    matrix = read_matrix(document)
-    baseline = dict(read_mapping(document, "baseline"))
+    check(document, ROOT, document.values)
+    _refuse_twins(path, root)
+    values = {key: node.get("default") for key, node in NODES.items()} | document.values
+    for key in ("timeout_seconds", "patience_seconds"):
+        values[key] = None if values[key] is None else float(values[key])
+    matrix, baseline = read_matrix(document), dict(values["baseline"] or {})
     check_axes(document, matrix, baseline, "baseline")
-    values = {key: field.read(document, key) for key, field in FIELDS.items()}
     dialects = read_dialects(document, root)
-    values["measure"] = measure_of(document, values["measure"], dialects)
-    experiment = Experiment(
-        **values,
-        dialects=dialects,
-        args=read_args(document, matrix),
-        program_args=read_program_args(document, matrix),
-        matrix=matrix,
-        skip=read_skips(document, matrix),
-        baseline=baseline,
-        published=read_published(document, matrix),
-        path=path,
-        root=root,
-        settings=settings or settings_of(root),
-    )
+    values |= {
+        "dialect": dialects,
+        "args": dict(values["args"] or {}),
+        "program_args": values["program_args"] or {},
+        "matrix": matrix,
+        "skip": read_skips(document, matrix),
+        "baseline": baseline,
+        "measure": measure_of(document, values["measure"], dialects),
+        "published": read_published(document, matrix),
+    }
+    experiment = Experiment(**values, path=path, root=root, settings=settings or settings_of(root))
     consistency.check(document, experiment)
     return experiment
+
+
+def _refuse_twins(path: Path, root: Path) -> None:
+    """Refuse a definition of the project whose name stands twice."""
+    twins = [other for other in files(root) if other.stem == path.stem]
+    if len(twins) > 1 and path.resolve() in [other.resolve() for other in twins]:
+        places = " and ".join(str(other.relative_to(root)) for other in sorted(twins))
+        raise RequestError(one_line(f"the name '{path.stem}' stands twice: {places}; rename one of them"))
+
+
+def project_root(start: Path) -> Path:
+    """Return the folder of the project that `start` is in; RequestError if it is in none."""
+    return find_project(start).root
+
+
+def files(root: Path) -> list[Path]:
+    """List the definitions of a project: those of every family, and those that belong to none.
+
+    A folder that cannot be read, or that is a link, is listed itself: `load` says what is wrong with it.
+    """
+    folder = settings_of(root).folder
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return [folder] if folder.exists() else []
+    found: list[Path] = []
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            found += _of_family(Path(entry.path))
+        elif entry.name.endswith(".yaml") or (entry.is_symlink() and entry.is_dir()):
+            found.append(Path(entry.path))
+    return sorted(found, key=lambda path: path.stem)
+
+
+def _of_family(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if path.name.endswith(".yaml")]
+    except OSError:
+        return [folder]
+
+
+def find(name: str, root: Path) -> Path:
+    """Find a definition by its name, `mnist`, or by the path of its file."""
+    as_path = Path(name)
+    if as_path.suffix in (".yaml", ".yml") or os.path.isfile(as_path):  # noqa: PTH113 - a long name is no error
+        return as_path
+    known = {file.stem: file for file in files(root)}
+    if name not in known:
+        raise RequestError(f"no experiment '{one_line(name)}' in {settings_of(root).folder}{did_you_mean(name, known)}")
+    return known[name]

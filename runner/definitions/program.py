@@ -15,9 +15,9 @@ from trainkit.files import read_file
 from trainkit.sources import folders_of, read_sources
 
 PREPARE = "prepare"
+"""The module of a family that brings its data; it trains nothing."""
 INPUTS = "inputs"
 """The module of a family that hashes what its programs read: it prints one JSON object of `data_sha256` and others."""
-"""The module of a family that brings its data; it trains nothing."""
 _SCRIPT = ".py"
 ALONE = "trainkit.alone"
 """The module that starts a program as if torchrun were not there."""
@@ -73,7 +73,7 @@ class Program:
 
     def check(self, key: str, value: object = None) -> None:
         """Raise RequestError for an argument that the program does not take, or a value that it would refuse."""
-        if not self.interface.takes(key):
+        if not self.interface.is_open and key not in self.options:
             known = did_you_mean(key, sorted(self.options)) or "; its source reads none"
             raise RequestError(f"program {self.name} takes no arg '{key}'{known}")
         option = self.interface.option(key)

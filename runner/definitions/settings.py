@@ -29,10 +29,10 @@ _TABLE = ("tool", "runner")
 LARGEST_BYTES = 1_000_000
 MOST_FILES = 2_000
 """How many files the patterns of `code` may match."""
-_MOST_DIGITS = 4_300
-"""What Python reads and writes of one number, if it is decimal; a hexadecimal one it reads at any length."""
-_TOO_LARGE: int = 10**_MOST_DIGITS
-_TOO_LONG = f"a number has more than {_MOST_DIGITS:,} digits"
+_LONG_NUMBER = re.compile(r"(?<![\w\"'])(?:0x[0-9a-fA-F_]{3500}|0o[0-7_]{4700}|[0-9_]{4300})")
+"""A number that Python does not read, or cannot write in a message."""
+_DEEPEST = 5
+"""How many names a place in the settings has: `tool.runner.with.compose.memory`."""
 _KEYS = ("definitions", "path", "image", "dockerfile", "code", "with")
 _IMAGE = re.compile(r"(?=.{1,200}$)([a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
@@ -70,20 +70,17 @@ class Settings:
         """List the files that the patterns of `code` match; RequestError if there are too many, or none."""
         found: list[Path] = []
         for pattern in self.code:
-            matched = self._matched(pattern)
+            place = f"{one_line(str(self.source))}: code '{one_line(pattern)}'"
+            try:
+                paths = (path for path in self.root.glob(pattern) if files.is_file(path))
+                matched = list(islice(paths, MOST_FILES + 1))
+            except (ValueError, IndexError, NotImplementedError):  # each version of Python refuses others, in its way
+                raise RequestError(f"{place} has to be a pattern of files, for example configs/**/*.yaml") from None
             found += matched
             if not matched or len(found) > MOST_FILES:
                 many = f"more than {MOST_FILES:,} files" if matched else "no file"
-                raise RequestError(f"{one_line(str(self.source))}: code '{one_line(pattern)}' matches {many}")
+                raise RequestError(f"{place} matches {many}")
         return found
-
-    def _matched(self, pattern: str) -> list[Path]:
-        try:
-            paths = (path for path in self.root.glob(pattern) if files.is_file(path) and not path.is_symlink())
-            return list(islice(paths, MOST_FILES + 1))
-        except (ValueError, IndexError, NotImplementedError):  # each version of Python refuses others, and in its way
-            what = "a pattern of files, for example configs/**/*.yaml"
-            raise RequestError(f"{one_line(str(self.source))}: code '{one_line(pattern)}' has to be {what}") from None
 
 
 def nearest(start: Path) -> Settings | None:
@@ -135,36 +132,40 @@ def _text(path: Path) -> str:
 
 def _parse(path: Path) -> Document:
     text = _text(path)
+    for number, row in enumerate(text.splitlines(), 1):
+        if _LONG_NUMBER.search(row):
+            raise RequestError(f"{one_line(path)}:{number}: a number has more than 4,300 digits")
     try:
-        return Document(str(path), tomllib.loads(text), _Lines(text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return Document(str(path), parse_toml(text), _lines(text))
+    except ValueError as error:
         raise RequestError(f"{one_line(path)}: not TOML: {one_line(error)}") from None
-    except ValueError:  # Python reads no longer number
-        row = next((number for number, row in enumerate(text.splitlines(), 1) if len(row) > _MOST_DIGITS), 1)
-        raise RequestError(f"{one_line(path)}:{row}: {_TOO_LONG}") from None
 
 
-class _Lines(dict[tuple[str | int, ...], int]):
-    """The line of each key, looked for in the text only if there is something to say about it."""
+def parse_toml(text: str) -> dict[str, Any]:
+    """Read a text in TOML; ValueError if it is none."""
+    try:
+        values: dict[str, Any] = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+    return values
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._rows = text.splitlines()
 
-    def __contains__(self, path: object) -> bool:
-        return isinstance(path, tuple) and self.get(path) > 0
-
-    def get(self, path: tuple[str | int, ...], default: int = 0) -> int:  # type: ignore[override]
-        """Return the first line in or below the table of the runner on which the last name of the path stands."""
-        names = [name for name in path if isinstance(name, str)]
-        begin = next((number for number, row in enumerate(self._rows) if re.match(r"\s*\[tool\.runner\b", row)), 0)
-        name = re.escape(names[-1]) if names else "$."
-        found = (
-            number
-            for number in range(begin, len(self._rows))
-            if re.match(rf"[\s\[\w.\"]*\b{name}\b", self._rows[number])
-        )
-        return next((number + 1 for number in found), default)
+def _lines(text: str) -> dict[tuple[str | int, ...], int]:
+    """Return the line on which each table and each key of a text in TOML begins."""
+    lines: dict[tuple[str | int, ...], int] = {}
+    table: list[str] = []
+    for number, row in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[+([^\]]+)\]", row)  # [tool.runner.with.compose]
+        key = re.match(r"\s*([^=#\[]+)=", row)  # memory = "8gb"
+        found = header or key
+        if found is None:
+            continue
+        names = [name.strip(" \t\"'") for name in found[1].split(".")]
+        path = names if header else [*table, *names]
+        table = names if header else table
+        for depth in range(1, min(len(path), _DEEPEST) + 1):
+            lines.setdefault(tuple(path[:depth]), number)
+    return lines
 
 
 def _settings(root: Path, source: Path, document: Document, place: tuple[str, ...]) -> Settings:
@@ -174,36 +175,20 @@ def _settings(root: Path, source: Path, document: Document, place: tuple[str, ..
     if not isinstance(values, dict):
         document.fail(f"'{'.'.join(place)}' has to be a table", *place)
     document.only_keys(_KEYS, *place)
-    _require_writable(document, values, place)
-    said: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     for key in ("definitions", "dockerfile"):
         if key in values:
-            said[key] = _inner(document, values[key], *place, key)
+            given[key] = _inner(document, values[key], *place, key)
     for key in ("path", "code"):
         if key in values:
             listed = values[key] if isinstance(values[key], list) else [values[key]]
-            said[key] = tuple(_inner(document, one, *place, key) for one in listed)
+            given[key] = tuple(_inner(document, path, *place, key) for path in listed)
     if "image" in values:
-        said["image"] = values["image"]
+        given["image"] = values["image"]
         if not isinstance(values["image"], str) or not _IMAGE.fullmatch(values["image"]):
             meant = "the name of an image without its tag, for example registry.lab/team/train"
             document.fail(f"'image' has to be {meant}, not {shown(values['image'])}", *place, "image")
-    return Settings(root, source, options=_options(document, values.get("with", {}), *place, "with"), **said)
-
-
-def _require_writable(document: Document, values: dict[str, object], place: tuple[str, ...]) -> None:
-    """Refuse a number that is too long to be written down, also in a message about it."""
-    for key, value in values.items():
-        if _holds_unwritable(value):
-            document.fail(_TOO_LONG, *place, key)
-
-
-def _holds_unwritable(value: object) -> bool:
-    if isinstance(value, int):
-        return value >= _TOO_LARGE or value <= -_TOO_LARGE
-    if isinstance(value, dict):
-        return any(_holds_unwritable(one) for one in value.values())
-    return isinstance(value, list) and any(_holds_unwritable(one) for one in value)
+    return Settings(root, source, options=_options(document, values.get("with", {}), *place, "with"), **given)
 
 
 def _inner(document: Document, value: object, *place: str) -> str:
@@ -223,10 +208,9 @@ def _options(document: Document, value: object, *place: str) -> dict[str, dict[s
     for target, options in value.items():
         if not isinstance(options, dict):
             document.fail(f"'{target}' has to be a table: write [tool.runner.with.{target}]", *place, target)
+        found[target] = {}
         for name, given in options.items():
             if not isinstance(given, str | int | float):
                 document.fail(f"'{name}' has to be a text, a number, true or false", *place, target, name)
-        found[target] = {
-            name: str(given).lower() if isinstance(given, bool) else str(given) for name, given in options.items()
-        }
+            found[target][name] = str(given).lower() if isinstance(given, bool) else str(given)
     return found

@@ -6,13 +6,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from runner.core.text import shown
 from runner.core.yaml_reader import Document
-from runner.definitions.axes import check_axes, row_schema, values_of
-from runner.definitions.fields import LONGEST_LINE
+from runner.definitions.axes import LAYOUT, ROW, check_axes, values_of
+from runner.definitions.keys import LONGEST_LINE, Node, text
 
 DEVICES = ("cpu", "cuda")
 MOST_SKIPS = 100
+_NO_WHY = "every skip says why: add 'why: ...'"
+SKIP: Node = {
+    "description": "Cells that are left out: those with these values of the axes.",
+    "type": ["array", "null"],
+    "maxItems": MOST_SKIPS,
+    "items": {
+        **ROW,
+        "required": ["why"],
+        "properties": {
+            "layout": LAYOUT,
+            "why": text(
+                "Shown in plans and summaries.", most=LONGEST_LINE, says={"required": _NO_WHY, "type": _NO_WHY}
+            ),
+            "when": {
+                "description": "Only on this device.",
+                "enum": [*DEVICES, None],
+                "says": {"enum": f"'when' has to be {' or '.join(DEVICES)}, not {{shown}}"},
+            },
+        },
+        "says": {"type": "a skip is a mapping of axes to values, with 'why'"},
+    },
+    "meant": "a list",
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +48,16 @@ class Skip:
     def plain(self) -> dict[str, Any]:
         """Return it as the definition has it."""
         return {**self.match, **({"when": self.when} if self.when else {}), "why": self.why}
+
+
+def read_skips(document: Document, matrix: dict[str, list[Any]]) -> tuple[Skip, ...]:
+    """Return the skips of a definition that was checked; each has to match a cell."""
+    skips = []
+    for index, entry in enumerate(document.values.get("skip") or []):
+        match = {key: value for key, value in entry.items() if key not in ("why", "when")}
+        check_axes(document, matrix, match, "skip", index)
+        skips.append(Skip(match, entry.get("when"), entry["why"].strip()))
+    return tuple(skips)
 
 
 def finder(skips: tuple[Skip, ...], device: str | None) -> Callable[[dict[str, Any]], Skip | None]:
@@ -45,46 +77,3 @@ def finder(skips: tuple[Skip, ...], device: str | None) -> Callable[[dict[str, A
         return skips[first] if first < len(skips) else None
 
     return find
-
-
-def read_skips(document: Document, matrix: dict[str, list[Any]]) -> tuple[Skip, ...]:
-    """Read `skip`: a list of mappings, each with its `why`."""
-    skips = document.values.get("skip")
-    if skips is None:
-        return ()
-    if not isinstance(skips, list):
-        document.fail(f"'skip' has to be a list, not {shown(skips)}", "skip")
-    if len(skips) > MOST_SKIPS:
-        document.fail(f"'skip' has {len(skips):,} entries; {MOST_SKIPS} are the most", "skip")
-    return tuple(_read(document, matrix, entry, "skip", index) for index, entry in enumerate(skips))
-
-
-def _read(document: Document, matrix: dict[str, list[Any]], entry: object, *place: str | int) -> Skip:
-    if not isinstance(entry, dict):
-        document.fail("a skip is a mapping of axes to values, with 'why'", *place)
-    why, when = entry.get("why"), entry.get("when")
-    if not isinstance(why, str) or not why.strip():
-        document.fail("every skip says why: add 'why: ...'", *place)
-    if len(why) > LONGEST_LINE:
-        document.fail(f"'why' has {len(why):,} characters; {LONGEST_LINE:,} are the most", *place, "why")
-    if when is not None and when not in DEVICES:
-        document.fail(f"'when' has to be {' or '.join(DEVICES)}, not {shown(when)}", *place, "when")
-    match = {key: value for key, value in entry.items() if key not in ("why", "when")}
-    check_axes(document, matrix, match, *place)
-    return Skip(match, when, why.strip())
-
-
-def skips_schema() -> dict[str, Any]:
-    """Return the JSON Schema of `skip`."""
-    row = row_schema()
-    text = {"type": "string", "pattern": r"\S", "maxLength": LONGEST_LINE}
-    own = {
-        "why": {"description": "Shown in plans and summaries.", **text},
-        "when": {"description": "Only on this device.", "enum": [*DEVICES, None]},
-    }
-    return {
-        "description": "Cells that are left out: those with these values of the axes.",
-        "type": ["array", "null"],
-        "maxItems": MOST_SKIPS,
-        "items": {**row, "required": ["why"], "properties": {**row["properties"], **own}},
-    }

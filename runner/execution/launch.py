@@ -56,7 +56,7 @@ def describe_launch(
         started=utc_now(),
         options=chosen,
         option_axes=axes_of(options) if options else {},
-        dialects=experiment.dialects,
+        dialects=experiment.dialect,
         side=Side(**asdict(run.side)) if run.side else None,
         **surroundings,
     )

@@ -14,8 +14,8 @@ from typing import Any
 from runner import targets
 from runner.core.errors import Interrupted, RequestError
 from runner.core.text import one_line
-from runner.definitions.again import run_of
 from runner.definitions.plan import Plan
+from runner.definitions.rerun import run_of
 from runner.execution import started
 from runner.execution.launch import describe_launch
 from runner.execution.masking import Masked

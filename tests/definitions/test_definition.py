@@ -180,6 +180,7 @@ WRONG = [
     ("[2.0, 1.5]", "[2.0, x]", "20: 'train_loss' has to be a list of numbers, one for each epoch"),
     ("best_accuracy: 0.98", "best_accuracy: 98", "20: 'best_accuracy' is a share from 0 to 1, not 98"),
     (FULL, "- a\n", "1: a definition is a mapping with the keys name, summary"),
+    (FULL, "# nothing\n", "1: a definition is a mapping with the keys name, summary, program"),
     (FULL, "a:\n  - [", "2: not YAML"),
 ]
 
@@ -203,10 +204,6 @@ def test_a_mistake_is_named_with_its_line_and_what_was_meant(project: Project, o
 def test_an_axis_that_no_program_takes_is_refused_at_its_line(project: Project, axis: str, said: str) -> None:
     plain = f"name: tiny\nsummary: s\nprogram: toys.ok\nscaling: strong\nmatrix:\n  {axis}\n  layout: [1x1]\n"
     assert complaint(project, plain).startswith(said)
-
-
-def test_an_empty_file_is_no_definition(project: Project) -> None:
-    assert complaint(project, "# nothing\n").startswith("1: a definition is a mapping with the keys name, summary")
 
 
 def test_a_published_row_of_a_cell_that_is_always_skipped_is_refused(project: Project) -> None:

@@ -19,7 +19,6 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.core.layout import LARGEST_WORLD, Layout
-from runner.core.yaml_reader import read
 from runner.definitions import experiment, program
 from runner.definitions.axes import MOST_CELLS
 from runner.definitions.plan import MOST_RUNS, make_plan
@@ -275,9 +274,3 @@ def test_a_folder_of_experiments_that_cannot_be_read_is_said(root: Path) -> None
         f"{secret}: cannot be read: Permission denied",
         "tiny",
     ]
-
-
-def test_a_value_of_the_reader_is_never_larger_than_its_file(root: Path) -> None:
-    text = "a:\n" + "".join(f"  k{number}: [{number}, x]\n" for number in range(2_000))
-    with within(3):
-        assert len(read(define(root, text)).values["a"]) == 2_000

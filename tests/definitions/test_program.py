@@ -156,12 +156,12 @@ def test_a_flag_is_true_or_false() -> None:
         (Option("--lr", "float"), "fast", "a number"),
         (Option("--mode", "value", ("fast", "exact")), "slow", "one of fast, exact"),
         (Option("--amp", "switch"), 1, "true or false"),
+        (Option("--n", "int"), 3, None),
+        (Option("--lr", "float"), 3, None),
+        (Option("--any"), 3, None),
     ],
 )
-def test_a_value_that_the_program_would_refuse_is_refused_before(option: Option, value: object, meant: str) -> None:
+def test_a_value_that_the_program_would_refuse_is_refused_before(
+    option: Option, value: object, meant: str | None
+) -> None:
     assert option.refuses(value) == meant
-
-
-@pytest.mark.parametrize("option", [Option("--n", "int"), Option("--lr", "float"), Option("--any")])
-def test_a_value_that_the_program_takes_is_let_through(option: Option) -> None:
-    assert option.refuses(3) is None

@@ -86,7 +86,7 @@ def test_the_nearest_project_wins_and_a_mere_folder_of_a_parent_is_none(tmp_path
             "runner.toml:2: a number has more than 4,300 digits",
         ),
         ("path = ['a', 0x" + "f" * 5_000 + "]\n", "runner.toml:1: a number has more than 4,300 digits"),
-        ("\n[with.compose]\nmemory = 0x" + "f" * 5_000, "runner.toml:2: a number has more than 4,300 digits"),
+        ("\n[with.compose]\nmemory = 0x" + "f" * 5_000, "runner.toml:3: a number has more than 4,300 digits"),
     ],
 )
 def test_a_wrong_setting_is_one_line_with_its_place(tmp_path: Path, text: str, why: str) -> None:

@@ -24,6 +24,7 @@ from runner.definitions.options.configuration import find_configuration, first_w
 from runner.definitions.options.first_try import shortest
 from runner.definitions.options.option import Configuration, Interface, Option
 from runner.definitions.options.sources import LARGEST_SOURCE, Code, Source, own_sources, read_code, unreadable
+from runner.definitions.options.spelling import OMEGACONF
 
 __all__ = [
     "FAMILIES",
@@ -38,24 +39,31 @@ __all__ = [
 
 
 class Family(NamedTuple):
-    """A library that reads command lines: whether a file uses it, and what a program that does takes."""
+    """A library that reads command lines.
 
-    marks: Callable[[Code, Source], bool]
+    Args:
+        read: says what a program takes that uses the library.
+        marks: what such a program calls: full names, or last parts of names that begin with a dot.
+        is_used: says of a file whether it uses the library, for what no name shows.
+    """
+
     read: Callable[[Code], Interface]
+    marks: frozenset[str] = frozenset()
+    is_used: Callable[[Code, Source], bool] | None = None
 
 
 FAMILIES = {
-    "hydra": Family(hydra_configs.marks, hydra_configs.read),
-    "hf": Family(dataclasses_of_parsers.marks_hf, dataclasses_of_parsers.read_hf),
-    "typer": Family(typer_signatures.marks, typer_signatures.read),
-    "click": Family(click_calls.marks, click_calls.read),
-    "tyro": Family(dataclasses_of_parsers.marks_tyro, dataclasses_of_parsers.read_tyro),
-    "simple_parsing": Family(dataclasses_of_parsers.marks_simple, dataclasses_of_parsers.read_simple),
-    "jsonargparse": Family(dataclasses_of_parsers.marks_jsonargparse, dataclasses_of_parsers.read_jsonargparse),
-    "fire": Family(fire_signatures.marks, fire_signatures.read),
-    "argparse": Family(argparse_calls.marks, argparse_calls.read),
-    "omegaconf": Family(hydra_configs.marks_omegaconf, hydra_configs.read_omegaconf),
-    "constants": Family(plain.marks_constants, plain.read_constants),
+    "hydra": Family(hydra_configs.read, hydra_configs.MARKS),
+    "hf": Family(dataclasses_of_parsers.read_hf, dataclasses_of_parsers.HF),
+    "typer": Family(typer_signatures.read, typer_signatures.MARKS),
+    "click": Family(click_calls.read, click_calls.MARKS),
+    "tyro": Family(dataclasses_of_parsers.read_tyro, dataclasses_of_parsers.TYRO),
+    "simple_parsing": Family(dataclasses_of_parsers.read_simple, dataclasses_of_parsers.SIMPLE),
+    "jsonargparse": Family(dataclasses_of_parsers.read_jsonargparse, dataclasses_of_parsers.JSONARGPARSE),
+    "fire": Family(fire_signatures.read, fire_signatures.MARKS),
+    "argparse": Family(argparse_calls.read, argparse_calls.MARKS, argparse_calls.is_used),
+    "omegaconf": Family(lambda _: Interface("omegaconf", is_open=True, style=OMEGACONF), frozenset({".from_cli"})),
+    "constants": Family(plain.read_constants, is_used=plain.has_constants),
 }
 """Of two in one file the first one counts; a file without any is plain."""
 
@@ -82,7 +90,7 @@ def read_interface(root: Path, path: Path, search: tuple[Path, ...] = ()) -> Int
 
 
 def _read(code: Code) -> Interface:
-    marked = (family for source in code.sources for family in FAMILIES.values() if family.marks(code, source))
+    marked = (family for source in code.sources if (family := _family(code, source)))
     family = next(marked, None)
     interface = family.read(code) if family else plain.read(code)
     configuration = find_configuration(code, interface.options)
@@ -91,3 +99,13 @@ def _read(code: Code) -> Interface:
     words = first_word(code) if interface.is_open else {}
     configuration = replace(configuration, key=configuration.key or next(iter(words), ""))
     return replace(interface, kind="yaml", options=words, configuration=configuration)
+
+
+def _family(code: Code, source: Source) -> Family | None:
+    """Find the library that a file uses, if it uses one."""
+    names = code.called(source)
+    names |= {f".{name.rpartition('.')[2]}" for name in names}
+    for family in FAMILIES.values():
+        if names & family.marks or (family.is_used and family.is_used(code, source)):
+            return family
+    return None

@@ -1,22 +1,26 @@
-"""argparse: `add_argument` calls, wherever they stand."""
+"""argparse: `add_argument` calls, wherever they stand, and the subcommands that they belong to."""
 
 from __future__ import annotations
 
 import ast
+import bisect
 import re
+from typing import NamedTuple
 
-from runner.definitions.imports import LIBRARY
 from runner.definitions.options.literals import keywords, literal, literals, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import Code, Source, dotted, last, part_of
-from runner.definitions.options.subparsers import read_commands
+from runner.definitions.options.sources import LIBRARY, Code, Source, dotted, last, part_of
 
 _ADD = "add_argument"
+MARKS = frozenset({f".{_ADD}", ".parse_known_args"})
 _FLAGS = {"store_true": False, "store_false": True, "store_const": None, "append_const": None, "count": None}
 _SWITCH = "BooleanOptionalAction"
 _NONE = ("help", "version")
 """Actions that end the program."""
 _NUMBERS = ("int", "float")
+_MAKES, _STARTS = "add_parser", "add_subparsers"
+_GROUPS = ("add_argument_group", "add_mutually_exclusive_group", "add_argument")
+_LONGEST_CHAIN = 20
 _MOST_COMMANDS = 100
 """Subcommands that share an option; of more none is named."""
 _AT_LEAST = "at_least"
@@ -24,30 +28,16 @@ _AT_LEAST = "at_least"
 SPELLING = re.compile(r"-{0,2}[^\W_][\w.-]*")
 _PARSERS = ("Parser", "ArgParser")
 _OWN_PARSERS = {"argparse", "configargparse", "gooey", "jsonargparse", "transformers", "trl", "simple_parsing"}
-_ONLY_LOOK = {
-    LIBRARY,
-    "argcomplete",
-    "shtab",
-    "print",
-    "vars",
-    "repr",
-    "str",
-    "type",
-    "isinstance",
-    "super",
-    "id",
-    "hasattr",
-}
+_ONLY_LOOK = {LIBRARY, "argcomplete", "shtab", "print", "vars", "repr", "str", "type", "isinstance", "super", "id"}
+_ONLY_LOOK |= {"hasattr"}
 """Who is given a parser and declares nothing."""
 _ADDS_UNSEEN = {"parse_known_args", "parse_known_intermixed_args", "add_class_arguments", "add_subclass_arguments"}
 _ADDS_UNSEEN |= {"add_function_arguments", "add_method_arguments", "add_dataclass_arguments", "_add_action"}
 
 
-def marks(code: Code, source: Source) -> bool:
-    """Whether a file declares arguments for argparse, or hands its command line to it."""
-    return any(last(call.func) in (_ADD, "parse_known_args") for call in code.calls(source)) or any(
-        last(call.func) == _ADD for call in _library_calls(code, source)
-    )
+def is_used(code: Code, source: Source) -> bool:
+    """Return whether a file calls functions of the library that declare arguments."""
+    return any(last(call.func) == _ADD for call in _library_calls(code, source))
 
 
 def read(code: Code) -> Interface:
@@ -56,8 +46,9 @@ def read(code: Code) -> Interface:
     Of the project's own modules every call counts, of the library's those in functions that are called.
     """
     options: dict[str, Option] = {}
-    parsers = _parsers(code)
-    commands = read_commands(code)
+    made = {name for name, value in code.values.items() if isinstance(value, ast.Call) and _is_parser(value.func)}
+    parsers = {*made, "parser"}
+    commands = _commands(code)
     is_open = False
     for source, call in code.every_call():
         name = last(call.func)
@@ -66,7 +57,8 @@ def read(code: Code) -> Interface:
             is_open |= option is None and not _ends(call)
             add(options, commands.place(source, call, option) if commands and option else option)
         elif name == "set_defaults":
-            _set_defaults(options, call)
+            for key in keywords(call).keys() & options.keys():
+                options[key] = options[key]._replace(default=literal(keywords(call)[key]), required=False)
         elif name in _ADDS_UNSEEN or _is_given_away(code, source, call, parsers):
             is_open = True
     if commands:
@@ -94,7 +86,7 @@ def add(options: dict[str, Option], option: Option | None) -> None:
 
 def _together(known: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
     """Join the commands that take an option; without names it may be any of them."""
-    both = (*known, *(one for one in more if one not in known)) if known and more else ()
+    both = (*known, *(name for name in more if name not in known)) if known and more else ()
     return both if len(both) <= _MOST_COMMANDS else ()
 
 
@@ -103,12 +95,13 @@ def declared(call: ast.Call) -> Option | None:
     spellings = texts(call.args)
     long = [word for word in spellings if word.startswith("--")]
     spelling = (long or spellings or [""])[0]
-    if not SPELLING.fullmatch(spelling) or _ends(call) or any(isinstance(one, ast.Starred) for one in call.args):
+    if not SPELLING.fullmatch(spelling) or _ends(call) or any(isinstance(word, ast.Starred) for word in call.args):
         return None
     given = keywords(call)
     action = _action(given.get("action"))
     nargs = literal(given.get("nargs"))
-    many = REPEATED if action in ("append", "extend") else LISTED if _is_several(given.get("nargs")) else ""
+    is_several = "nargs" in given and nargs not in ("?", 0)
+    many = REPEATED if action in ("append", "extend") else LISTED if is_several else ""
     kind, least = _type(given.get("type")) if not many else ("value", None)
     kind = "switch" if action == _SWITCH else "flag" if action in _FLAGS else kind
     is_positional = not spelling.startswith("-")
@@ -134,10 +127,6 @@ def _action(node: ast.expr | None) -> str:
     return said if isinstance(said, str) else last(node) if node else ""
 
 
-def _is_several(nargs: ast.expr | None) -> bool:
-    return nargs is not None and literal(nargs) != "?" and literal(nargs) != 0
-
-
 def _type(node: ast.expr | None) -> tuple[str, int | None]:
     """Return the kind and the lower bound that an argument's type gives it."""
     if isinstance(node, ast.Call) and last(node.func) == _AT_LEAST:
@@ -153,26 +142,9 @@ def _truth(node: ast.expr | None, kind: str) -> tuple[str, str]:
         return "true", ""
     if node is None:
         return "true", "false"
-    is_python = last(node) in ("eval", "literal_eval") or (
-        isinstance(node, ast.Lambda) and any(_is_word(one, "True") for one in ast.walk(node.body))
-    )
+    words = [part.value for part in ast.walk(node) if isinstance(node, ast.Lambda) and isinstance(part, ast.Constant)]
+    is_python = last(node) in ("eval", "literal_eval") or "True" in words
     return ("True", "False") if is_python else ("true", "false")
-
-
-def _is_word(node: ast.AST, word: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == word
-
-
-def _set_defaults(options: dict[str, Option], call: ast.Call) -> None:
-    for key, value in keywords(call).items():
-        if key in options:
-            options[key] = options[key]._replace(default=literal(value), required=False)
-
-
-def _parsers(code: Code) -> set[str]:
-    """List the names that a parser is bound to: assigned from one, or a parameter that is called so."""
-    made = {name for name, value in code.values.items() if isinstance(value, ast.Call) and _is_parser(value.func)}
-    return made | {"parser"}
 
 
 def _is_parser(func: ast.expr) -> bool:
@@ -180,7 +152,7 @@ def _is_parser(func: ast.expr) -> bool:
 
 
 def _is_given_away(code: Code, source: Source, call: ast.Call, parsers: set[str]) -> bool:
-    """Whether a parser is given to, or comes from, a function outside of the project, which may add arguments."""
+    """Return whether a parser is given to, or comes from, a function from outside, which may add arguments."""
     origin = source.origin(call.func)
     head = origin.partition(".")[0]
     if _is_parser(call.func):
@@ -190,9 +162,10 @@ def _is_given_away(code: Code, source: Source, call: ast.Call, parsers: set[str]
         is_foreign = isinstance(made, ast.Call) and not _is_parser(made.func)
         return is_foreign and code.is_outside(source.origin(made.func))  # type: ignore[union-attr]
     given = [*call.args, *(word.value for word in call.keywords)]
-    if not any(last(one) in parsers for one in given if isinstance(one, ast.Name | ast.Attribute)):
+    if not any(last(value) in parsers for value in given if isinstance(value, ast.Name | ast.Attribute)):
         return False
-    return head not in _ONLY_LOOK and code.function(last(call.func)) is None and code.klass(last(call.func)) is None
+    name = last(call.func)
+    return head not in _ONLY_LOOK and name not in code.functions and name not in code.classes
 
 
 def _library_calls(code: Code, source: Source) -> list[ast.Call]:
@@ -207,3 +180,71 @@ def _library_calls(code: Code, source: Source) -> list[ast.Call]:
             pending |= (part_of(functions[name]).names & functions.keys()) - seen
         calls += [call for name in functions if name in seen for call in part_of(functions[name]).calls]
     return calls
+
+
+class _Commands(NamedTuple):
+    """The subcommands of a program: the argument that names them, their names, and where parsers are made.
+
+    `made` holds for each file and name the lines in which something is assigned to the name, with what.
+    """
+
+    key: str
+    names: tuple[str, ...]
+    made: dict[tuple[int, str], list[tuple[int, ast.Call]]]
+
+    def place(self, source: Source, call: ast.Call, option: Option) -> Option:
+        """Return an option that a call declares with its depth, and with the subcommand that takes it."""
+        parser = self._parser(source, call)
+        if parser is None:
+            return option._replace(depth=2)
+        if last(parser.func) != _MAKES:
+            return option._replace(depth=0)
+        return option._replace(depth=2, commands=tuple(texts(parser.args)[:1]))
+
+    def _parser(self, source: Source, call: ast.Call) -> ast.Call | None:
+        """Find the call that makes the parser which another call declares something of; None if it is not seen."""
+        for _ in range(_LONGEST_CHAIN):
+            if not isinstance(call.func, ast.Attribute):
+                return None
+            owner = call.func.value
+            made = owner if isinstance(owner, ast.Call) else self._before(source, last(owner), call.lineno)
+            if made is None:
+                return None  # the parameter of a function that adds what several subcommands share
+            if last(made.func) not in _GROUPS:
+                return made
+            call = made
+        return None
+
+    def _before(self, source: Source, name: str, line: int) -> ast.Call | None:
+        """Find what was assigned to a name last before a line."""
+        made = self.made.get((id(source.tree), name), [])
+        index = bisect.bisect_right(made, line, key=lambda pair: pair[0])
+        return made[index - 1][1] if index else None
+
+
+def _commands(code: Code) -> _Commands | None:
+    """Find the subcommands; None for a program without any."""
+    names: list[str] = []
+    key = ""
+    for _, call in code.every_call():
+        if last(call.func) == _STARTS:
+            key = key or str(literal(keywords(call).get("dest")) or "command")
+        elif last(call.func) == _MAKES:
+            names += texts(call.args)[:1]
+    if not key or not key.isidentifier():
+        return None
+    return _Commands(key, tuple(dict.fromkeys(names)), _made(code))
+
+
+def _made(code: Code) -> dict[tuple[int, str], list[tuple[int, ast.Call]]]:
+    made: dict[tuple[int, str], list[tuple[int, ast.Call]]] = {}
+    for source in code.sources:
+        if not source.part.names & {_MAKES, _STARTS}:
+            continue
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                for target in node.targets:
+                    made.setdefault((id(source.tree), last(target)), []).append((node.lineno, node.value))
+    for found in made.values():
+        found.sort(key=lambda pair: pair[0])
+    return made

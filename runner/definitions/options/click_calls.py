@@ -13,6 +13,7 @@ from runner.definitions.options.sources import Code, Source, last
 
 _MODULES = ("click", "rich_click", "asyncclick", "cloup")
 _DECLARES = ("option", "argument", "command", "group")
+MARKS = frozenset(f"{module}.{name}" for module in _MODULES for name in _DECLARES)
 _KINDS = {"int": "int", "INT": "int", "float": "float", "FLOAT": "float", "bool": "bool", "BOOL": "bool"}
 _RANGES = {"IntRange": "int", "FloatRange": "float"}
 _TAKE_MORE = ("ignore_unknown_options", "allow_extra_args")
@@ -25,43 +26,32 @@ class _Commands(NamedTuple):
     of_groups: set[int]
     of_commands: dict[int, str]
 
-
-def marks(code: Code, source: Source) -> bool:
-    """Whether a file declares a command or its arguments with click."""
-    return any(_what(source, call) for call in code.calls(source))
+    def place(self, call: ast.Call, option: Option) -> Option:
+        """Return an option that a call declares with its depth, and with the command that takes it."""
+        if id(call) in self.of_groups:
+            return option
+        name = self.of_commands.get(id(call))
+        return option._replace(depth=2, commands=(name,) if name else ())
 
 
 def read(code: Code) -> Interface:
     """Collect the options and arguments of all commands; those of a group's commands stand behind their name."""
     options: dict[str, Option] = {}
     commands = _commands(code)
+    is_open = False
     for source, call in code.every_call():
+        given = keywords(call)
+        settings = given.get("context_settings")
+        is_open |= any(is_true(given.get(name)) for name in _TAKE_MORE)
+        is_open |= isinstance(settings, ast.Dict) and any(literal(key) in _TAKE_MORE for key in settings.keys)
         what = _what(source, call)
-        option = _option(code, call) if what == "option" else _argument(call) if what == "argument" else None
-        add(options, _placed(option, id(call), commands) if commands and option else option)
+        if what in ("option", "argument"):
+            is_open |= not _spelling(call)
+            option = _option(code, call) if what == "option" else _argument(code, call)
+            add(options, commands.place(call, option) if commands and option else option)
     if commands:
         options = {"command": Option("command", "value", commands.names, required=True, depth=1), **options}
-    is_open = any(is_true(word.value) for _, call in code.every_call() for word in call.keywords if _takes_more(word))
-    settings = (node for source, call in code.every_call() for node in call.keywords if node.arg == "context_settings")
-    is_open |= any(literal(key) in _TAKE_MORE for node in settings for key in _keys(node.value))
-    declares = ((call, _what(source, call)) for source, call in code.every_call())
-    is_open |= any(what in ("option", "argument") and not _spelling(call) for call, what in declares)
     return Interface("click", options, is_open)
-
-
-def _placed(option: Option, call: int, commands: _Commands) -> Option:
-    """Say of an option whether it stands before or behind the command, and which command takes it."""
-    if call in commands.of_groups:
-        return option
-    return option._replace(depth=2, commands=(commands.of_commands[call],) if call in commands.of_commands else ())
-
-
-def _takes_more(word: ast.keyword) -> bool:
-    return word.arg in _TAKE_MORE
-
-
-def _keys(node: ast.expr) -> list[ast.expr]:
-    return [key for key in node.keys if key] if isinstance(node, ast.Dict) else []
 
 
 def _what(source: Source, call: ast.Call) -> str:
@@ -81,16 +71,15 @@ def _commands(code: Code) -> _Commands | None:
     of_commands: dict[int, str] = {}
     for source in code.sources:
         for function in source.part.functions.values():
-            calls = [one for one in function.decorator_list if isinstance(one, ast.Call)]
-            bare = {source.origin(one) for one in function.decorator_list}
-            if any(_what(source, call) == "group" for call in calls) or bare & {f"{one}.group" for one in _MODULES}:
+            marks = {source.origin(getattr(node, "func", node)) for node in function.decorator_list}
+            if marks & {f"{module}.group" for module in _MODULES}:
                 groups.add(function.name)
-                of_groups.update(map(id, calls))
+                of_groups.update(map(id, function.decorator_list))
     for function in code.functions.values():
-        for one in function.decorator_list:
-            func = one.func if isinstance(one, ast.Call) else one
+        for node in function.decorator_list:
+            func = node.func if isinstance(node, ast.Call) else node
             if isinstance(func, ast.Attribute) and func.attr == "command" and last(func.value) in groups:
-                given = (texts(one.args) if isinstance(one, ast.Call) else [])[:1]
+                given = (texts(node.args) if isinstance(node, ast.Call) else [])[:1]
                 names += given or [re.sub(r"-(command|cmd|group|grp)$", "", function.name.lower().replace("_", "-"))]
                 of_commands.update(dict.fromkeys(map(id, function.decorator_list), names[-1]))
     return _Commands(tuple(names), of_groups, of_commands) if groups else None
@@ -118,13 +107,13 @@ def _option(code: Code, call: ast.Call) -> Option | None:
     return Option(spelling, kind, choices, least, required, default, off if kind == "switch" else "", many)
 
 
-def _argument(call: ast.Call) -> Option | None:
+def _argument(code: Code, call: ast.Call) -> Option | None:
     spelling, given = _spelling(call), keywords(call)
     if not spelling or spelling.startswith("-"):
         return None
     default = literal(given.get("default"))
     many = _several(given.get("nargs"))
-    kind, choices, least = _type(None, given.get("type"), default)
+    kind, choices, least = _type(code, given.get("type"), default)
     required = literal(given.get("required"))
     is_required = "default" not in given and literal(given.get("nargs")) != -1 if required is None else bool(required)
     return Option(spelling.lower(), "value" if many else kind, choices, least, is_required, default, many=many)
@@ -134,7 +123,7 @@ def _several(nargs: ast.expr | None) -> str:
     return LISTED if nargs is not None and literal(nargs) != 1 else ""
 
 
-def _type(code: Code | None, node: ast.expr | None, default: object) -> tuple[str, tuple[object, ...], int | None]:
+def _type(code: Code, node: ast.expr | None, default: object) -> tuple[str, tuple[object, ...], int | None]:
     """Return the kind, the choices and the lower bound of a type; without one, click takes that of the default."""
     if node is None:
         is_whole = isinstance(default, int) and not isinstance(default, bool)
@@ -143,7 +132,6 @@ def _type(code: Code | None, node: ast.expr | None, default: object) -> tuple[st
         return _KINDS.get(last(node), "value"), (), None
     name, first = last(node.func), node.args[0] if node.args else None
     if name == "Choice" and first is not None:
-        by_class = annotation(code, first, by_name=True).choices if code is not None else ()
-        return "value", literals(first) or by_class, None
+        return "value", literals(first) or annotation(code, first).names, None
     least = literal(keywords(node).get("min", first)) if name == "IntRange" else None
     return _RANGES.get(name, "value"), (), least if isinstance(least, int) else None

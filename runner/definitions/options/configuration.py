@@ -7,7 +7,7 @@ import re
 
 from runner.definitions.options.literals import literal
 from runner.definitions.options.option import Configuration, Option
-from runner.definitions.options.sources import Code, Source, last
+from runner.definitions.options.sources import Code, last
 
 _LOADS = {
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load"), "yaml"),
@@ -29,15 +29,15 @@ def find_configuration(code: Code, options: dict[str, Option]) -> Configuration 
     JSON is read for much besides, so such a file counts only if its name, or that of its argument, says what it is.
     """
     named = {key for key in options if _NAMED.search(key)}
-    loads = [(_form(source, call), call) for source, call in code.every_call()]
+    loads = [(_LOADS.get(source.origin(call.func), ""), call) for source, call in code.every_call()]
     loads = [(form, call) for form, call in loads if form][:MOST_LOADS]
     trail = _Trail(code) if loads else None
     for form, call in loads:
         words, paths = trail.follow(call) if trail else (set(), [])
         key = next((key for key in options if key in words and (form != "json" or key in named)), "")
-        if form == "json" and not key and not paths:
-            continue
         if not key and not paths:
+            if form == "json":
+                continue
             key = min(named, default="")
         path = paths[0] if paths else options[key].default if key else ""
         return Configuration(form, key, path if isinstance(path, str) else "")
@@ -52,10 +52,6 @@ def first_word(code: Code) -> dict[str, Option]:
     return {}
 
 
-def _form(source: Source, call: ast.Call) -> str:
-    return _LOADS.get(source.origin(call.func), "")
-
-
 class _Trail:
     """Where the path of a file comes from: `with open(args.config) as file`, a variable, a function's parameter."""
 
@@ -64,7 +60,7 @@ class _Trail:
         parameters: dict[str, list[str]] = {}
         for source in code.sources:
             for function in source.part.functions.values():
-                parameters.setdefault(function.name, [one.arg for one in function.args.args])
+                parameters.setdefault(function.name, [parameter.arg for parameter in function.args.args])
             for node in ast.walk(source.tree):
                 if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
                     self._behind.setdefault(node.optional_vars.id, []).append(node.context_expr)

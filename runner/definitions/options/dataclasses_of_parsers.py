@@ -9,22 +9,22 @@ from collections.abc import Callable
 from runner.definitions.options import argparse_calls
 from runner.definitions.options.fields import Field, Fields, fields_of_class, fields_of_function, read_fields
 from runner.definitions.options.literals import Annotation, is_none, keywords, literal, literals
-from runner.definitions.options.option import LISTED, Interface, Option
-from runner.definitions.options.sources import Code, Source, last
+from runner.definitions.options.option import Interface, Option
+from runner.definitions.options.sources import Code, last
 
 FEW_STEPS = 10
 _OF_TRAINER = re.compile(r"TrainingArguments$|^[A-Z]{3,}[a-z]?Config$")
 """Classes of transformers and trl with the arguments of a Trainer, which has `max_steps`: SFTConfig, for example."""
 _HF = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
-_LIGHTNING = ("LightningCLI",)
+_LIGHTNING = "LightningCLI"
 _SIMPLE = ("simple_parsing.parse", "simple_parsing.helpers.parse")
 _JSONARGPARSE = ("jsonargparse.CLI", "jsonargparse.auto_cli")
+_TYRO = ("tyro.cli",)
+HF = frozenset(f".{name}" for name in _HF)
+TYRO = frozenset(_TYRO)
+SIMPLE = frozenset({*_SIMPLE, "simple_parsing.parse_known_args", "simple_parsing.ArgumentParser"})
+JSONARGPARSE = frozenset({*_JSONARGPARSE, f".{_LIGHTNING}"})
 _OUTSIDE = Fields([], is_open=True)
-
-
-def marks_hf(code: Code, source: Source) -> bool:
-    """Whether a file makes a HfArgumentParser, or one that is made from it."""
-    return any(last(call.func) in _HF for call in code.calls(source))
 
 
 def read_hf(code: Code) -> Interface:
@@ -47,24 +47,24 @@ def read_hf(code: Code) -> Interface:
 
 def _classes(code: Code, call: ast.Call) -> list[ast.expr]:
     """List the classes that a parser is given; an expression that names none stands for one from outside."""
-    given = [*call.args[:1], *(keywords(call)[key] for key in ("dataclass_types",) if key in keywords(call))]
+    given = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "dataclass_types")]
     nodes = [code.values.get(node.id, node) if isinstance(node, ast.Name) else node for node in given]
-    return [one for node in nodes for one in (node.elts if isinstance(node, ast.Tuple | ast.List) else [node])]
+    return [klass for node in nodes for klass in (node.elts if isinstance(node, ast.Tuple | ast.List) else [node])]
 
 
 def _fields(code: Code, node: ast.expr) -> Fields:
-    if (klass := code.klass(last(node))) is not None:
+    if (klass := code.classes.get(last(node))) is not None:
         return fields_of_class(code, klass)
-    function = code.function(last(node))
+    function = code.functions.get(last(node))
     return fields_of_function(function) if function is not None else _OUTSIDE
 
 
 def _is_of_trainer(code: Code, node: ast.expr) -> bool:
-    """Whether a class, or one that it is made from, is known to hold the arguments of a Trainer."""
+    """Return whether a class, or one that it is made from, is known to hold the arguments of a Trainer."""
     pending, seen = [last(node)], set[str]()
     while pending:
         name = pending.pop()
-        klass = code.klass(name)
+        klass = code.classes.get(name)
         if klass is None and _OF_TRAINER.search(name):
             return True
         if klass is not None and name not in seen:
@@ -80,14 +80,9 @@ def _hf_option(name: str, field: Field, said: Annotation) -> Option:
     return Option(f"--{name}", kind, choices, None, is_required, literal(field.default), many=said.many)
 
 
-def marks_tyro(code: Code, source: Source) -> bool:
-    """Whether a file calls `tyro.cli`."""
-    return any(source.origin(call.func) == "tyro.cli" for call in code.calls(source))
-
-
 def read_tyro(code: Code) -> Interface:
     """Read the class or function that `tyro.cli` is given."""
-    return _read(code, "tyro", ("tyro.cli",), _tyro_option, by_name=True)
+    return _read(code, "tyro", _TYRO, _tyro_option)
 
 
 def _tyro_option(name: str, field: Field, said: Annotation) -> Option:
@@ -100,14 +95,7 @@ def _tyro_option(name: str, field: Field, said: Annotation) -> Option:
     # None is a choice of its own.
     kind = "value" if said.is_optional and kind != "switch" else kind
     truth = ("True", "False")
-    return Option(
-        spelling, kind, said.choices, None, field.required, default, off, LISTED if said.many else "", truth=truth
-    )
-
-
-def marks_simple(code: Code, source: Source) -> bool:
-    """Whether a file uses simple_parsing."""
-    return any(source.origin(call.func).startswith("simple_parsing.") for call in code.calls(source))
+    return Option(spelling, kind, said.names, None, field.required, default, off, said.many, truth=truth)
 
 
 def read_simple(code: Code) -> Interface:
@@ -116,28 +104,21 @@ def read_simple(code: Code) -> Interface:
     options, is_open = dict(beside.options), beside.is_open
     for source, call in code.every_call():
         if (source.origin(call.func) in _SIMPLE or last(call.func) == "add_arguments") and call.args:
-            read, more = read_fields(code, _fields(code, call.args[0]), _simple_option, by_name=True)
+            read, more = read_fields(code, _fields(code, call.args[0]), _simple_option)
             options.update({key.rpartition(".")[2]: option for key, option in read.items()})
             is_open |= more or any("." in key for key in read)
     return Interface("simple_parsing", options, is_open)
 
 
 def _simple_option(name: str, field: Field, said: Annotation) -> Option:
-    option = _hf_option(name.rpartition(".")[2], field, said)
+    option = _hf_option(name.rpartition(".")[2], field, said._replace(choices=said.names))
     return option._replace(required=field.required)
-
-
-def marks_jsonargparse(code: Code, source: Source) -> bool:
-    """Whether a file calls jsonargparse's CLI, or Lightning's."""
-    return any(
-        source.origin(call.func) in _JSONARGPARSE or last(call.func) in _LIGHTNING for call in code.calls(source)
-    )
 
 
 def read_jsonargparse(code: Code) -> Interface:
     """Read the function that `CLI` is given; Lightning's has subcommands, and takes all of Trainer, model and data."""
     for source, call in code.every_call():
-        if last(call.func) in _LIGHTNING:
+        if last(call.func) == _LIGHTNING:
             runs = literal(keywords(call).get("run")) is not False
             names = ("fit", "validate", "test", "predict")
             command = {"command": Option("command", "value", names, required=True, depth=1)} if runs else {}
@@ -145,30 +126,23 @@ def read_jsonargparse(code: Code) -> Interface:
             return Interface("lightning", command, is_open=True, short={**first, "trainer.max_steps": FEW_STEPS})
         if source.origin(call.func) in _JSONARGPARSE and keywords(call).keys() - {"as_positional"}:
             return Interface("jsonargparse", is_open=True)
-    return _read(code, "jsonargparse", _JSONARGPARSE, _jsonargparse_option, by_name=True)
+    return _read(code, "jsonargparse", _JSONARGPARSE, _jsonargparse_option)
 
 
 def _jsonargparse_option(name: str, field: Field, said: Annotation) -> Option:
     is_positional = field.required and "." not in name
     kind = "value" if said.many or said.is_optional else said.kind
     spelling = name if is_positional else f"--{name}"
-    return Option(spelling, kind, said.choices, None, field.required, literal(field.default))
+    return Option(spelling, kind, said.names, None, field.required, literal(field.default))
 
 
-def _read(
-    code: Code,
-    kind: str,
-    calls: tuple[str, ...],
-    make: Callable[[str, Field, Annotation], Option],
-    *,
-    by_name: bool,
-) -> Interface:
-    """Read the one class or function that a call is given; of several, or of none that is seen, all is open."""
+def _read(code: Code, kind: str, calls: tuple[str, ...], make: Callable[[str, Field, Annotation], Option]) -> Interface:
+    """Read the class or function that a call is given; of several, or of none that is seen, all is open."""
     for source, call in code.every_call():
         if source.origin(call.func) in calls:
-            given = call.args[0] if call.args else None
-            if given is None or (code.klass(last(given)) is None and code.function(last(given)) is None):
-                return Interface(kind, is_open=True)
-            options, is_open = read_fields(code, _fields(code, given), make, by_name=by_name)
+            name = last(call.args[0]) if call.args else ""
+            if code.classes.get(name) is None and code.functions.get(name) is None:
+                break
+            options, is_open = read_fields(code, _fields(code, call.args[0]), make)
             return Interface(kind, options, is_open)
     return Interface(kind, is_open=True)

@@ -50,7 +50,7 @@ def fields_of_class(code: Code, klass: ast.ClassDef, seen: set[str] | None = Non
     is_open, seen = False, {klass.name} if seen is None else seen
     for base in klass.bases:
         name = last(base.value) if isinstance(base, ast.Subscript) else last(base)
-        found = code.klass(name)
+        found = code.classes.get(name)
         if found is not None and name not in seen:
             seen.add(name)
             above = fields_of_class(code, found, seen)
@@ -83,7 +83,7 @@ def _field(node: ast.AnnAssign) -> Field | None:
 
 
 def read_fields(
-    code: Code, found: Fields, make: Callable[[str, Field, Annotation], Option], *, by_name: bool = False
+    code: Code, found: Fields, make: Callable[[str, Field, Annotation], Option]
 ) -> tuple[dict[str, Option], bool]:
     """Make an option of every field, those of a dataclass that a field holds below its name: `optimizer.lr`.
 
@@ -96,7 +96,7 @@ def read_fields(
     while pending:
         prefix, fields, above = pending.popleft()
         for field in fields.fields:
-            said, looked = annotation(code, field.type, by_name=by_name), looked + 1
+            said, looked = annotation(code, field.type), looked + 1
             if looked > MOST_FIELDS or (said.klass and said.klass.name in above):
                 return options, True
             if said.klass is None:

@@ -15,16 +15,12 @@ from runner.definitions.options.fields import (
 )
 from runner.definitions.options.literals import Annotation, literal
 from runner.definitions.options.option import Interface, Option
-from runner.definitions.options.sources import Code, Function, Source, last
+from runner.definitions.options.sources import Code, Function, last
 from runner.definitions.options.spelling import PYTHON, STYLES
 
 _FIRE = "fire.Fire"
+MARKS = frozenset({_FIRE})
 _PROPERTIES = {"property", "cached_property", "setter", "deleter"}
-
-
-def marks(code: Code, source: Source) -> bool:
-    """Whether a file calls `fire.Fire`."""
-    return any(source.origin(call.func) == _FIRE for call in code.calls(source))
 
 
 def read(code: Code) -> Interface:
@@ -32,8 +28,8 @@ def read(code: Code) -> Interface:
     for source, call in code.every_call():
         if source.origin(call.func) == _FIRE and call.args:
             given = call.args[0]
-            klass = code.klass(last(given.func if isinstance(given, ast.Call) else given))
-            function = code.function(last(given))
+            klass = code.classes.get(last(given.func if isinstance(given, ast.Call) else given))
+            function = code.functions.get(last(given))
             if klass is not None:
                 return _of_class(code, klass, is_made=isinstance(given, ast.Call))
             if function is not None:
@@ -76,15 +72,15 @@ def _methods(code: Code, klass: ast.ClassDef, seen: set[str]) -> dict[str, Funct
     methods: dict[str, Function] = {}
     seen.add(klass.name)
     for base in reversed(klass.bases):
-        found = code.klass(last(base))
+        found = code.classes.get(last(base))
         if found is not None and found.name not in seen:
             methods.update(_methods(code, found, seen))
     own = (node for node in klass.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return {**methods, **{one.name: one for one in own if not _is_decorated(one, _PROPERTIES)}}
+    return {**methods, **{method.name: method for method in own if not _is_decorated(method, _PROPERTIES)}}
 
 
 def _is_decorated(function: Function, names: set[str]) -> bool:
-    return any(last(one) in names for one in function.decorator_list)
+    return any(last(node) in names for node in function.decorator_list)
 
 
 def _option(name: str, field: Field, said: Annotation) -> Option:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner.definitions.options.dataclasses_of_parsers import FEW_STEPS
-from runner.definitions.options.option import Interface, Option
+from runner.definitions.options.option import Interface
 
 _EPOCHS = {
     *("epochs", "num_epochs", "n_epochs", "nepochs", "max_epochs", "max_epoch", "num_train_epochs", "train_epochs"),
@@ -26,18 +26,16 @@ def shortest(interface: Interface) -> dict[str, object]:
     for key, option in interface.options.items():
         name = key.rpartition(".")[2]
         few = 1 if name in _EPOCHS else FEW_STEPS if name in _STEPS else None
-        if few is None or names & _OTHERS_HOLD.get(name, set()) or not _is_number(option):
+        default = _number(option.default)
+        is_untyped = option.kind == "value" and (option.default is None or default is not None)
+        if few is None or names & _OTHERS_HOLD.get(name, set()) or not (is_untyped or option.kind in ("int", "float")):
             continue
-        value = _fewer(option, few)
-        if option.refuses(value) is None:
-            found[key] = value
+        if default is not None and 1 <= default <= few:
+            few = int(default)
+        few = max(few, option.least or 0)
+        if option.refuses(few) is None:
+            found[key] = few
     return found
-
-
-def _is_number(option: Option) -> bool:
-    if option.kind == "value":
-        return option.default is None or _number(option.default) is not None
-    return option.kind in ("int", "float")
 
 
 def _number(value: object) -> float | None:
@@ -45,10 +43,3 @@ def _number(value: object) -> float | None:
         return float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
     except ValueError:
         return None
-
-
-def _fewer(option: Option, few: int) -> int:
-    """Return a few, or less if the default is; at least what the program takes."""
-    default = _number(option.default)
-    value = min(few, int(default)) if default is not None and 1 <= default <= few else few
-    return max(value, option.least or 0)

@@ -1,4 +1,4 @@
-"""Hydra and OmegaConf: `key=value` words, whose names stand in YAML files."""
+"""Hydra: `key=value` words, whose names stand in YAML files."""
 
 from __future__ import annotations
 
@@ -10,23 +10,15 @@ from runner.core import yaml_reader
 from runner.core.errors import RequestError
 from runner.definitions.options.literals import keywords, literal
 from runner.definitions.options.option import Interface, Option
-from runner.definitions.options.sources import Code, Source, last
-from runner.definitions.options.spelling import HYDRA, OMEGACONF
+from runner.definitions.options.sources import Code
+from runner.definitions.options.spelling import HYDRA
 from trainkit.files import is_file, read_file
 
 LARGEST_CONFIG = 1_000_000
 MOST_KEYS = 5_000
 MOST_GROUPS = 200
+MARKS = frozenset({"hydra.main"})
 _SUFFIX = ".yaml"
-
-
-def marks(code: Code, source: Source) -> bool:
-    """Whether a file has a function under `@hydra.main(...)`."""
-    return any(source.origin(call.func) == "hydra.main" for call in code.calls(source)) or any(
-        source.origin(one) == "hydra.main"
-        for function in source.part.functions.values()
-        for one in function.decorator_list
-    )
 
 
 def read(code: Code) -> Interface:
@@ -43,27 +35,16 @@ def read(code: Code) -> Interface:
     return Interface("hydra", options, is_open=True, style=HYDRA)
 
 
-def marks_omegaconf(code: Code, source: Source) -> bool:
-    """Whether a file reads the command line with OmegaConf."""
-    return any(last(call.func) == "from_cli" and not call.args for call in code.calls(source))
-
-
-def read_omegaconf(_code: Code) -> Interface:
-    """Say how arguments are written; which there are is not seen."""
-    return Interface("omegaconf", is_open=True, style=OMEGACONF)
-
-
 def _primary(folder: Path, name: str) -> dict[str, Option]:
     values = _load(folder / f"{name}{_SUFFIX}")
-    chosen = values.pop("defaults", None)
     options: dict[str, Option] = {}
-    for group, choice in _chosen(chosen):
+    for group, choice in _chosen(values.pop("defaults", None)):
         if group:
             options[group.replace("/", ".")] = Option(group, default=choice, style=HYDRA)
         path = folder.joinpath(*group.split("/"), choice.removesuffix(_SUFFIX) + _SUFFIX)
-        inner, package = _load(path), _package(path, group)
+        inner = _load(path)
         inner.pop("defaults", None)
-        options.update(_options(inner, package))
+        options.update(_options(inner, _package(path, group)))
     options.update(_options(values, ""))
     return options
 
@@ -86,31 +67,27 @@ def _package(path: Path, group: str) -> str:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    if not is_file(path):
-        return {}
     try:
         values = yaml_reader.read(path).values
-    except (RequestError, OSError, ValueError, RecursionError):
+    except RequestError:
         return {}
     return dict(values) if isinstance(values, dict) else {}
 
 
 def _options(values: dict[str, Any], package: str) -> dict[str, Option]:
-    names = dict(_leaves(values, package))
-    return {name: Option(name, default=value, style=HYDRA) for name, value in names.items()}
-
-
-def _leaves(values: dict[str, Any], package: str) -> Iterator[tuple[str, object]]:
+    """Make an option of every value that is no mapping, by its dotted name."""
+    options: dict[str, Option] = {}
     pending, count = [(package, values)], 0
     while pending and count < MOST_KEYS:
         above, mapping = pending.pop()
-        for key, value in mapping.items():
+        for key, value in list(mapping.items())[: MOST_KEYS - count]:
             count += 1
-            name = f"{above}.{key}" if above else str(key)
-            if count >= MOST_KEYS or not isinstance(key, str) or not name.replace(".", "_").isidentifier():
+            name = f"{above}.{key}" if above else key
+            if not name.replace(".", "_").isidentifier():
                 continue
             if isinstance(value, dict) and value:
                 pending.append((name, value))
             else:
                 is_plain = isinstance(value, int | float) or (isinstance(value, str) and value.isprintable())
-                yield name, value if is_plain else None
+                options[name] = Option(name, default=value if is_plain else None, style=HYDRA)
+    return options

@@ -11,7 +11,6 @@ from runner.definitions.options.sources import Code, last
 
 LONGEST = 10_000
 MOST_CHOICES = 1_000
-_DEEPEST = 20
 _KINDS = {"int": "int", "float": "float", "bool": "bool"}
 _LISTS = {"list", "List", "Sequence", "Iterable", "tuple", "Tuple", "set", "Set"}
 _MAPPINGS = {"dict", "Dict", "Mapping", "Any", "object"}
@@ -20,10 +19,14 @@ _UNREADABLE = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 
 
 class Annotation(NamedTuple):
-    """What an annotation says: the kind, choices and number of a value, or the class that holds further ones."""
+    """What an annotation says: the kind, choices and number of a value, or the class that holds further ones.
+
+    `names` are those of an enumeration, whose values are the choices.
+    """
 
     kind: str = "value"
     choices: tuple[object, ...] = ()
+    names: tuple[object, ...] = ()
     many: str = ""
     klass: ast.ClassDef | None = None
     is_optional: bool = False
@@ -54,12 +57,12 @@ def texts(nodes: list[ast.expr]) -> list[str]:
 
 
 def is_none(node: ast.expr | None) -> bool:
-    """Whether `None` stands there."""
+    """Return whether `None` stands there."""
     return isinstance(node, ast.Constant) and node.value is None
 
 
 def is_true(node: ast.expr | None) -> bool:
-    """Whether `True` stands there."""
+    """Return whether `True` stands there."""
     return isinstance(node, ast.Constant) and node.value is True
 
 
@@ -68,63 +71,58 @@ def kind_of(value: object) -> str:
     return "bool" if isinstance(value, bool) else "float" if isinstance(value, int | float) else "value"
 
 
-def annotation(code: Code, node: ast.expr | None, *, by_name: bool = False, depth: int = 0) -> Annotation:
-    """Read an annotation; `by_name` if the choices of an enumeration are its names, not its values."""
+def annotation(code: Code, node: ast.expr | None) -> Annotation:
+    """Read an annotation."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         try:
             node = ast.parse(node.value, mode="eval").body
         except _UNREADABLE:
             return Annotation()
-    if node is None or depth > _DEEPEST:
-        return Annotation()
     if isinstance(node, ast.BinOp):
-        return _union(code, [node.left, node.right], by_name=by_name, depth=depth)
+        return _union(code, [node.left, node.right])
     if isinstance(node, ast.Subscript):
-        return _subscript(code, node, by_name=by_name, depth=depth)
-    return _named(code, last(node), by_name=by_name)
+        return _subscript(code, node)
+    return Annotation() if node is None else _named(code, last(node))
 
 
-def _subscript(code: Code, node: ast.Subscript, *, by_name: bool, depth: int) -> Annotation:
+def _subscript(code: Code, node: ast.Subscript) -> Annotation:
     inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     name = last(node.value)
     if name == "Literal":
-        return Annotation("value", literals(ast.List(inner, ast.Load())))
-    if name in ("Optional", "Union"):
-        parts = [*inner, ast.Constant(None)] if name == "Optional" else inner
-        return _union(code, parts, by_name=by_name, depth=depth)
+        choices = literals(ast.List(inner, ast.Load()))
+        return Annotation(choices=choices, names=choices)
+    if name == "Optional":
+        return _union(code, [*inner, ast.Constant(None)])
+    if name == "Union":
+        return _union(code, inner)
     if name in ("Annotated", "Final") and inner:
-        return annotation(code, inner[0], by_name=by_name, depth=depth + 1)
+        return annotation(code, inner[0])
     return Annotation(many=LISTED) if name in _LISTS else Annotation()
 
 
-def _union(code: Code, parts: list[ast.expr], *, by_name: bool, depth: int) -> Annotation:
+def _union(code: Code, parts: list[ast.expr]) -> Annotation:
     real = [part for part in parts if not is_none(part)]
-    if len(real) != 1:
-        found = [annotation(code, part, by_name=by_name, depth=depth + 1) for part in real]
-        # `float | int` is a number; of other unions nothing is checked.
-        is_number = found and all(one.kind in ("int", "float") for one in found)
-        return Annotation("float" if is_number else "value", is_optional=len(real) < len(parts))
-    return annotation(code, real[0], by_name=by_name, depth=depth + 1)._replace(is_optional=True)
+    if len(real) == 1:
+        return annotation(code, real[0])._replace(is_optional=True)
+    # `float | int` is a number; of other unions nothing is checked.
+    is_number = bool(real) and all(annotation(code, part).kind in ("int", "float") for part in real)
+    return Annotation("float" if is_number else "value", is_optional=len(real) < len(parts))
 
 
-def _named(code: Code, name: str, *, by_name: bool) -> Annotation:
+def _named(code: Code, name: str) -> Annotation:
     if name in _KINDS:
         return Annotation(_KINDS[name])
     if name in _LISTS:
         return Annotation(many=LISTED)
-    klass = code.klass(name) if name not in _MAPPINGS else None
-    if klass is None:
+    klass = code.classes.get(name) if name not in _MAPPINGS else None
+    if klass is None or not any(last(base) in _ENUMS for base in klass.bases):
+        return Annotation(klass=klass)
+    members = [(last(node.targets[0]), node.value) for node in klass.body if isinstance(node, ast.Assign)]
+    members = [(name, value) for name, value in members if not name.startswith("_")]
+    values = tuple(literal(value) for _, value in members)
+    if len(members) > MOST_CHOICES:
         return Annotation()
-    if any(last(base) in _ENUMS for base in klass.bases):
-        return Annotation("value", _members(klass, by_name=by_name))
-    return Annotation(klass=klass)
-
-
-def _members(klass: ast.ClassDef, *, by_name: bool) -> tuple[object, ...]:
-    """Return the names or the values of an enumeration; none if one of the values is computed."""
-    pairs = [(last(node.targets[0]), node.value) for node in klass.body if isinstance(node, ast.Assign)]
-    found = [name if by_name else literal(value) for name, value in pairs if not name.startswith("_")]
-    return () if None in found or len(found) > MOST_CHOICES else tuple(found)
+    return Annotation(choices=() if None in values else values, names=tuple(name for name, _ in members))
 
 
 def _evaluated(node: ast.expr | None) -> object:

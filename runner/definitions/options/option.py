@@ -46,7 +46,7 @@ class Option(NamedTuple):
 
     @property
     def positional(self) -> bool:
-        """Whether its value stands alone, without a name."""
+        """Return whether its value stands alone, without a name."""
         return not self.spelling.startswith("-") and not STYLES[self.style].assigns
 
     def refuses(self, value: object) -> str | None:
@@ -54,8 +54,10 @@ class Option(NamedTuple):
         is_bool = isinstance(value, bool)
         if self.kind in ("flag", "switch", "bool"):
             return None if is_bool else "true or false"
-        if self.kind == "int" and (not isinstance(value, int) or is_bool or self._is_below(value)):
+        if self.kind == "int" and (not isinstance(value, int) or is_bool):
             return "a whole number" + ("" if self.least is None else f", at least {self.least}")
+        if self.least is not None and isinstance(value, int) and value < self.least:
+            return f"a whole number, at least {self.least}"
         if self.kind == "float" and (not isinstance(value, int | float) or is_bool):
             return "a number"
         if self.choices and not self.many and str(value) not in map(str, self.choices):
@@ -73,9 +75,6 @@ class Option(NamedTuple):
         if self.many == LISTED:
             return [self.spelling, *texts]
         return [word for text in texts for word in self._named(text)]
-
-    def _is_below(self, value: int) -> bool:
-        return self.least is not None and value < self.least
 
     def _texts(self, value: object) -> list[str]:
         if isinstance(value, bool):
@@ -135,19 +134,17 @@ class Interface:
 
     @property
     def is_unseen(self) -> bool:
-        """Whether it reads its command line by hand, so that nothing says which arguments it takes."""
+        """Return whether it reads its command line by hand, so that nothing says which arguments it takes."""
         return self.is_open and self.kind in ("plain", "yaml")
-
-    def takes(self, key: str) -> bool:
-        """Whether it may be given an argument."""
-        return self.is_open or key in self.options
 
     def beside(self, args: dict[str, Any]) -> Interface:
         """Return what it takes beside args: if they name a subcommand, nothing that only the others take."""
-        chosen = {str(args[key]) for key, one in self.options.items() if one.depth == 1 and args.get(key) is not None}
+        named = [key for key, option in self.options.items() if option.depth == 1]
+        chosen = {str(args[key]) for key in named if args.get(key) is not None}
         if not chosen:
             return self
-        own = {key: one for key, one in self.options.items() if not one.commands or chosen & {*one.commands}}
+        options = self.options.items()
+        own = {key: option for key, option in options if not option.commands or chosen & {*option.commands}}
         return replace(self, options=own)
 
     def option(self, key: str) -> Option:

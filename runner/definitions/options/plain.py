@@ -24,12 +24,11 @@ _NO_PARSERS = {
 _JOINS = ("split", "partition", "index", "find")
 
 
-def marks_constants(code: Code, source: Source) -> bool:
-    """Whether a file has its constants overwritten: `exec(open("configurator.py").read())` beside `globals()`."""
-    calls = list(code.calls(source))
-    return any(isinstance(call.func, ast.Name) and call.func.id == "exec" and _opens(call) for call in calls) and any(
-        isinstance(call.func, ast.Name) and call.func.id == "globals" for call in calls
-    )
+def has_constants(code: Code, source: Source) -> bool:
+    """Return whether a file overwrites its constants: `exec(open("configurator.py").read())` beside `globals()`."""
+    calls = [call for call in code.calls(source) if isinstance(call.func, ast.Name)]
+    opens = [call for call in calls if last(call.func) == "exec" and "open" in map(last, ast.walk(call))]
+    return bool(opens) and any(last(call.func) == "globals" for call in calls)
 
 
 def read_constants(code: Code) -> Interface:
@@ -48,12 +47,8 @@ def read_constants(code: Code) -> Interface:
     return Interface("constants", options, is_open=True, style=PYTHON)
 
 
-def _opens(call: ast.Call) -> bool:
-    return any(last(node) == "open" for node in ast.walk(call) if isinstance(node, ast.Name))
-
-
 def read(code: Code) -> Interface:
-    """Say whether a script that has no parser may be given arguments.
+    """Return how a script that has no parser is given arguments, and whether it may be.
 
     It may if it, or what it imports from its project, looks at `sys.argv` or runs other code, and if it imports a
     library that may.

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import sys
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import trainkit
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.definitions.imports import LIBRARY, imported
 from trainkit.files import read_file
+
+LIBRARY = "trainkit"
 
 LARGEST_SOURCE = 1_000_000
 MOST_SOURCES, MOST_BYTES = 2_000, 10_000_000
@@ -75,20 +78,17 @@ class Code(NamedTuple):
         inner = () if source is self.main else source.part.inner
         return (call for call in source.part.calls if id(call) not in inner)
 
+    def called(self, source: Source) -> set[str]:
+        """Return the full names of what a file calls, or decorates its functions with."""
+        decorators = (node for function in source.part.functions.values() for node in function.decorator_list)
+        return {source.origin(node) for node in (*(call.func for call in self.calls(source)), *decorators)}
+
     def every_call(self) -> Iterator[tuple[Source, ast.Call]]:
         """List the calls of all files of the project."""
         return ((source, call) for source in self.sources for call in self.calls(source))
 
-    def function(self, name: str) -> Function | None:
-        """Find a function by its name, or the last part of a dotted one."""
-        return self.functions.get(name.rpartition(".")[2])
-
-    def klass(self, name: str) -> ast.ClassDef | None:
-        """Find a class by its name, or the last part of a dotted one."""
-        return self.classes.get(name.rpartition(".")[2])
-
     def is_outside(self, origin: str) -> bool:
-        """Whether a full name belongs to a module outside of the project and of Python."""
+        """Return whether a full name belongs to a module outside of the project and of Python."""
         return origin.partition(".")[0] in self.outside
 
 
@@ -118,10 +118,10 @@ def read_code(root: Path, path: Path, search: tuple[Path, ...] = ()) -> Code:
         left -= len(text)
         sources.append(parse(file, text))
         for node in sources[-1].part.imports:
-            found = imported(root, path, file, node, search)
+            found = _imported(root, path, file, node, search)
             outside.update(set() if found else _modules(node))
-            library.update(dict.fromkeys(one for one in found if one.parent.name == LIBRARY))
-            new = [one for one in found if one.parent.name != LIBRARY and one not in seen]
+            library.update(dict.fromkeys(other for other in found if other.parent.name == LIBRARY))
+            new = [other for other in found if other.parent.name != LIBRARY and other not in seen]
             seen.update(new)
             pending.extend(dict.fromkeys(new))
     parts = [source.part for source in reversed(sources)]
@@ -140,6 +140,36 @@ def own_sources(root: Path, path: Path, search: tuple[Path, ...] = ()) -> list[P
     return [source.path for source in read_code(root, path, search).sources]
 
 
+def _imported(
+    root: Path, program: Path, source: Path, node: ast.Import | ast.ImportFrom, search: tuple[Path, ...]
+) -> list[Path]:
+    """Return the files of the project, and of the library, that an import statement of a source names.
+
+    As for `python -m` the project's folder is searched first, then that of the program, then further ones.
+    """
+    places = [root, program.parent, *search]
+    if isinstance(node, ast.Import):
+        return _files(places, [alias.name for alias in node.names])
+    if node.level:
+        above = source.parents[node.level - 1 : node.level]
+        places = [folder for folder in above if folder.is_relative_to(root)]
+    stem = node.module or ""
+    names = [alias.name for alias in node.names if alias.name.isidentifier()]
+    return _files(places, [stem, *(f"{stem}.{name}".lstrip(".") for name in names)])
+
+
+def _files(places: list[Path], modules: list[str]) -> list[Path]:
+    found: list[Path] = []
+    for module in modules:
+        parts = [part for part in module.split(".") if part]
+        # The library is the installed one if the project has none of its own.
+        installed = [Path(trainkit.__path__[0]).parent] if places and parts[:1] == [LIBRARY] else []
+        bases = [place.joinpath(*parts) for place in (*places, *installed)] if parts else []
+        files = [file for base in bases for file in (base.with_suffix(".py"), base / "__init__.py")]
+        found += [file for file in files if file.is_file()][:1]
+    return found
+
+
 def _modules(node: ast.Import | ast.ImportFrom) -> set[str]:
     if isinstance(node, ast.ImportFrom) and node.level:
         return set()
@@ -147,16 +177,8 @@ def _modules(node: ast.Import | ast.ImportFrom) -> set[str]:
     return {name.partition(".")[0] for name in names} - sys.stdlib_module_names
 
 
-def parse(path: Path, text: bytes) -> Source:
-    """Parse a source file; RequestError, with the line, if it is no Python."""
-    try:
-        return _parse(path, text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise unreadable(path, error) from None
-
-
 def unreadable(path: Path, error: Exception) -> RequestError:
-    """Say in one line that a source cannot be read as Python."""
+    """Return the error of a source that cannot be read as Python."""
     line = getattr(error, "lineno", None) or 1
     said = one_line(error) or "nested too deep"
     return RequestError(f"{one_line(path)}:{line}: the program cannot be read as Python: {said}")
@@ -170,12 +192,25 @@ def _text(source: Path) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _parse(path: Path, text: bytes) -> Source:
-    """Parse a source file; a definition is read more than once, and its programs share most of what they import."""
-    if b"coding" not in text[:200]:
-        text.decode()  # as Python, which ast.parse leaves out for comments
-    tree = ast.parse(text, str(path))
+def parse(path: Path, text: bytes) -> Source:
+    """Parse a source file; RequestError, with the line, if it is no Python.
+
+    It is kept: a definition is read more than once, and its programs share most of what they import.
+    """
+    try:
+        if b"coding" not in text[:200]:
+            text.decode()  # as Python, which ast.parse leaves out for comments
+        tree = syntax_tree(text, str(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise unreadable(path, error) from None
     return Source(path, tree, part_of(tree))
+
+
+def syntax_tree(text: bytes, name: str = "<unknown>") -> ast.Module:
+    """Parse a source file in any encoding that it declares, without Python's warnings about a stranger's strings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, name)
 
 
 @lru_cache(maxsize=256)
@@ -195,30 +230,20 @@ def part_of(tree: ast.AST) -> Part:
         elif isinstance(node, ast.ClassDef):
             part.classes.setdefault(node.name, node)
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            _assign(part, node)
-        elif isinstance(node, ast.If) and _is_of_the_program(node.test):
-            part.inner.update(id(inner) for one in node.body for inner in ast.walk(one) if isinstance(inner, ast.Call))
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            part.values.update({name: node.value for name in map(last, targets) if name not in part.values})
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and last(node.test.left) == "__name__":
+            inner = (call for statement in node.body for call in ast.walk(statement) if isinstance(call, ast.Call))
+            part.inner.update(map(id, inner))
+    part.values.pop("", None)  # a target without a name, for example a tuple
     part.calls.sort(key=lambda call: (call.lineno, call.col_offset))
     return part
-
-
-def _assign(part: Part, node: ast.Assign | ast.AnnAssign) -> None:
-    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-        if (name := last(target)) and node.value is not None:
-            part.values.setdefault(name, node.value)
 
 
 def _bound(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
     """Return the full name behind each name that an import binds."""
     if isinstance(node, ast.Import):
-        return {
-            alias.asname or alias.name.partition(".")[0]: alias.name if alias.asname else alias.name.partition(".")[0]
-            for alias in node.names
-        }
+        tops = [(alias, alias.name.partition(".")[0]) for alias in node.names]
+        return {alias.asname or top: alias.name if alias.asname else top for alias, top in tops}
     stem = "." * node.level + (node.module or "")
     return {alias.asname or alias.name: f"{stem}.{alias.name}" for alias in node.names}
-
-
-def _is_of_the_program(test: ast.expr) -> bool:
-    """Whether a condition is `__name__ == "__main__"`."""
-    return isinstance(test, ast.Compare) and last(test.left) == "__name__"

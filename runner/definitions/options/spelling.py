@@ -62,7 +62,7 @@ def _write_yaml(value: object) -> str:
 
 def _quote_yaml(text: str) -> str:
     escaped = text.replace("\\", r"\\").replace('"', r"\"")
-    return '"' + "".join(_escape(one) for one in escaped) + '"'
+    return '"' + "".join(_escape(letter) for letter in escaped) + '"'
 
 
 def _escape(letter: str) -> str:

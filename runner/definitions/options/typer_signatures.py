@@ -3,75 +3,54 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
 from runner.definitions.options.argparse_calls import SPELLING, add
 from runner.definitions.options.fields import Field, fields_of_function
 from runner.definitions.options.literals import Annotation, annotation, keywords, literal, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import Code, Function, Source, last
+from runner.definitions.options.sources import Code, Function, last
 
+MARKS = frozenset({"typer.Typer", "typer.run"})
 _CONTEXTS = ("Context", "CallbackParam")
-
-
-class _Command(NamedTuple):
-    name: str
-    function: Function
-    is_open: bool
-
-
-def marks(code: Code, source: Source) -> bool:
-    """Whether a file makes an application of typer, or runs a function with it."""
-    return any(source.origin(call.func) in ("typer.Typer", "typer.run") for call in code.calls(source))
 
 
 def read(code: Code) -> Interface:
     """Read the parameters of the commands; of several, those stand behind the command's name."""
-    commands, callback = _commands(code)
+    commands, callback, is_open = _commands(code)
     several = len(commands) > 1 or callback is not None
     options: dict[str, Option] = {}
-    if callback is not None:
-        for option in _options(code, callback):
-            add(options, option)
+    for field in fields_of_function(callback).fields if callback is not None else ():
+        add(options, _option(code, field))
     if several:
-        names = tuple(command.name for command in commands)
-        options["command"] = Option("command", "value", names, required=True, depth=1)
-    for command in commands:
-        for option in _options(code, command.function):
-            add(options, option._replace(depth=2, commands=(command.name,)) if several else option)
-    is_open = not commands or any(command.is_open for command in commands) or _adds_others(code)
+        options["command"] = Option("command", "value", tuple(commands), required=True, depth=1)
+    for name, function in commands.items():
+        for field in fields_of_function(function).fields:
+            option = _option(code, field)
+            add(options, option._replace(depth=2, commands=(name,)) if several and option else option)
+    is_open |= not commands or any(last(call.func) == "add_typer" for _, call in code.every_call())
     return Interface("typer", options, is_open)
 
 
-def _adds_others(code: Code) -> bool:
-    return any(last(call.func) == "add_typer" for _, call in code.every_call())
-
-
-def _commands(code: Code) -> tuple[list[_Command], Function | None]:
-    """Find the functions that are commands, and the callback of the application if it has parameters or a group."""
-    commands, callback = [], None
+def _commands(code: Code) -> tuple[dict[str, Function], Function | None, bool]:
+    """Find the functions that are commands, the application's callback, and whether a command may take more."""
+    commands: dict[str, Function] = {}
+    callback, is_open = None, False
     for source, call in code.every_call():
-        if source.origin(call.func) == "typer.run" and call.args and (found := code.function(last(call.args[0]))):
-            commands.append(_Command(found.name, found, is_open=False))
+        if source.origin(call.func) == "typer.run" and call.args and (found := code.functions.get(last(call.args[0]))):
+            commands[found.name] = found
     apps = {name for name, value in code.values.items() if isinstance(value, ast.Call) and last(value.func) == "Typer"}
     for function in code.functions.values():
-        for one in function.decorator_list:
-            func = one.func if isinstance(one, ast.Call) else one
+        for node in function.decorator_list:
+            func = node.func if isinstance(node, ast.Call) else node
             if not isinstance(func, ast.Attribute) or last(func.value) not in apps:
                 continue
             if func.attr == "command":
-                given = texts(one.args)[:1] if isinstance(one, ast.Call) else []
-                settings = keywords(one).get("context_settings") if isinstance(one, ast.Call) else None
-                name = (given or [function.name.lower().replace("_", "-")])[0]
-                commands.append(_Command(name, function, is_open=settings is not None))
+                given = texts(node.args) if isinstance(node, ast.Call) else []
+                commands[given[0] if given else function.name.lower().replace("_", "-")] = function
+                is_open |= isinstance(node, ast.Call) and "context_settings" in keywords(node)
             elif func.attr == "callback":
                 callback = function
-    return commands, callback
-
-
-def _options(code: Code, function: Function) -> list[Option]:
-    found = [_option(code, field) for field in fields_of_function(function).fields]
-    return [option for option in found if option is not None]
+    return commands, callback, is_open
 
 
 def _option(code: Code, field: Field) -> Option | None:
@@ -88,15 +67,9 @@ def _option(code: Code, field: Field) -> Option | None:
     kind = "value" if said.many else said.kind
     if field.type is None and default is not None:
         kind = "bool" if isinstance(value, bool) else "value"
-    found = Option(
-        field.name,
-        kind,
-        choices,
-        least if isinstance(least, int) and kind == "int" else None,
-        required=default is None or (isinstance(default, ast.Constant) and default.value is Ellipsis),
-        default=value,
-        many=said.many,
-    )
+    least = least if isinstance(least, int) and kind == "int" else None
+    is_required = default is None or (isinstance(default, ast.Constant) and default.value is Ellipsis)
+    found = Option(field.name, kind, choices, least, is_required, value, many=said.many)
     return found if is_argument else _named(found, field, info, said)
 
 
@@ -117,12 +90,9 @@ def _named(option: Option, field: Field, info: ast.Call | None, said: Annotation
         kind = "switch" if off or not words else "flag"
     elif info is not None and "count" in keywords(info):
         kind = "flag"
-    many = REPEATED if said.many == LISTED and not _is_tuple(field.type) else said.many
+    is_tuple = field.type is not None and any(last(part).lower() == "tuple" for part in ast.walk(field.type))
+    many = REPEATED if said.many == LISTED and not is_tuple else said.many
     return option._replace(spelling=spelling, kind=kind, off=off, many=many)
-
-
-def _is_tuple(node: ast.expr | None) -> bool:
-    return node is not None and any(last(one).lower() == "tuple" for one in ast.walk(node))
 
 
 def _info(field: Field) -> tuple[ast.Call | None, ast.expr | None]:
@@ -132,7 +102,7 @@ def _info(field: Field) -> tuple[ast.Call | None, ast.expr | None]:
         return info, info.args[0] if info.args else keywords(info).get("default", keywords(info).get("default_factory"))
     if isinstance(field.type, ast.Subscript) and last(field.type.value) == "Annotated":
         inner = field.type.slice.elts if isinstance(field.type.slice, ast.Tuple) else []
-        calls = [one for one in inner if isinstance(one, ast.Call) and last(one.func) in ("Option", "Argument")]
+        calls = [node for node in inner if isinstance(node, ast.Call) and last(node.func) in ("Option", "Argument")]
         factory = next((keywords(call).get("default_factory") for call in calls), None)
         return (calls[0] if calls else None), field.default or factory
     return None, field.default

@@ -66,7 +66,7 @@ def environment_of(run: Run) -> dict[str, str]:
     cell = run.cell
     own = node_environment(cell, run.device)
     del own["PET_REDIRECTS"], own["PYTHONUNBUFFERED"]
-    own |= {"PET_TEE": "3"} if run.experiment.dialects else {}
+    own |= {"PET_TEE": "3"} if run.experiment.dialect else {}
     network = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0"} if cell.layout.nodes > 1 else {}
     return {**own, "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}", **network}
 

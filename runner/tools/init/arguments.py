@@ -24,13 +24,13 @@ _HYDRA = "Hydra: any other setting is an arg too, by its dotted name, for exampl
 
 def missing(program: Program, args: dict[str, Any]) -> list[str]:
     """List the arguments without a default that have no value; if no subcommand is named, those of the first."""
-    first = {key: one.choices[0] for key, one in program.options.items() if one.depth == 1 and one.choices}
+    first = {key: option.choices[0] for key, option in program.options.items() if option.depth == 1 and option.choices}
     options = program.beside({**first, **args}).options.items()
-    return [key for key, one in options if one.required and args.get(key) is None and key not in RESERVED]
+    return [key for key, option in options if option.required and args.get(key) is None and key not in RESERVED]
 
 
 def needs(script: str, names: list[str], program: Program, root: Path) -> str:
-    """Say which arguments a script does not start without, and how to give them."""
+    """Return the line that names arguments which a script does not start without, and how to give them."""
     words = " ".join(f"--set {name}={_example(name, program, root)}" for name in names)
     many = "s" if len(names) > 1 else ""
     return one_line(f"{script} does not start without the argument{many} {', '.join(names)}: runner init {words}")
@@ -51,7 +51,7 @@ def for_first_try(program: Program, args: dict[str, Any]) -> dict[str, Any]:
     """Return args that make a run short, beside those that a person gave."""
     found = {}
     for key, value in shortest(program.interface).items():
-        if key not in args and re.fullmatch(NAME, key) and key not in RESERVED:
+        if key not in args and _may_stand(key):
             try:
                 program.check(key, value)
             except RequestError:
@@ -62,7 +62,7 @@ def for_first_try(program: Program, args: dict[str, Any]) -> dict[str, Any]:
 
 def lines(program: Program, args: dict[str, Any]) -> Iterator[str]:
     """Write the args of a definition, and as comments what else the script takes; each can be used as it stands."""
-    others = {key: one for key, one in program.options.items() if key not in args and _may_stand(key)}
+    others = {key: option for key, option in program.options.items() if key not in args and _may_stand(key)}
     interface = program.interface
     if args:
         yield "args:"

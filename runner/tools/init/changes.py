@@ -66,7 +66,7 @@ def write(root: Path, changes: list[Change], folders: Iterable[Path] = ()) -> No
 def _check(change: Change) -> None:
     """Refuse what cannot be written, or has changed since it was read, before anything is."""
     path = change.path
-    folder = next(one for one in path.parents if os.path.lexists(one))
+    folder = next(parent for parent in path.parents if os.path.lexists(parent))
     wrong = None
     if not folder.is_dir():
         wrong = f"{one_line(folder)} is no folder"
@@ -79,9 +79,9 @@ def _check(change: Change) -> None:
 
 
 def _make_folder(folder: Path) -> list[Path]:
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir()
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    for parent in reversed(missing):
+        parent.mkdir()
     return missing
 
 
@@ -92,6 +92,6 @@ def _undo(done: list[Change], made: list[Path]) -> None:
                 change.path.unlink(missing_ok=True)
             else:
                 write_file(change.path, change.before.encode())
-    for folder in sorted(made, key=lambda one: -len(one.parts)):
+    for folder in sorted(made, key=lambda path: -len(path.parts)):
         with suppress(OSError):
             folder.rmdir()

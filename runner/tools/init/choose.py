@@ -14,23 +14,15 @@ from runner.core.text import listed, one_line
 from runner.definitions.program import as_path
 from runner.tools.init import source
 from runner.tools.init.modules import Modules
-from runner.tools.init.source import (
-    ACCELERATOR,
-    ARGUMENTS,
-    BACKWARD,
-    DEEPSPEED,
-    FABRIC,
-    FIT,
-    GROUP,
-    PARALLEL,
-    STEP,
-    TRAINER,
-)
+from runner.tools.init.source import Sign
 from runner.tools.init.tree import Tree
 from trainkit.files import read_file
 
 LARGEST_TOTAL = 20_000_000
 """Bytes of Python that are looked at in one repository."""
+_TRAINING = {Sign.BACKWARD, Sign.FIT, Sign.TRAINER}
+_ACROSS = (Sign.GROUP, Sign.PARALLEL, Sign.ACCELERATOR, Sign.FABRIC, Sign.DEEPSPEED)
+"""Signs of a training with several processes."""
 _MARGIN = 2
 """A score has to be higher by this to be the best; scripts nearer than that are all named."""
 _STARTS = re.compile(rb"__main__|^(?:for|while|with)\b|^[A-Za-z_](?:.*=[ \t]*)?[\w.]*\(", re.MULTILINE)
@@ -67,13 +59,12 @@ def choose(root: Path, tree: Tree) -> Choice:
             found.append(choice)
     if not found:
         _refuse(tree)
-    found.sort(key=lambda one: -one.score)
-    best = [one for one in found if found[0].score - one.score < _MARGIN]
+    found.sort(key=lambda choice: -choice.score)
+    best = [choice for choice in found if found[0].score - choice.score < _MARGIN]
     if len(best) > 1:
-        names = listed(one_line(one.modules.script, 100) for one in best)
-        raise RequestError(
-            f"{len(best)} scripts may be the training: {names}; name one: runner init {_quoted(best[0].modules.script)}"
-        )
+        names = listed(one_line(choice.modules.script, 100) for choice in best)
+        first = one_line(shlex.quote(as_path(best[0].modules.script)))
+        raise RequestError(f"{len(best)} scripts may be the training: {names}; name one: runner init {first}")
     return best[0]
 
 
@@ -84,13 +75,12 @@ def judge(root: Path, script: str, *, named: bool = False) -> Choice | None:
         return None
     modules = Modules(root, script)
     signs = modules.signs
-    trains = bool(signs & {BACKWARD, FIT, TRAINER} and modules.frameworks)
+    trains = bool(signs & _TRAINING and modules.frameworks)
     if not trains and not named:
         return None
-    at_home = bool(own.signs & {BACKWARD, FIT, TRAINER})
-    score = 10.0 if at_home else 8.0
-    score += 2 * bool(signs & {STEP, TRAINER, FIT}) + own.guarded + (ARGUMENTS in own.signs)
-    score += 2 * bool(signs & {GROUP, PARALLEL, ACCELERATOR, FABRIC, DEEPSPEED, TRAINER})
+    score = 10.0 if own.signs & _TRAINING else 8.0
+    score += 2 * bool(signs & {Sign.STEP, Sign.TRAINER, Sign.FIT}) + own.guarded + (Sign.ARGUMENTS in own.signs)
+    score += 2 * bool(signs & {*_ACROSS, Sign.TRAINER})
     return Choice(modules, score + _by_name(script), _why(modules, named=named))
 
 
@@ -99,11 +89,12 @@ def _by_name(script: str) -> float:
     stem = file.removesuffix(".py")
     score = 4 if _TRAINS.fullmatch(stem) else 3 if _HAS_TRAIN.search(stem) else 2 if _MAIN.fullmatch(stem) else 0
     aside = sum(bool(_ASIDE.fullmatch(folder)) for folder in folders)
-    return score - 6 * bool(_NOT_TRAINING.search(stem)) - 3 * aside - len([one for one in folders if one != "src"])
+    depth = sum(folder != "src" for folder in folders)
+    return score - 6 * bool(_NOT_TRAINING.search(stem)) - 3 * aside - depth
 
 
 def _may_start(path: Path) -> bool:
-    """Whether a file may do something when it is started: to search its text is much faster than to parse it."""
+    """Return whether a file may do something when it is started: to search its text is much faster than to parse it."""
     try:
         text = read_file(path, source.LARGEST)
     except (OSError, ValueError):
@@ -112,8 +103,8 @@ def _may_start(path: Path) -> bool:
 
 
 def _why(modules: Modules, *, named: bool) -> str:
-    does = [sign for sign in (BACKWARD, STEP, FIT, TRAINER) if sign in modules.signs]
-    across = [sign for sign in (GROUP, PARALLEL, ACCELERATOR, FABRIC, DEEPSPEED) if sign in modules.signs]
+    does = [sign for sign in (Sign.BACKWARD, Sign.STEP, Sign.FIT, Sign.TRAINER) if sign in modules.signs]
+    across = [sign for sign in _ACROSS if sign in modules.signs]
     words = [f"imports {', '.join(modules.frameworks)}"] if modules.frameworks else []
     words += [f"has {', '.join([*does, *across])}"] if does or across else []
     return "; ".join([*(["as named"] if named else []), *words])
@@ -131,7 +122,3 @@ def _refuse(tree: Tree) -> NoReturn:
     beside = f"; notebooks are not started: {listed(tree.notebooks, most=3)}" if tree.notebooks else ""
     looked = f"none of {len(tree.scripts):,} Python files trains and can be run" if tree.scripts else "no Python files"
     raise RequestError(one_line(f"no training script here ({looked}){beside}{notes}; {way_out}"))
-
-
-def _quoted(script: str) -> str:
-    return one_line(shlex.quote(as_path(script)))

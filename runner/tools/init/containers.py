@@ -1,25 +1,34 @@
-"""What a project needs to run in containers and pods: its image's files, `compose/` and `k8s/`, all as texts."""
+"""What a project needs to run in containers and pods: its image's files, `compose/` and `k8s/`, all as texts.
+
+They are made beside the first definition of a project, or for one that is there.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from runner.core.errors import RequestError
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.core.yaml_writer import to_yaml
+from runner.definitions import experiment as definition
 from runner.definitions.definition import Experiment
 from runner.definitions.plan import make_plan
 from runner.definitions.settings import DOCKERFILE, Settings
 from runner.targets import committed_files
 from runner.targets.committed_list import LISTING, Listing, Rendered, read_listing
 from runner.targets.compose.base_images import LOCK, NAMES, read_lock
+from runner.tools.init.changes import Change
+from runner.tools.init.git import repository
+from runner.tools.init.proposal import Proposal, project
+from runner.tools.init.reading import Reading
 from runner.tools.init.requirements import Requirements, find_requirements
+from runner.tools.init.settings_text import added_settings
 from runner.tools.init.wheel import make_wheel, wheel_name
 from trainkit.files import read_file
 
@@ -38,8 +47,10 @@ OUTPUTS = ("data", "checkpoints", "lightning_logs", "logs", "mlruns", "outputs",
 """Folders that programs read their data from or write to, unless they are committed."""
 ASIDE = ("compose", "k8s", "venv", "env", "node_modules")
 _TEMPLATES = Path(__file__).parent / "templates"
-_LOCK_ABOUT = """The images that the project's are built on; `runner image pin` adds the digest of what the engine
-holds, `runner render` hands both to the Dockerfile and to compose/."""
+_LOCK_ABOUT = """\
+# The images that the project's are built on; `runner image pin` adds the digest of what the engine
+# holds, `runner render` hands both to the Dockerfile and to compose/.
+"""
 _LISTING_ABOUT = "What `runner render` writes: the files of compose/ and of k8s/ with its folders, by their names."
 _COMPOSE = {
     "1gpu": ("1x1", "cuda", "One process on one GPU."),
@@ -53,29 +64,62 @@ _GIT = "RUN apt-get update && apt-get install --yes --no-install-recommends git 
 
 
 @dataclass(frozen=True)
-class Containers:
-    """What is added to a project.
+class Additions:
+    """What is written, and what a person should know of it."""
+
+    changes: list[Change]
+    folders: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def defined(here: Path, name: str | None) -> Experiment | None:
+    """Return the experiment that containers are wanted for, if the project has it already.
+
+    RequestError if it has several and none is named.
+    """
+    settings = project(here, repository(here))
+    known = {path.stem: path for path in definition.files(settings.root)} if settings.source else {}
+    if not known or (name is not None and name not in known):
+        return None
+    if name is None and len(known) > 1:
+        way_out = f"name one: runner init --containers --name {min(known)}"
+        raise RequestError(f"the project has {len(known)} experiments: {way_out}; there are {listed(sorted(known))}")
+    return definition.load(definition.find(name or min(known), settings.root), settings.root)
+
+
+def of_project(experiment: Experiment) -> Additions:
+    """Add containers to a project."""
+    added, settings = _containers(experiment.settings, experiment)
+    if settings:
+        added.changes.append(Change(*added_settings(experiment.settings, settings)))
+    return added
+
+
+def of_proposal(proposal: Proposal, reading: Reading, folder: Path) -> Additions:
+    """Add containers to a project that does not exist yet, or to its new definition.
 
     Args:
-        files: the text of each new file, or its bytes, by its path from the project's folder.
-        folders: folders that have to be there when a container starts.
-        settings: what the project's settings have to say besides.
-        notes: what a person should know, a line each.
+        proposal: the project.
+        reading: how the output of its script is read.
+        folder: for temporary files.
     """
+    experiment = proposal.experiment(reading, folder)
+    if proposal.settings.source is not None:
+        added = of_project(experiment)
+    else:
+        added, settings = _containers(proposal.settings, experiment)
+        proposal = replace(proposal, settings=replace(proposal.settings, **settings))  # type: ignore[arg-type]
+    return replace(added, changes=[*proposal.changes(reading), *added.changes])
 
-    files: dict[str, str | bytes]
-    folders: list[str]
-    settings: dict[str, str]
-    notes: list[str]
 
-
-def containers(settings: Settings, experiment: Experiment, committed: list[str]) -> Containers:
+def _containers(settings: Settings, experiment: Experiment) -> tuple[Additions, dict[str, str]]:
     """Write what the containers of a project are made of; a file that is there already is left out, and noted.
 
     Args:
         settings: the project's; an image that they name keeps its name.
         experiment: what the files start unless another experiment is named.
-        committed: the files that git knows, from the project's folder.
+
+    Returns what is added, and what the project's settings have to say besides.
     """
     root, notes = settings.root, list[str]()
     chosen = replace(settings, image=settings.image or image_name(root), dockerfile=_dockerfile(settings, notes))
@@ -84,22 +128,24 @@ def containers(settings: Settings, experiment: Experiment, committed: list[str])
     listing = read_listing(root) if os.path.lexists(root / LISTING) else _listing(root, experiment, notes)
 
     def load(name: str) -> Experiment:
-        return experiment if name == experiment.name else _load(name, chosen)
+        if name == experiment.name:
+            return experiment
+        return definition.load(definition.find(name, root), root, chosen)
 
-    wanted = {
-        **_of_builder(chosen, experiment, bases, committed, notes),
+    wanted: dict[str, str | bytes] = {
+        **_of_builder(chosen, experiment, bases, notes),
         **committed_files.texts(chosen, listing, bases, load),
     }
     if bases is BASES:
-        wanted[LOCK] = _commented(_LOCK_ABOUT) + "".join(f"{name}={image}\n" for name, image in bases.items())
+        wanted[LOCK] = _LOCK_ABOUT + "".join(f"{name}={image}\n" for name, image in bases.items())
     if not os.path.lexists(root / LISTING):
         wanted[LISTING] = to_yaml(_plain(listing), _LISTING_ABOUT)
-    files: dict[str, str | bytes] = {**wanted, f"{FOLDER}/{wheel_name()}": make_wheel()}
-    files = {path: text for path, text in files.items() if _is_new(root, path, text, notes)}
-    said = {"image": chosen.image, "dockerfile": chosen.dockerfile}
-    had = {"image": settings.image, "dockerfile": settings.dockerfile}
-    new = {key: value for key, value in said.items() if value != had[key]}
-    return Containers(files, [name for name in ("results", "data") if not (root / name).is_dir()], new, notes)
+    wanted[f"{FOLDER}/{wheel_name()}"] = make_wheel()
+    changes = [Change(root / path, None, text) for path, text in wanted.items() if _is_new(root, path, text, notes)]
+    folders = [root / name for name in ("results", "data") if not (root / name).is_dir()]
+    given = {"image": chosen.image, "dockerfile": chosen.dockerfile}
+    new = {key: value for key, value in given.items() if value != getattr(settings, key)}
+    return Additions(changes, folders, notes), new
 
 
 def image_name(root: Path) -> str:
@@ -116,9 +162,7 @@ def _dockerfile(settings: Settings, notes: list[str]) -> str:
     return BESIDE
 
 
-def _of_builder(
-    settings: Settings, experiment: Experiment, bases: dict[str, str], committed: list[str], notes: list[str]
-) -> dict[str, str]:
+def _of_builder(settings: Settings, experiment: Experiment, bases: dict[str, str], notes: list[str]) -> dict[str, str]:
     """Return what the image is built by, unless the project has a Dockerfile for it."""
     if os.path.lexists(settings.root / settings.dockerfile):
         notes.append(f"{one_line(settings.dockerfile)} is there and stays as it is")
@@ -127,7 +171,7 @@ def _of_builder(
     notes += found.notes
     files = {file for program in experiment.programs().values() for file in program.files}
     own = {file.partition("/")[0] for file in files}
-    known = own | {file.partition("/")[0] for file in (*committed, settings.definitions)}
+    known = own | {file.partition("/")[0] for file in (*repository(settings.root).committed(), settings.definitions)}
     outputs = [name for name in OUTPUTS if name not in known] + [name for name in ASIDE if name not in own]
     left_out = _template("dockerignore") + "".join(f"{name}\n" for name in outputs)
     path = settings.root / IGNORE
@@ -179,23 +223,23 @@ def _listing(root: Path, experiment: Experiment, notes: list[str]) -> Listing:
         Rendered(f"{short}-multinode", experiment.name, "2x2", "cuda", "Two nodes with two GPUs each."),
     ]
     folders = committed_files.FOLDERS.values()
-    compose = [one for one in compose if _can_be(one, [f"compose/{one.name}.yml"], root, experiment, notes)]
-    paths = {one.name: [f"{folder}/{one.name}.yaml" for folder in folders] for one in kubernetes}
-    kubernetes = [one for one in kubernetes if _can_be(one, paths[one.name], root, experiment, notes)]
+    compose = [file for file in compose if _can_be(file, [f"compose/{file.name}.yml"], root, experiment, notes)]
+    paths = {file.name: [f"{folder}/{file.name}.yaml" for folder in folders] for file in kubernetes}
+    kubernetes = [file for file in kubernetes if _can_be(file, paths[file.name], root, experiment, notes)]
     if not compose or not kubernetes:
         raise RequestError(f"{one_line(experiment.path)}: it cannot be run with two nodes: {notes[-1]}")
     return Listing(compose, kubernetes, kubernetes[0].name)
 
 
-def _can_be(one: Rendered, paths: list[str], root: Path, experiment: Experiment, notes: list[str]) -> bool:
-    """Whether a file can be rendered; a note says why not."""
+def _can_be(file: Rendered, paths: list[str], root: Path, experiment: Experiment, notes: list[str]) -> bool:
+    """Return whether a file can be rendered; a note says why not."""
     if taken := [path for path in paths if not committed_files.is_free(root / path)]:
         notes.append(f"{one_line(taken[0])} is there and stays as it is")
         return False
     try:
-        make_plan(experiment, device=one.device, layouts=[one.layout], repeat=1)
+        make_plan(experiment, device=file.device, layouts=[file.layout], repeat=1)
     except RequestError as error:
-        notes.append(f"no {one.name}: {error}")
+        notes.append(f"no {file.name}: {error}")
         return False
     return True
 
@@ -203,29 +247,23 @@ def _can_be(one: Rendered, paths: list[str], root: Path, experiment: Experiment,
 def _plain(listing: Listing) -> dict[str, Any]:
     """Return the list as `rendered.yaml` has it."""
 
-    def facts(one: Rendered) -> dict[str, str]:
-        return {"layout": one.layout, "device": one.device, "what": one.what}
+    def facts(file: Rendered) -> dict[str, str]:
+        return {"layout": file.layout, "device": file.device, "what": file.what}
 
     return {
         "compose": {
             "experiment": listing.compose[0].experiment,
-            "files": {one.name: facts(one) for one in listing.compose},
+            "files": {file.name: facts(file) for file in listing.compose},
         },
         "kubernetes": {
             "default": listing.default,
-            "files": {one.name: {"experiment": one.experiment, **facts(one)} for one in listing.kubernetes},
+            "files": {file.name: {"experiment": file.experiment, **facts(file)} for file in listing.kubernetes},
         },
     }
 
 
-def _load(name: str, settings: Settings) -> Experiment:
-    from runner.definitions import experiment as definition  # noqa: PLC0415 - for a list of a person's own
-
-    return definition.load(definition.find(name, settings.root), settings.root, settings)
-
-
 def _is_new(root: Path, name: str, text: str | bytes, notes: list[str]) -> bool:
-    """Whether there is no such file; one that differs is noted."""
+    """Return whether there is no such file; one that differs is noted."""
     if not os.path.lexists(root / name):
         return True
     if not _is(root / name, text):
@@ -239,7 +277,3 @@ def _is(path: Path, text: str | bytes) -> bool:
         return read_file(path, len(data)) == data
     except OSError:
         return False
-
-
-def _commented(text: str) -> str:
-    return "".join(f"# {line}\n" for line in text.splitlines())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from runner.core.text import one_line
@@ -15,30 +14,18 @@ from runner.tools.init.reading import Reading
 from runner.tools.init.traits import Traits
 
 
-@dataclass(frozen=True)
-class Facts:
-    """All that a definition is written from."""
-
-    name: str
-    program: Program
-    args: dict[str, Any]
-    traits: Traits
-    reading: Reading
+def definition_text(name: str, program: Program, args: dict[str, Any], traits: Traits, reading: Reading) -> str:
+    """Write a definition."""
+    return "\n".join(_lines(name, program, args, traits, reading)) + "\n"
 
 
-def definition_text(facts: Facts) -> str:
-    """Write the definition."""
-    return "\n".join(_lines(facts)) + "\n"
-
-
-def _lines(facts: Facts) -> Iterator[str]:
-    traits, reading, program = facts.traits, facts.reading, facts.program
+def _lines(name: str, program: Program, args: dict[str, Any], traits: Traits, reading: Reading) -> Iterator[str]:
     processes = 2 if traits.parallel else 1
     launcher = ["python"] if traits.spawns else ["torchrun", "--standalone", f"--nproc-per-node={processes}"]
-    words = shlex.join([*launcher, *program.words])
+    words = shlex.join([*launcher, *program.words, *program.argv(args)])
     search = f"PYTHONPATH={shlex.quote(':'.join(program.search))} " if program.search else ""
-    yield f"# By hand:  {one_line(search + words + _args(facts))}"
-    yield _pair("name", facts.name)
+    yield f"# By hand:  {one_line(search + words)}"
+    yield _pair("name", name)
     several = "with one process and with two" if traits.parallel else "with one process"
     yield _pair("summary", one_line(f"How long does {program.name} take {several}?", 300))
     yield _pair("program", program.name)
@@ -49,7 +36,7 @@ def _lines(facts: Facts) -> Iterator[str]:
     elif reading.dialects:
         value = reading.dialects[0] if len(reading.dialects) == 1 else f"[{', '.join(reading.dialects)}]"
         yield f"dialect: {value}  # reads its output: {', '.join(reading.fields) or 'as docs/dialects.md says'}"
-    yield from arguments.lines(program, facts.args)
+    yield from arguments.lines(program, args)
     yield f"scaling: {traits.scaling}  # {traits.why_scaling}"
     yield "matrix:"
     yield f"  layout: [{'1x1, 1x2' if traits.parallel else '1x1'}]  # {one_line(traits.why_layout, 300)}"
@@ -60,11 +47,6 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield f"measure: {reading.measure}" + (f"  # {reading.why_measure}" if reading.why_measure else "")
     yield "repeat: 3  # runs of each cell; a claim needs 3"
     yield "timeout_seconds: 1800  # when a run is ended"
-
-
-def _args(facts: Facts) -> str:
-    words = facts.program.argv(facts.args)
-    return f" {shlex.join(words)}" if words else ""
 
 
 def _pair(key: str, value: Any) -> str:

@@ -30,13 +30,13 @@ _REQUIREMENTS = ("requirements.txt", "requirements.lock", "requirements/base.txt
 
 
 def torch_is_missing() -> str:
-    """Say that nothing can be run here."""
+    """Return the line for a machine on which nothing can be run."""
     kit = f"pip install '{KIT}[torch]'"
     return f"torch is not installed for {one_line(sys.executable)}, so nothing can be run here: {kit}"
 
 
 def describe(trial: Trial, root: Path, script: str, program: Program) -> tuple[str, bool]:
-    """Say why the script failed, and whether what it printed is worth keeping."""
+    """Return why the script failed, and whether what it printed is worth keeping."""
     lines = trial.record.failure.last_lines if trial.record.failure else []
     kinds = (_ERROR.match, _REQUIRED.search, _MISSING_OPTION.search)
     why = next((line for line in reversed(lines) if any(kind(line) for kind in kinds)), lines[-1] if lines else "")
@@ -64,15 +64,11 @@ def _no_module(module: str, root: Path, script: str) -> str:
     said = f"{one_line(script)} imports {shown(module)}, which is not there"
     for place in USUAL_PLACES:
         if is_file(root / place / f"{first}.py") or is_folder(root / place / first):
-            where = place or "."
-            return (
-                f'{said} for it, although {one_line(root / place / first)} is: add path = ["{where}"] to [tool.runner]'
-            )
-    package = _PACKAGES.get(first, first.replace("_", "-"))
-    wanted = next((name for name in _REQUIREMENTS if is_file(root / name)), None)
-    if wanted is None and is_file(root / "pyproject.toml"):
-        wanted = None
-        install = f"pip install {package}, or pip install -e . for all that the project needs"
-    else:
-        install = f"pip install -r {wanted}" if wanted else f"pip install {package}"
+            there = one_line(root / place / first)
+            return f'{said} for it, although {there} is: add path = ["{place or "."}"] to [tool.runner]'
+    install = f"pip install {_PACKAGES.get(first, first.replace('_', '-'))}"
+    if wanted := next((name for name in _REQUIREMENTS if is_file(root / name)), None):
+        install = f"pip install -r {wanted}"
+    elif is_file(root / "pyproject.toml"):
+        install += ", or pip install -e . for all that the project needs"
     return f"{said}: {install} (for {one_line(sys.executable)})"

@@ -45,7 +45,7 @@ class Repository:
         return [name for name in os.fsdecode(done.stdout[:MOST_BYTES]).split("\0") if name] if done else []
 
     def ignores(self, path: str) -> bool:
-        """Whether a path, from the folder, is left out of commits."""
+        """Return whether a path, from the folder, is left out of commits."""
         done = self._run("check-ignore", "-q", "--", path)
         return done is not None and done.returncode == 0
 

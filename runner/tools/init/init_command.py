@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -10,10 +11,13 @@ import typer
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import Change, Device, device_of, here
 from runner.core.errors import RequestError
-from runner.tools.init.contained import Additions
-from runner.tools.init.proposal import Proposal
-from runner.tools.init.reading import Reading
-from runner.tools.init.trial import Trial
+from runner.execution import signals
+from runner.records.repository import describe_repository
+from runner.tools.init import arguments, failure, trial
+from runner.tools.init.changes import write
+from runner.tools.init.containers import Additions, defined, of_project, of_proposal
+from runner.tools.init.proposal import Proposal, propose
+from runner.tools.init.reading import Reading, recognise, unread
 
 
 def init(
@@ -40,9 +44,6 @@ def init(
 
     With --containers: an image with the project's requirements, compose/ and k8s/; also for a definition that is there.
     """
-    from runner.tools.init.contained import defined, of_project
-    from runner.tools.init.proposal import propose
-
     if containers and script is None and (experiment := defined(here(), name)):
         _finish(of_project(experiment), experiment.root, _next(experiment.name, on=" --on compose"), dry_run=dry_run)
         return
@@ -64,23 +65,21 @@ def _next(name: str, on: str) -> list[str]:
 
 def _finish(added: Additions, root: Path, commands: list[str], *, dry_run: bool = False) -> None:
     """Write the files and say so, or show them."""
-    from runner.tools.init.changes import write
-
     for note in added.notes:
         say(f"note: {note}")
     if dry_run:
-        for one in added.changes:
-            show_document(one.diff(root))
+        for change in added.changes:
+            show_document(change.diff(root))
         return
     write(root, added.changes, added.folders)
-    for one in added.changes:
-        show(f"{'wrote' if one.before is None else 'added to'} {one.path.relative_to(root).as_posix()}")
+    for change in added.changes:
+        show(f"{'wrote' if change.before is None else 'added to'} {change.path.relative_to(root).as_posix()}")
     for word, command in zip(("next", "then"), commands, strict=True):
         show(f"{word}: {command}")
 
 
 def _introduce(proposal: Proposal) -> None:
-    """Say which project and which script this is about."""
+    """Print which project and which script this is about."""
     source = proposal.settings.source
     known = f" ({source.name})" if source else "" if proposal.repository.top else " (without git)"
     say(f"project: {proposal.root}{known}")
@@ -88,8 +87,6 @@ def _introduce(proposal: Proposal) -> None:
 
 
 def _show_diff(proposal: Proposal, *, containers: bool) -> None:
-    from runner.tools.init.reading import unread
-
     added = _checked(proposal, _unread(proposal), containers=containers)
     _finish(added, proposal.root, [], dry_run=True)
     if _unread(proposal) == unread():
@@ -98,17 +95,12 @@ def _show_diff(proposal: Proposal, *, containers: bool) -> None:
 
 def _unread(proposal: Proposal) -> Reading:
     """Return how the output is read if it was never seen."""
-    from runner.tools.init.reading import Reading, unread
-
     return Reading((), "train_seconds", ("event lines",)) if proposal.traits.events else unread()
 
 
 def _checked(proposal: Proposal, reading: Reading, *, containers: bool) -> Additions:
     """Load the definition as it will be, before anything is written."""
-    from runner.tools.init.contained import Additions, of_proposal
-    from runner.tools.init.trial import scratch
-
-    with scratch() as folder:
+    with trial.scratch() as folder:
         if containers:
             return of_proposal(proposal, reading, folder)
         proposal.experiment(reading, folder)
@@ -117,13 +109,6 @@ def _checked(proposal: Proposal, reading: Reading, *, containers: bool) -> Addit
 
 def _try(proposal: Proposal, device: str, seconds: float) -> Reading:
     """Start the script once, and say how its output is read."""
-    import importlib.util
-
-    from runner.execution import signals
-    from runner.tools.init import arguments, failure, trial
-    from runner.tools.init.reading import recognise
-    from runner.tools.init.trial_screen import TrialScreen
-
     if importlib.util.find_spec("torch") is None:
         raise RequestError(failure.torch_is_missing())
     with trial.scratch() as folder:
@@ -131,7 +116,8 @@ def _try(proposal: Proposal, device: str, seconds: float) -> Reading:
         short = arguments.for_first_try(proposal.program, proposal.args)
         plan = trial.plan_trial(experiment, device, short, seconds)
         say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
-        with signals.taken() as interrupts, TrialScreen() as screen:
+        screen = trial.TrialScreen()
+        with signals.taken() as interrupts, screen:
             tried = trial.try_once(plan, folder / "results", screen, interrupts)
         script = proposal.choice.modules.script
         if tried.failed:
@@ -146,7 +132,7 @@ def _try(proposal: Proposal, device: str, seconds: float) -> Reading:
         return recognise(tried)
 
 
-def _how(tried: Trial, seconds: float) -> str:
+def _how(tried: trial.Trial, seconds: float) -> str:
     took = tried.record.metrics.get("wall_seconds", seconds)
     if tried.ended_early:
         return f"by runner init after {took:.0f} s, before it was done: a run of its own may take timeout_seconds"
@@ -154,9 +140,7 @@ def _how(tried: Trial, seconds: float) -> str:
 
 
 def _say_output(proposal: Proposal, reading: Reading, *, tried: bool) -> None:
-    """Say how the output is read, and what else a person should know."""
-    from runner.records.repository import describe_repository
-
+    """Print how the output is read, and what else a person should know."""
     if reading.dialects == ("none",) and not tried:
         say("output: not looked at, so a run is timed from its launch to its end; docs/dialects.md lists dialects")
     elif reading.dialects == ("none",):

@@ -1,12 +1,16 @@
-"""Which files of a repository a script imports, and from which folder each of them is found."""
+"""Which files of a repository a script imports, from which folder each is found, and how the script is started."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from runner.definitions.axes import PROGRAM, WORD
 from runner.tools.init import source
 from runner.tools.init.source import Import, Source
 from trainkit.files import is_file, is_folder
@@ -30,12 +34,12 @@ class Modules:
     @property
     def signs(self) -> set[str]:
         """The signs of all files."""
-        return {sign for one in self.files.values() for sign in one.signs}
+        return {sign for file in self.files.values() for sign in file.signs}
 
     @property
     def frameworks(self) -> list[str]:
         """The frameworks that any of the files imports."""
-        return sorted({name for one in self.files.values() for name in one.frameworks})
+        return sorted({name for file in self.files.values() for name in file.frameworks})
 
     def _follow(self) -> None:
         pending = [self.script]
@@ -45,23 +49,23 @@ class Modules:
             if file in self.files or read is None:
                 continue
             self.files[file] = read
-            for one in read.imports:
-                pending += self._relative(file, one) if one.level else self._absolute(one)
+            for statement in read.imports:
+                pending += self._relative(file, statement) if statement.level else self._absolute(statement)
 
-    def _relative(self, file: str, one: Import) -> list[str]:
+    def _relative(self, file: str, statement: Import) -> list[str]:
         folder = _parent(file)
-        for _ in range(one.level - 1):
+        for _ in range(statement.level - 1):
             folder = _parent(folder)
-        return self._files(folder, one)
+        return self._files(folder, statement)
 
-    def _absolute(self, one: Import) -> list[str]:
-        first = one.module.partition(".")[0]
+    def _absolute(self, statement: Import) -> list[str]:
+        first = statement.module.partition(".")[0]
         place = self._place(first)
         if place is None:
             return []
         if place != _parent(self.script):
             self.places.setdefault(first, place)
-        return self._files(place, one)
+        return self._files(place, statement)
 
     def _place(self, first: str) -> str | None:
         """Return the folder in which a first name of imports is a module of the repository."""
@@ -70,7 +74,7 @@ class Modules:
             return folder
         if _is_installed(first, str(self.root)):
             return None
-        above = [str(one) for one in PurePosixPath(folder).parents] if folder else []
+        above = [str(parent) for parent in PurePosixPath(folder).parents] if folder else []
         places = [place if place != "." else "" for place in (*above, *USUAL_PLACES)]
         return next((place for place in places if self._is_module(f"{place}/{first}")), None)
 
@@ -80,11 +84,11 @@ class Modules:
             return True
         return is_folder(path) and path.name.isidentifier() and _has_python(path)
 
-    def _files(self, place: str, one: Import) -> list[str]:
+    def _files(self, place: str, statement: Import) -> list[str]:
         """List the files of an import: those of the packages that its module is in, the module, what is taken of it."""
-        parts = [part for part in one.module.split(".") if part]
+        parts = [part for part in statement.module.split(".") if part]
         stems = ["/".join([*filter(None, [place]), *parts[:count]]) for count in range(len(parts) + 1)]
-        stems += [f"{stems[-1]}/{name}".strip("/") for name in one.names if name.isidentifier()]
+        stems += [f"{stems[-1]}/{name}".strip("/") for name in statement.names if name.isidentifier()]
         paths = [(f"{stem}.py", f"{stem}/__init__.py") for stem in stems[bool(parts) :] if stem]
         return [path for pair in paths for path in pair if is_file(self.root / path)]
 
@@ -103,7 +107,7 @@ def _has_python(folder: Path) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _is_installed(name: str, root: str) -> bool:
-    """Whether a module is part of Python, or installed outside of a folder; it is not imported."""
+    """Return whether a module is part of Python, or installed outside of a folder; it is not imported."""
     if name in sys.stdlib_module_names:
         return True
     try:
@@ -113,3 +117,59 @@ def _is_installed(name: str, root: str) -> bool:
     if found is None or found.origin is None:  # none, or a folder without __init__.py
         return False
     return not Path(found.origin).is_relative_to(root) or "site-packages" in found.origin
+
+
+def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
+    """Choose how a script is started: as the file `scripts/train.py`, or as the module `mypkg.train`.
+
+    Returns the name of the program, and the folders that its imports are found in. RequestError if it cannot be started
+    as it lies here.
+    """
+    folder, _, file = modules.script.rpartition("/")
+    top = _top(modules, folder)
+    places = {place for place in modules.places.values() if top is None or place != top}
+    if top is None:
+        _check_path(modules.script)
+        return modules.script, tuple(sorted(place or "." for place in places))
+    inner = folder.removeprefix(top).strip("/")
+    module = ".".join([*inner.split("/"), file.removesuffix(".py")])
+    if not re.fullmatch(rf"{WORD}(\.{WORD})+", module) or len(module) > PROGRAM["maxLength"]:
+        wrong = f"{one_line(modules.script)} is in a package, and '{one_line(module)}' is no name of a module"
+        raise RequestError(f"{wrong}: rename it")
+    # torchrun puts the project's folder itself on the path of a module.
+    return module, tuple(place for place in (top, *sorted(places - {top})) if place)
+
+
+def _top(modules: Modules, folder: str) -> str | None:
+    """Return the folder that holds the package which a script is part of, None if it can be started as a file."""
+    own = modules.own
+    level = max((statement.level for statement in own.imports), default=0) if own else 0
+    parts = folder.split("/") if folder else []
+    if level > len(parts):
+        above = one_line(modules.root.parent)
+        name = one_line(f"{modules.root.name}/{modules.script}")
+        raise RequestError(f"{name} imports from its package, which begins above: run `runner init {name}` in {above}")
+    if level:
+        outside = len(parts)
+        while outside and is_file(modules.root.joinpath(*parts[:outside], "__init__.py")):
+            outside -= 1
+        return "/".join(parts[: min(outside, len(parts) - level)])  # a package may do without __init__.py
+    # It imports its own package by its full name, for example `from mypkg.data import ...` in src/mypkg/train.py.
+    for statement in own.imports if own else ():
+        first = statement.module.partition(".")[0]
+        place = modules.places.get(first)
+        if place is not None and f"{folder}/".startswith(f"{place}/{first}/".lstrip("/")):
+            return place
+    return None
+
+
+def _check_path(script: str) -> None:
+    """Refuse the name of a script that no definition can hold."""
+    try:
+        script.encode()
+    except UnicodeEncodeError:
+        raise RequestError(f"the name of {one_line(script)} is not UTF-8: rename it") from None
+    most = PROGRAM["maxLength"]
+    if not re.fullmatch(PROGRAM["pattern"], script) or len(script) > most:
+        what = f"the path of a script has {most} characters at most, no backslash and no line break"
+        raise RequestError(f"{one_line(script)}: {what}: rename it")

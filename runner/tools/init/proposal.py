@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +14,15 @@ from runner.core.text import listed, one_line
 from runner.definitions import experiment as definition
 from runner.definitions import program as programs
 from runner.definitions.choices import read_change
-from runner.definitions.definition import Experiment
+from runner.definitions.definition import NAME, Experiment
 from runner.definitions.program import Program
-from runner.definitions.project import files
 from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest
 from runner.tools.init import arguments, tree
 from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
-from runner.tools.init.definition_text import Facts, definition_text
+from runner.tools.init.definition_text import definition_text
 from runner.tools.init.git import Repository, repository
-from runner.tools.init.named import name_of, script_of
-from runner.tools.init.placement import placement
+from runner.tools.init.modules import placement
 from runner.tools.init.reading import Reading
 from runner.tools.init.settings_text import RESULTS, changed_settings, ignoring, read_text, require_path
 from runner.tools.init.source import why_unread
@@ -32,6 +32,9 @@ from trainkit.files import is_file, is_folder
 LARGEST_IGNORE = 1_000_000
 _FOLDERS = (PACKAGE, "runs", "runner-definitions")
 """Where definitions may be; the first that is free, or that holds definitions already."""
+_GENERIC = {"main", "__main__", "run", "script", "app", "cli"}
+"""Names of scripts that say nothing of an experiment."""
+_LONGEST_NAME = 40
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Proposal:
 
     def text(self, reading: Reading) -> str:
         """Write the definition's text."""
-        return definition_text(Facts(self.name, self.program, self.args, self.traits, reading))
+        return definition_text(self.name, self.program, self.args, self.traits, reading)
 
     def changes(self, reading: Reading) -> list[Change]:
         """List the files to write."""
@@ -91,14 +94,14 @@ def propose(here: Path, script: str | None, name: str | None, words: list[str]) 
     git = repository(here)
     settings = project(here, git)
     choice = _choice(here, settings.root, git, script)
-    placed = placement(choice.modules)
+    started, path = placement(choice.modules)
     if settings.source is None:
-        settings = replace(settings, path=placed.path, definitions=_definitions(settings.root, git, placed.path))
+        settings = replace(settings, path=path, definitions=_definitions(settings.root, git, path))
     else:
-        require_path(settings, placed.path)
-    chosen_name = name_of(choice.modules.script, settings.root, name)
+        require_path(settings, path)
+    chosen_name = _name_of(choice.modules.script, settings.root, name)
     _refuse_taken(settings, chosen_name)
-    program = programs.find(settings.root, placed.program, settings)
+    program = programs.find(settings.root, started, settings)
     args = dict(map(read_change, words))
     for key, value in args.items():
         program.check(key, value)
@@ -118,7 +121,7 @@ def project(here: Path, git: Repository) -> Settings:
 
 def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choice:
     if script is not None:
-        named = script_of(script, here, root)
+        named = _script_of(script, here, root)
         choice = judge(root, named, named=True)
         if choice is None:
             why = one_line(why_unread(root / named))
@@ -127,8 +130,57 @@ def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choi
     found = tree.find(here, git)
     below = here.relative_to(root).as_posix()
     if below != ".":
-        found.scripts = [f"{below}/{one}" for one in found.scripts]
+        found.scripts = [f"{below}/{name}" for name in found.scripts]
     return choose(root, found)
+
+
+def _script_of(word: str, here: Path, root: Path) -> str:
+    """Return a named script by its path from the project's folder; RequestError if it is none."""
+    path = Path(os.path.normpath(here / word))
+    name = one_line(word, 200)
+    if path.suffix == ".ipynb":
+        raise RequestError(
+            f"{name} is a notebook, and torchrun starts scripts: save it as one with `jupyter nbconvert --to script`"
+        )
+    if path.suffix in (".yaml", ".yml", ".toml", ".json"):
+        raise RequestError(
+            f"{name} holds settings: name the script that reads it, and give it that file, as in --set config={name}"
+        )
+    if path.is_dir():
+        main = path / "__main__.py"
+        if not os.path.isfile(main):  # noqa: PTH113 - a long name is no error
+            raise RequestError(f"{name} is a folder: name a script in it, or run `runner init` there")
+        path = main
+    if not os.path.isfile(path):  # noqa: PTH113 - as above
+        raise RequestError(f"no script {name} here ({one_line(path)}): name one by its path")
+    if path.suffix != ".py":
+        raise RequestError(
+            f"{name} is no Python file (its name does not end in .py): name the Python script that it starts"
+        )
+    if not path.is_relative_to(root):
+        raise RequestError(f"{name} is not below {one_line(root)}: run `runner init` in its own repository")
+    return path.relative_to(root).as_posix()
+
+
+def _name_of(script: str, root: Path, given: str | None) -> str:
+    """Return the name of the experiment: as given, or after the script, or its folder if every script is called so."""
+    if given is not None:
+        if not re.fullmatch(NAME["pattern"], given):
+            wrong = f"--name {one_line(given, 100)} has to be {NAME['form']}"
+            raise RequestError(f"{wrong}: for example --name {_valid(given)}")
+        return given
+    *folders, file = script.split("/")
+    stem = file.removesuffix(".py")
+    if stem in _GENERIC:
+        stem = next((folder for folder in reversed(folders) if folder not in ("src", "scripts")), "")
+        stem = stem or (root.name if file == "__main__.py" else file.removesuffix(".py"))
+    return _valid(stem)
+
+
+def _valid(word: str) -> str:
+    """Make a valid name of any word."""
+    name = re.sub(r"[^a-z0-9]+", "-", word.lower().encode("ascii", "ignore").decode()).strip("-")
+    return name[:_LONGEST_NAME].strip("-") or "train"
 
 
 def _definitions(root: Path, git: Repository, path: tuple[str, ...]) -> str:
@@ -145,7 +197,7 @@ def _definitions(root: Path, git: Repository, path: tuple[str, ...]) -> str:
 
 
 def _nowhere(git: Repository, ignored: list[str]) -> str:
-    """Say why none of the folders can hold definitions, and what to do; git ignores what would be in some of them."""
+    """Return why none of the folders can hold definitions, and the way out; git ignores what would be in some."""
     held = [name for name in _FOLDERS if name not in ignored]
     why = [f"{' and '.join(held)} hold{'s' * (len(held) == 1)} other things"] if held else []
     why += [f"git ignores {' and '.join(f'{name}/*.yaml' for name in ignored)}"] if ignored else []
@@ -158,14 +210,15 @@ def _nowhere(git: Repository, ignored: list[str]) -> str:
 
 
 def _only_definitions(folder: Path) -> bool:
-    """Whether a folder is not there, is empty, or holds definitions of the runner alone."""
+    """Return whether a folder is not there, is empty, or holds definitions of the runner alone."""
     try:
         entries = list(folder.iterdir())
     except FileNotFoundError:
         return True
     except OSError:
         return False
-    return all(one.name.endswith(".schema.json") or (one.suffix == ".yaml" and _is_definition(one)) for one in entries)
+    others = [path for path in entries if not path.name.endswith(".schema.json")]
+    return all(path.suffix == ".yaml" and _is_definition(path) for path in others)
 
 
 def _is_definition(path: Path) -> bool:
@@ -177,7 +230,7 @@ def _is_definition(path: Path) -> bool:
 
 
 def _refuse_taken(settings: Settings, name: str) -> None:
-    taken = [path for path in files(settings.root) if path.stem == name] if settings.source else []
+    taken = [path for path in definition.files(settings.root) if path.stem == name] if settings.source else []
     path = settings.folder / f"{name}.yaml"
     if path.exists() or taken:
         there = one_line((taken or [path])[0].relative_to(settings.root))

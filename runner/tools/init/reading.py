@@ -54,10 +54,10 @@ def recognise(trial: Trial) -> Reading:
     left = {name: _read(trial, (name,)) for name, count in lines.items() if count and name != LAUNCHERS}
     note = ""
     if not trial.ended_early:  # one that takes the end of this run for none would do so each time
-        wrong = [name for name, one in left.items() if one.status != "completed" and _fields(one)]
+        wrong = [name for name, seen in left.items() if seen.status != "completed" and _fields(seen)]
         if wrong:
             note = f"dialect {wrong[0]} reads it, but not its end: {left[wrong[0]].reason}"
-        left = {name: one for name, one in left.items() if one.status == "completed"}
+        left = {name: seen for name, seen in left.items() if seen.status == "completed"}
     chosen: list[str] = []
     covered: set[str] = set()
     while left and len(chosen) < MOST_DIALECTS:

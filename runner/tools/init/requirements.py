@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from runner.core.text import one_line
+from runner.definitions.settings import SHARED_FILE, parse_toml
 from trainkit.files import is_file, read_file
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-LISTED, PROJECT = "requirements.txt", "pyproject.toml"
+LISTED = "requirements.txt"
 LARGEST_BYTES = 1_000_000
 MOST_FILES = 100
 _CONDA = re.compile(r"(conda-)?env(ironment)?([-_.][\w.-]+)?\.ya?ml")
@@ -59,9 +54,9 @@ def find_requirements(root: Path, torch: str) -> Requirements:
         found.words = [LISTED]
         _follow(root, LISTED, found, torch)
     elif (names := _of_pyproject(root, found)) is not None:
-        found.words, found.files = [PROJECT], [PROJECT]
+        found.words, found.files = [SHARED_FILE], [SHARED_FILE]
         for name in names:
-            _look(name, f"{PROJECT}: '{one_line(name, 100)}'", found, torch)
+            _look(name, f"{SHARED_FILE}: '{one_line(name, 100)}'", found, torch)
     else:
         other = [name for name in _NOT_READ if is_file(root / name)]
         unread = f"; {' and '.join(other)} is not read" if other else ""
@@ -73,15 +68,15 @@ def find_requirements(root: Path, torch: str) -> Requirements:
 
 def _of_pyproject(root: Path, found: Requirements) -> list[str] | None:
     """Return the dependencies of a project; None if its pyproject.toml lists none."""
-    if not is_file(root / PROJECT):
+    if not is_file(root / SHARED_FILE):
         return None
     try:
-        values: dict[str, Any] = tomllib.loads(read_file(root / PROJECT, LARGEST_BYTES).decode("utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        values: dict[str, Any] = parse_toml(read_file(root / SHARED_FILE, LARGEST_BYTES).decode("utf-8-sig"))
+    except (OSError, ValueError):
         return None
     project, tool = values.get("project"), values.get("tool")
     listed = project.get("dependencies") if isinstance(project, dict) else None
-    if isinstance(listed, list) and all(isinstance(one, str) for one in listed):
+    if isinstance(listed, list) and all(isinstance(line, str) for line in listed):
         return listed
     if isinstance(tool, dict) and "poetry" in tool:
         found.notes.append(f"the dependencies of Poetry are not read: poetry export --output {LISTED}")
@@ -144,7 +139,7 @@ def _look(line: str, place: str, found: Requirements, torch: str) -> None:
 
 
 def _has(torch: str, operator: str, asked: str) -> bool:
-    """Whether a version of torch is one that is asked for, as far as this is clear."""
+    """Return whether a version of torch is one that is asked for, as far as this is clear."""
     held, least = ([int(part) for part in text.split(".")] for text in (torch, asked))
     if operator in ("==", "==="):
         return held[: len(least)] == least

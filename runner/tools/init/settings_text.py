@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.definitions.settings import DOCKERFILE, LARGEST_BYTES, OWN_FILE, PACKAGE, SHARED_FILE, Settings
+from runner.definitions.settings import (
+    DOCKERFILE,
+    LARGEST_BYTES,
+    OWN_FILE,
+    PACKAGE,
+    SHARED_FILE,
+    Settings,
+    parse_toml,
+)
 from trainkit.files import is_file, read_file
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 RESULTS = "results/"
 REPRODUCED = "reproduced/"
@@ -32,7 +34,7 @@ def changed_settings(settings: Settings) -> tuple[Path, str | None, str] | None:
     if is_file(shared):
         before = read_text(shared, LARGEST_BYTES)
         after = appended(before, f"\n[tool.runner]\n{_ABOUT}\n{_rows(values)}")
-        if _says(after, values):
+        if _at(after, ("tool", "runner")) == values:  # a table `tool` in one line cannot be added to
             return shared, before, after
     return settings.root / OWN_FILE, None, f"{_ABOUT}\n{_rows(values)}"
 
@@ -96,16 +98,9 @@ def read_text(path: Path, most: int) -> str:
 
 def _values(settings: Settings) -> dict[str, Any]:
     """Return the settings that differ from the defaults."""
-    values: dict[str, Any] = {}
-    if settings.definitions != PACKAGE:
-        values["definitions"] = settings.definitions
-    if settings.path:
-        values["path"] = list(settings.path)
-    if settings.image:
-        values["image"] = settings.image
-    if settings.dockerfile != DOCKERFILE:
-        values["dockerfile"] = settings.dockerfile
-    return values
+    defaults = {"definitions": PACKAGE, "path": [], "image": "", "dockerfile": DOCKERFILE}
+    values = {**{key: getattr(settings, key) for key in defaults}, "path": list(settings.path)}
+    return {key: value for key, value in values.items() if value != defaults[key]}
 
 
 def _rows(values: dict[str, Any]) -> str:
@@ -115,14 +110,9 @@ def _rows(values: dict[str, Any]) -> str:
 def _at(text: str, place: tuple[str, ...]) -> dict[str, Any] | None:
     """Return a table of a text in TOML; None if there is none."""
     try:
-        found: Any = tomllib.loads(text.removeprefix("\ufeff"))
+        found: Any = parse_toml(text.removeprefix("\ufeff"))
         for step in place:
             found = found[step]
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _says(text: str, values: dict[str, Any]) -> bool:
-    """Whether a text is TOML that has these settings; a table `tool` in one line cannot be added to."""
-    return _at(text, ("tool", "runner")) == values

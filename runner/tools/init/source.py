@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import os
 import platform
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from runner.definitions.options.sources import dotted, last, syntax_tree
 from trainkit.files import read_file
 
 LARGEST = 1_000_000
@@ -19,19 +18,37 @@ FRAMEWORKS = {
     *("torch", "lightning", "pytorch_lightning", "transformers", "accelerate", "deepspeed", "keras", "trl", "peft"),
     *("fastai", "ignite", "composer", "trainkit", "timm", "sentence_transformers", "setfit", "diffusers"),
 }
-# What a sign is, as a person is shown it.
-BACKWARD, STEP, FIT, TRAINER = "loss.backward()", "optimizer.step()", "fit()", "a Trainer"
-GROUP, PARALLEL, ACCELERATOR = "init_process_group()", "DistributedDataParallel", "an Accelerator"
-FABRIC, DEEPSPEED, SPAWN, SAMPLER = "Fabric", "deepspeed.initialize()", "spawn()", "DistributedSampler"
-PREPARE, ARGUMENTS, EVENTS = "accelerator.prepare()", "arguments", "event lines"
+
+
+class Sign:
+    """The signs of a training, as a person is shown them."""
+
+    BACKWARD = "loss.backward()"
+    STEP = "optimizer.step()"
+    FIT = "fit()"
+    TRAINER = "a Trainer"
+    GROUP = "init_process_group()"
+    PARALLEL = "DistributedDataParallel"
+    ACCELERATOR = "an Accelerator"
+    FABRIC = "Fabric"
+    DEEPSPEED = "deepspeed.initialize()"
+    SPAWN = "spawn()"
+    SAMPLER = "DistributedSampler"
+    PREPARE = "accelerator.prepare()"
+    ARGUMENTS = "arguments"
+    EVENTS = "event lines"
+
+
 _CALLS = {
-    "init_process_group": GROUP,
-    **dict.fromkeys(("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"), PARALLEL),
-    "Accelerator": ACCELERATOR,
-    "Fabric": FABRIC,
-    **dict.fromkeys(("DistributedSampler", "split_dataset_by_node"), SAMPLER),
-    **dict.fromkeys(("ArgumentParser", "HfArgumentParser", "Typer", "TrlParser", "parse_args"), ARGUMENTS),
-    "EventLog": EVENTS,
+    "init_process_group": Sign.GROUP,
+    **dict.fromkeys(
+        ("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"), Sign.PARALLEL
+    ),
+    "Accelerator": Sign.ACCELERATOR,
+    "Fabric": Sign.FABRIC,
+    **dict.fromkeys(("DistributedSampler", "split_dataset_by_node"), Sign.SAMPLER),
+    **dict.fromkeys(("ArgumentParser", "HfArgumentParser", "Typer", "TrlParser", "parse_args"), Sign.ARGUMENTS),
+    "EventLog": Sign.EVENTS,
 }
 _SPAWNS = ("spawn", "start_processes")
 
@@ -51,53 +68,25 @@ class Source:
     imports: tuple[Import, ...]
     signs: frozenset[str]
     guarded: bool
-    """Whether it has `if __name__ == "__main__"`."""
+    """Return whether it has `if __name__ == "__main__"`."""
     works: bool
-    """Whether something is done at its top level, or its last lines take what a function of its own returns."""
+    """Return whether something is done at its top level, or its last lines take what a function of its own returns."""
     devices: str | None = None
     """What Lightning's Trainer is given as `devices`, as it is written."""
 
     @property
     def frameworks(self) -> list[str]:
         """Name the frameworks that it imports."""
-        return sorted({one.module.partition(".")[0] for one in self.imports if not one.level} & FRAMEWORKS)
+        absolute = {statement.module.partition(".")[0] for statement in self.imports if not statement.level}
+        return sorted(absolute & FRAMEWORKS)
 
 
 @lru_cache(maxsize=8_192)
 def read(path: Path) -> Source | None:
     """Read a file; None for one that cannot be read, or is no Python of this version."""
     try:
-        return parse(read_file(path, LARGEST))
-    except (OSError, ValueError):
-        return None
-
-
-def why_unread(path: Path) -> str:
-    """Say why `read` returns None for a file."""
-    try:
-        _tree(read_file(path, LARGEST))
-    except SyntaxError as error:
-        version = ".".join(platform.python_version_tuple()[:2])
-        return f"line {error.lineno or 1} is no Python {version} ({error.msg})"
-    except OSError as error:
-        return error.strerror or "it cannot be read"
-    except (ValueError, RecursionError, MemoryError) as error:
-        return str(error) or "it is nested too deep"
-    return "it has changed meanwhile"
-
-
-def _tree(text: bytes) -> ast.Module:
-    """Parse a file in any encoding that it declares and with any line ends."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Python says of a foreign file's escapes is nobody's business
-        return ast.parse(text)
-
-
-def parse(text: bytes) -> Source | None:
-    """Read the text of a file."""
-    try:
-        tree = _tree(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = syntax_tree(read_file(path, LARGEST))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     imports: list[Import] = []
     signs: set[str] = set()
@@ -111,76 +100,81 @@ def parse(text: bytes) -> Source | None:
             signs |= set(_of_call(node))
             devices = devices or _devices(node)
         elif isinstance(node, ast.FunctionDef):
-            signs |= {sign for one in node.decorator_list for sign in _of_decorator(one)}
+            signs |= {sign for decorator in node.decorator_list for sign in _of_decorator(decorator)}
     guarded = any(isinstance(node, ast.If) and _is_guard(node.test) for node in tree.body)
     works = any(map(_is_work, tree.body)) or _ends_with_own_call(tree.body)
     return Source(tuple(imports), frozenset(signs), guarded, works, devices)
 
 
-def _name(node: ast.expr) -> str:
-    """Return the dotted name of an expression, `?` for what is none."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    parts.append(node.id if isinstance(node, ast.Name) else "?")
-    return ".".join(reversed(parts))
+def why_unread(path: Path) -> str:
+    """Return why `read` returns None for a file."""
+    try:
+        syntax_tree(read_file(path, LARGEST))
+    except SyntaxError as error:
+        version = ".".join(platform.python_version_tuple()[:2])
+        return f"line {error.lineno or 1} is no Python {version} ({error.msg})"
+    except OSError as error:
+        return error.strerror or "it cannot be read"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or "it is nested too deep"
+    return "it has changed meanwhile"
 
 
 def _of_call(call: ast.Call) -> Iterator[str]:
-    name = _name(call.func)
-    receiver, _, last = name.rpartition(".")
+    name = dotted(call.func)
+    receiver, _, method = name.rpartition(".")
+    is_method = isinstance(call.func, ast.Attribute)
     owner = receiver.rpartition(".")[2].lower()
-    if sign := _CALLS.get(last) or _CALLS.get(name):
+    if sign := _CALLS.get(method):
         yield sign
-    if last == "backward":
-        yield BACKWARD
-    elif last == "step" and any(word in owner for word in ("opt", "scaler")):
-        yield STEP
-    elif last == "fit" and receiver:
-        yield FIT
-    elif last.endswith("Trainer") or (last == "train" and "trainer" in owner):
-        yield TRAINER
-    elif last in _SPAWNS and (receiver.endswith(("mp", "multiprocessing")) or not receiver):
-        yield SPAWN
-    elif last == "prepare" and "accelerator" in owner:
-        yield PREPARE
-    elif last == "initialize" and owner == "deepspeed":
-        yield DEEPSPEED
-    elif last == "running" and (not receiver or owner == "trainkit"):
-        yield EVENTS
+    if method == "backward":
+        yield Sign.BACKWARD
+    elif method == "step" and any(word in owner for word in ("opt", "scaler")):
+        yield Sign.STEP
+    elif method == "fit" and is_method:
+        yield Sign.FIT
+    elif method.endswith("Trainer") or (method == "train" and "trainer" in owner):
+        yield Sign.TRAINER
+    elif method in _SPAWNS and (receiver.endswith(("mp", "multiprocessing")) or not is_method):
+        yield Sign.SPAWN
+    elif method == "prepare" and "accelerator" in owner:
+        yield Sign.PREPARE
+    elif method == "initialize" and owner == "deepspeed":
+        yield Sign.DEEPSPEED
+    elif method == "running" and (not is_method or owner == "trainkit"):
+        yield Sign.EVENTS
 
 
 def _of_decorator(node: ast.expr) -> Iterator[str]:
-    name = _name(node.func if isinstance(node, ast.Call) else node)
+    name = dotted(node.func if isinstance(node, ast.Call) else node)
     if name == "hydra.main" or name.rpartition(".")[2] == "command":
-        yield ARGUMENTS
+        yield Sign.ARGUMENTS
 
 
 def _devices(call: ast.Call) -> str | None:
-    if _name(call.func).rpartition(".")[2] not in ("Trainer", "Fabric"):
+    if last(call.func) not in ("Trainer", "Fabric"):
         return None
     return next((ast.unparse(word.value)[:200] for word in call.keywords if word.arg == "devices"), None)
 
 
 def _is_guard(test: ast.expr) -> bool:
-    words = {one.id for one in ast.walk(test) if isinstance(one, ast.Name)}
-    values = {one.value for one in ast.walk(test) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    words = {last(node) for node in ast.walk(test)}
+    values = [node.value for node in ast.walk(test) if isinstance(node, ast.Constant)]
     return "__name__" in words and "__main__" in values
 
 
 def _is_work(node: ast.stmt) -> bool:
-    """Whether a statement at the top level works: it loops, or calls something that a training program calls."""
+    """Return whether a statement at the top level works: it loops, or calls something that a training program calls."""
     if isinstance(node, ast.For | ast.While | ast.With):
-        return any(isinstance(one, ast.Call) for one in ast.walk(node))
+        return any(isinstance(inner, ast.Call) for inner in ast.walk(node))
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
-    name = _name(node.value.func)
+    name = dotted(node.value.func)
     return not name.startswith(("sys.path.", "warnings.", "logging.", "os.environ", "torch.set_", "torch.backends"))
 
 
 def _ends_with_own_call(body: list[ast.stmt]) -> bool:
-    """Whether a call of a function of the file is assigned behind all definitions, as in `best = run()`.
+    """Return whether a call of a function of the file is assigned behind all definitions, as in `best = run()`.
 
     One between them is a constant of a module that others import: `DEVICE = find_device()`.
     """
@@ -191,10 +185,5 @@ def _ends_with_own_call(body: list[ast.stmt]) -> bool:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found = False
         elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
-            found |= _name(node.value.func) in functions
+            found |= dotted(node.value.func) in functions
     return found
-
-
-def is_regular(path: Path) -> bool:
-    """Whether a path names a file, also through a link: a person may name what they like."""
-    return os.path.isfile(path)  # noqa: PTH113 - a long name is no error

@@ -5,21 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runner.tools.init.modules import Modules
-from runner.tools.init.source import (
-    ACCELERATOR,
-    DEEPSPEED,
-    EVENTS,
-    FABRIC,
-    FIT,
-    GROUP,
-    PARALLEL,
-    PREPARE,
-    SAMPLER,
-    SPAWN,
-    TRAINER,
-)
+from runner.tools.init.source import Sign
 
 _LIGHTNING = {"lightning", "pytorch_lightning"}
+_SHARES = (Sign.GROUP, Sign.DEEPSPEED, Sign.ACCELERATOR, Sign.FABRIC, Sign.PARALLEL)
 _TRAINERS = {"transformers", "trl", "sentence_transformers", "setfit"}
 
 
@@ -28,21 +17,21 @@ class Traits:
     """What the source shows; each of the texts is a comment of the definition."""
 
     parallel: bool
-    """Whether torchrun may start more than one process of it."""
+    """Return whether torchrun may start more than one process of it."""
     why_layout: str
     scaling: str
     why_scaling: str
     cpu_alone: bool = False
-    """Whether on a CPU it only trains in one process."""
+    """Return whether on a CPU it only trains in one process."""
     events: bool = False
     spawns: bool = False
-    """Whether it starts the processes of its own process group."""
+    """Return whether it starts the processes of its own process group."""
 
 
 def traits(modules: Modules) -> Traits:
     """Look at all files of a script."""
     signs = modules.signs
-    lightning = bool(set(modules.frameworks) & _LIGHTNING) and bool(signs & {TRAINER, FIT})
+    lightning = bool(set(modules.frameworks) & _LIGHTNING) and bool(signs & {Sign.TRAINER, Sign.FIT})
     parallel, why_layout = _layout(modules, signs, lightning=lightning)
     scaling, why_scaling = _scaling(modules, signs, lightning=lightning, parallel=parallel)
     return Traits(
@@ -51,35 +40,35 @@ def traits(modules: Modules) -> Traits:
         scaling=scaling,
         why_scaling=why_scaling,
         cpu_alone=parallel and lightning and _devices(modules) in (None, "'auto'", "-1", "'-1'"),
-        events=EVENTS in signs,
-        spawns={SPAWN, GROUP} <= signs,
+        events=Sign.EVENTS in signs,
+        spawns={Sign.SPAWN, Sign.GROUP} <= signs,
     )
 
 
 def _layout(modules: Modules, signs: set[str], *, lightning: bool) -> tuple[bool, str]:
-    if SPAWN in signs:
+    if Sign.SPAWN in signs:
         return False, "nodes x processes; the script starts its processes itself (spawn)"
     if lightning:
         devices = _devices(modules)
         if devices and (devices.isdigit() or devices.startswith("[")) and "WORLD_SIZE" not in devices:
             return False, f"nodes x processes; the Trainer is given devices={devices}: WORLD_SIZE there allows 1x2"
         return True, "nodes x processes; Lightning shares the work among them"
-    if found := next((one for one in (GROUP, DEEPSPEED, ACCELERATOR, FABRIC, PARALLEL) if one in signs), None):
+    if found := next((sign for sign in _SHARES if sign in signs), None):
         return True, f"nodes x processes; the script shares the work among them ({found})"
-    if TRAINER in signs and set(modules.frameworks) & _TRAINERS:
+    if Sign.TRAINER in signs and set(modules.frameworks) & _TRAINERS:
         return True, "nodes x processes; the Trainer shares the work among them"
     return False, "nodes x processes; add 1x2 once the script calls init_process_group() and trains with DDP"
 
 
 def _devices(modules: Modules) -> str | None:
-    return next((one.devices for one in modules.files.values() if one.devices is not None), None)
+    return next((source.devices for source in modules.files.values() if source.devices is not None), None)
 
 
 def _scaling(modules: Modules, signs: set[str], *, lightning: bool, parallel: bool) -> tuple[str, str]:
-    sharing = [sign for sign in (SAMPLER, PREPARE) if sign in signs]
+    sharing = [sign for sign in (Sign.SAMPLER, Sign.PREPARE) if sign in signs]
     if lightning:
         sharing.append("Lightning")
-    elif TRAINER in signs and set(modules.frameworks) & _TRAINERS:
+    elif Sign.TRAINER in signs and set(modules.frameworks) & _TRAINERS:
         sharing.append("the Trainer")
     if sharing:
         return "strong", f"the processes share one epoch ({sharing[0]}); weak, if each does all of it"

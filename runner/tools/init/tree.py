@@ -32,7 +32,7 @@ class Tree:
     unread: list[str] = field(default_factory=list)
     """Folders that could not be read."""
     cut: bool = False
-    """Whether there is more than is looked at."""
+    """Return whether there is more than is looked at."""
 
 
 def find(root: Path, repository: Repository) -> Tree:
@@ -54,7 +54,7 @@ def find(root: Path, repository: Repository) -> Tree:
 
 
 def _may_be_own(root: Path, name: str) -> bool:
-    """Whether a file is a program or a notebook, in no folder of others."""
+    """Return whether a file is a program or a notebook, in no folder of others."""
     *folders, file = name.split("/")
     stem, dot, suffix = file.rpartition(".")
     if not dot or suffix not in ("py", "ipynb") or (suffix == "py" and _NO_PROGRAMS.fullmatch(stem)):

@@ -10,22 +10,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from runner.cli.progress import Progress
+from runner.cli.terminal import Screen
 from runner.core import clock
 from runner.definitions.definition import Experiment
-from runner.definitions.plan import Plan, make_plan
-from runner.execution.observer import Observer
+from runner.definitions.plan import Plan, Run, make_plan
 from runner.execution.run import execute
 from runner.execution.signals import Interrupts
 from runner.records.folder import RunFolder
 from runner.records.schema import Record
-from runner.targets.base import Handle, LaunchSpec, Line, Note
-from runner.targets.local import Local
-from runner.targets.node_view import NodeView
+from runner.targets.base import LaunchSpec, Line, Note
+from runner.targets.local import Local, LocalHandle
 
 LAYOUT = "1x1"
 MOST_BYTES = 50_000_000
 """What a script may print in its first run; one that prints more is ended."""
 _LOOK_SECONDS = 0.5
+_KEEP = "kept"
 
 
 @dataclass(frozen=True)
@@ -37,32 +38,31 @@ class Trial:
 
     @property
     def failed(self) -> bool:
-        """Whether the script failed by itself; one that was ended by us did not."""
+        """Return whether the script failed by itself; one that was ended by us did not."""
         return self.record.failure is not None and not self.ended_early
 
     @property
     def ended_early(self) -> bool:
-        """Whether it was ended, because its time was up or it printed too much."""
+        """Return whether it was ended, because its time was up or it printed too much."""
         outcome = self.record.outcome
-        return outcome is None or bool(outcome.stopped_because) or any(one.stopped for one in outcome.exits)
+        return outcome is None or bool(outcome.stopped_because) or any(node.stopped for node in outcome.exits)
 
 
 def plan_trial(experiment: Experiment, device: str, args: dict[str, Any], seconds: float) -> Plan:
     """Plan one run with one process; `args` are added to those of the experiment."""
     short = replace(
-        experiment, args={**experiment.args, **args}, dialects={}, timeout_seconds=seconds, skip=(), baseline={}
+        experiment, args={**experiment.args, **args}, dialect={}, timeout_seconds=seconds, skip=(), baseline={}
     )
     return make_plan(short, device=device, layouts=[LAYOUT], repeat=1)
 
 
-def try_once(plan: Plan, folder: Path, observer: Observer, interrupts: Interrupts) -> Trial:
+def try_once(plan: Plan, folder: Path, screen: TrialScreen, interrupts: Interrupts) -> Trial:
     """Carry out the run in a folder; whatever it started has ended when this returns.
 
     Raises RequestError if this machine cannot run it, and Interrupted after a signal.
     """
-    seen = _Seen(observer)
-    execute(plan, _Bounded(), [], folder, seen, interrupts)
-    return Trial(seen.records[0], seen.folders[0])
+    execute(plan, _Bounded(), [], folder, screen, interrupts)
+    return screen.trials[0]
 
 
 @contextmanager
@@ -87,55 +87,46 @@ _KEEP = "kept"
 class _Bounded(Local):
     """The target `local`, but for the size of what is printed."""
 
-    def start(self, spec: LaunchSpec, folder: RunFolder) -> Handle:  # type: ignore[override]
+    def start(self, spec: LaunchSpec, folder: RunFolder) -> Any:
         return _BoundedHandle(super().start(spec, folder), folder.raw)
 
 
 class _BoundedHandle:
     """A run that is ended when it has printed too much."""
 
-    def __init__(self, handle: Handle, raw: Path) -> None:
+    def __init__(self, handle: LocalHandle, raw: Path) -> None:
         self._handle, self._raw = handle, raw
-        self._looked = clock.monotonic()
 
-    @property
-    def exits(self) -> Any:
-        return self._handle.exits
-
-    def idle(self) -> list[NodeView]:
-        return self._handle.idle()
-
-    def look(self, *, abort: bool = False) -> list[NodeView]:
-        return self._handle.look(abort=abort)
-
-    def stop(self) -> None:
-        self._handle.stop()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
 
     def lines(self) -> Iterator[Line | Note | None]:
+        looked = clock.monotonic()
         for line in self._handle.lines():
             yield line
-            if clock.monotonic() - self._looked > _LOOK_SECONDS:
-                self._looked = clock.monotonic()
-                if _size(self._raw) > MOST_BYTES:
-                    self.stop()
+            if clock.monotonic() - looked > _LOOK_SECONDS:
+                looked = clock.monotonic()
+                if sum(path.lstat().st_size for path in self._raw.rglob("*.log")) > MOST_BYTES:
+                    self._handle.stop()
                     return
 
 
-def _size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*.log"))
+class TrialScreen(Screen):
+    """Shows the live line of one run on a terminal, and keeps how it ended for the caller to say."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.trials: list[Trial] = []
 
-class _Seen:
-    """Passes on what happens, and keeps the record and its folder."""
+    def begin(self, number: int, total: int, run: Run, _folder: Path) -> None:
+        """Begin to show the run."""
+        self._progress = Progress(number, total, run, [])
+        self._said = clock.monotonic()
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self.records: list[Record] = []
-        self.folders: list[Path] = []
+    def stopping(self, _why: str) -> None:
+        """Print nothing: that the time is up is what was announced."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._observer, name)
-
-    def end(self, _run: Any, record: Record, folder: Path) -> None:
-        self.records.append(record)
-        self.folders.append(folder)
+    def end(self, _run: Run, record: Record, folder: Path) -> None:
+        """Stop to show the run, and keep its record."""
+        self._progress = None
+        self.trials.append(Trial(record, folder))

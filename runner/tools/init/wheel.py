@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import sys
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -16,12 +15,8 @@ from typing import Any
 
 import runner
 from runner.core.errors import RequestError
+from runner.definitions.settings import parse_toml
 from trainkit.files import is_file, read_file
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NAME = "distributed-experiment-kit"
 PACKAGES = ("runner", "trainkit")
@@ -45,7 +40,7 @@ def make_wheel() -> bytes:
     files[f"{info}/RECORD"] = "".join(f"{row}\n" for row in (*rows, f"{info}/RECORD,,")).encode()
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, data in sorted(files.items(), key=lambda one: (".dist-info/" in one[0], one[0])):
+        for path, data in sorted(files.items(), key=lambda entry: (".dist-info/" in entry[0], entry[0])):
             entry = zipfile.ZipInfo(path, _LONG_AGO)
             entry.compress_type, entry.external_attr, entry.create_system = zipfile.ZIP_DEFLATED, _MODE, 3
             archive.writestr(entry, data)
@@ -61,13 +56,13 @@ def _hash(data: bytes) -> str:
 
 
 def _is_checkout(home: Path) -> bool:
-    """Whether the kit runs from its own repository, installed or not."""
+    """Return whether the kit runs from its own repository, installed or not."""
     return is_file(home / "pyproject.toml") and _project(home).get("name") == NAME
 
 
 def _project(home: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(read_file(home / "pyproject.toml", LARGEST_BYTES).decode())
+        values = parse_toml(read_file(home / "pyproject.toml", LARGEST_BYTES).decode())
     except (OSError, ValueError):
         return {}
     found = values.get("project")
@@ -89,9 +84,9 @@ def _of_checkout(home: Path) -> dict[str, bytes]:
 def _metadata(project: dict[str, Any]) -> str:
     rows = ["Metadata-Version: 2.1", f"Name: {NAME}", f"Version: {runner.__version__}"]
     rows += [f"Summary: {project.get('description', '')}", f"Requires-Python: {project.get('requires-python', '')}"]
-    rows += [f"Requires-Dist: {one}" for one in project.get("dependencies", [])]
+    rows += [f"Requires-Dist: {line}" for line in project.get("dependencies", [])]
     for extra, names in project.get("optional-dependencies", {}).items():
-        rows += [f"Provides-Extra: {extra}", *(f"Requires-Dist: {one}; extra == '{extra}'" for one in names)]
+        rows += [f"Provides-Extra: {extra}", *(f"Requires-Dist: {line}; extra == '{extra}'" for line in names)]
     return "".join(f"{row}\n" for row in rows)
 
 
@@ -102,9 +97,9 @@ def _of_installation() -> dict[str, bytes]:
         installed = None
     info = f"{_stem()}.dist-info"
     kept = (f"{info}/METADATA", f"{info}/entry_points.txt")
-    names = [one for one in (installed.files or [] if installed else []) if _is_part(one)]
-    wanted = [one for one in names if one.parts[0] in PACKAGES or str(one) in kept or "licenses" in one.parts]
-    files = {one.as_posix(): read_file(Path(str(one.locate())), LARGEST_BYTES) for one in wanted}
+    names = [path for path in (installed.files or [] if installed else []) if _is_part(path)]
+    wanted = [path for path in names if path.parts[0] in PACKAGES or str(path) in kept or "licenses" in path.parts]
+    files = {path.as_posix(): read_file(Path(str(path.locate())), LARGEST_BYTES) for path in wanted}
     if installed is None or not {"runner/__init__.py", kept[0]} <= files.keys():
         raise RequestError(
             f"{NAME} is not installed as a package here, so no image can get it: pip install it, or run its checkout"

@@ -16,8 +16,8 @@ from runner.core import git
 from runner.core.errors import KitError, RequestError, RunError
 from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
-from runner.definitions.again import require_values, run_of
 from runner.definitions.plan import Plan
+from runner.definitions.rerun import require_values, run_of
 from runner.execution import started
 from runner.execution.observer import Observer
 from runner.execution.recover import words_of

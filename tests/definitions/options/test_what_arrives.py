@@ -326,14 +326,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_every_arg_of_these_scripts_is_read_from_their_source(name: str, tmp_path: Path) -> None:
-    check_what_is_read(CASES[name], name.split(maxsplit=1)[0], tmp_path)
-
-
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", CASES)
-def test_args_arrive_in_the_script_as_they_were_meant(
+def test_args_are_read_from_the_source_and_arrive_in_the_script_as_they_were_meant(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    check_what_is_read(CASES[name], name.split(maxsplit=1)[0], tmp_path)
     check_what_arrives(CASES[name], tmp_path, monkeypatch)

@@ -15,15 +15,14 @@ from runner.core.layout import Layout
 from runner.core.masking import Masker
 from runner.core.secrets import secrets_in
 from runner.core.text import listed, one_line
-from runner.core.values import spell_non_finite
 from runner.definitions import experiment as definitions
 from runner.definitions.definition import Experiment, hash_resolved
 from runner.definitions.plan import Cell, Run
 from runner.definitions.skips import DEVICES
 from runner.records.schema import Launch
 
-# A file would be loaded from anywhere.
 _NAME = re.compile(r"\w[\w-]*")
+"""The name of an experiment, for example `mnist-ddp`; a path would be loaded from anywhere."""
 
 
 def run_of(launch: Launch, root: Path) -> Run:
@@ -40,9 +39,8 @@ def run_of(launch: Launch, root: Path) -> Run:
     require_values(launch)
     experiment = definitions.load(definitions.find(launch.experiment, root), root)
     if _hash_as_kept(experiment, launch) != launch.definition_sha256:
-        raise RequestError(
-            f"{one_line(experiment.path)}: has changed since the run was started: {_changed(experiment, launch)}"
-        )
+        changed = _changed(experiment, launch)
+        raise RequestError(f"{one_line(experiment.path)}: has changed since the run was started: {changed}")
     programs = experiment.programs()
     if launch.program not in programs:
         raise RequestError(f"{one_line(experiment.path)}: has no program '{one_line(launch.program, 80)}'")
@@ -61,28 +59,25 @@ def run_of(launch: Launch, root: Path) -> Run:
 
 def require_values(launch: Launch) -> None:
     """Raise RequestError if args of a run were masked in its record, and say how it is run with them."""
-    for names, what in (
-        (launch.masked, "masked as a secret"),
-        (launch.masked_places, "a folder, masked in the archive"),
-    ):
-        if lost := [one for one in names if one.startswith("args.")]:
-            named = " ".join(f"--set {one.removeprefix('args.')}=..." for one in lost)
+    masked = {"masked as a secret": launch.masked, "a folder, masked in the archive": launch.masked_places}
+    for what, names in masked.items():
+        if lost := [name for name in names if name.startswith("args.")]:
+            named = " ".join(f"--set {name.removeprefix('args.')}=..." for name in lost)
             msg = f"the record holds no value of {listed(lost)}: {what}; runner run {launch.experiment} {named}"
             raise RequestError(one_line(msg, 300))
 
 
 def _changed(experiment: Experiment, launch: Launch) -> str:
     """Name the keys of a definition that are not those of the record."""
-    now: dict[str, Any] = spell_non_finite(experiment.resolved())
-    then = launch.definition
-    names = [name for name in (*now, *(one for one in then if one not in now)) if now.get(name) != then.get(name)]
+    now, then = experiment.resolved(), launch.definition
+    names = [name for name in {**now, **then} if now.get(name) != then.get(name)]
     return one_line(", ".join(names) or "what it means", 200)
 
 
 def _hash_as_kept(experiment: Experiment, launch: Launch) -> str:
     """Hash a definition as a record keeps it: with its secrets and folders masked, if there are any."""
-    resolved: dict[str, Any] = _with_places(spell_non_finite(experiment.resolved()), launch.definition, launch)
-    if not any(one.startswith("definition.") for one in launch.masked):
+    resolved: dict[str, Any] = _with_places(experiment.resolved(), launch.definition, launch)
+    if not any(name.startswith("definition.") for name in launch.masked):
         return hash_resolved(resolved)
     secrets = secrets_in(resolved)
     return hash_resolved(Masker(value for values in secrets.values() for value in values).tree(resolved))
