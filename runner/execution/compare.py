@@ -44,7 +44,9 @@ def run_in_turn(
         _with_side(version, Side(comparison, name, version.label))
         for version, name in zip(versions, NAMES, strict=True)
     ]
-    a, b = (prepare(one.plan, one.target, one.words, results, observer, interrupts) for one in _common(sides, observer))
+    a, b = (
+        prepare(side.plan, side.target, side.words, results, observer, interrupts) for side in _common(sides, observer)
+    )
     records = carry_out(_in_turn(a, b), results, observer, interrupts)
     return _of_side("A", records), _of_side("B", records)
 

@@ -133,7 +133,7 @@ def require_own_id(folder: RunFolder, launch: Launch) -> None:
 
 
 def _has_ended(folder: RunFolder) -> bool:
-    """Whether it is a finished run, or none at all."""
+    """Return whether it is a finished run, or none at all."""
     try:
         return folder.read().status in FINISHED
     except FileNotFoundError:
@@ -196,7 +196,7 @@ def _finish(folder: RunFolder, launch: Launch) -> Record:
 
 
 def _named(folder: RunFolder, launch: Launch) -> str:
-    """Say what ending a run would use of its record, without using it; empty if there is nothing to end."""
+    """Return what ending a run would use of its record, without using it; empty if there is nothing to end."""
     target = _target(launch)
     if target is None or folder.outcome() is not None:
         return ""

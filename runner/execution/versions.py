@@ -47,7 +47,7 @@ class Choices:
 
 
 def kind_of(word: str, root: Path, target: str) -> Kind:
-    """Say what a word names; RequestError for one that names nothing.
+    """Return what a word names; RequestError for one that names nothing.
 
     A folder or file comes first; `refs/heads/<name>` names a branch of the same name as one.
     """

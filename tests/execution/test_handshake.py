@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from runner.core.errors import KitError, RequestError, RunError
 from runner.core.ports import free_port
 from runner.execution import handshake
-from runner.execution.handshake_messages import SECRET, SECRET_FILE, read_secret
+from runner.execution.handshake import SECRET, SECRET_FILE, read_secret
 from tests.support.held_clock import HeldClock
 from tests.support.launches import until
 

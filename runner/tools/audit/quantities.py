@@ -43,36 +43,16 @@ _CLOCK = re.compile(
     r"(?:(?P<d>\d{1,3})\s?(?:d|days?),?\s?)?(?:(?P<h>\d{1,4}):)?(?P<m>\d{1,3}):(?P<s>\d{2}(?:\.\d{1,6})?)"
 )
 _PIECES = re.compile(r"(\d+(?:[.,]\d+)?)\s*([a-zµμ]+|小时|分钟|秒钟|时|分|秒|毫秒|天)(?![a-z])[\s,]*", re.IGNORECASE)
-_MISSING = {
-    "",
-    "-",
-    "--",
-    "---",
-    "–",
-    "—",
-    "/",
-    "n/a",
-    "na",
-    "n.a.",
-    "none",
-    "null",
-    "nan",
-    "oom",
-    "?",
-    "tba",
-    "error",
-    "failed",
-    "tbd",
-    "x",
-    "✗",
-    "无",
-}
+_MISSING_WORDS = "- -- --- – — / n/a na n.a. none null nan oom ? tba error failed tbd x ✗ 无"
+_MISSING = {"", *_MISSING_WORDS.split()}
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹ᵃ-ᶻ]+|\\[\\^[^\\]]{1,20}\\]")
 _FOOTNOTE = re.compile(r"\s*(?:\[\d{1,2}\]|\(\d\)|[*†‡§¶#↑↓↗↘⬆⬇★☆✅✓✔]|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])+$")
 _PREFIX = re.compile(
     r"([kKMGTP万])(?=[ib]?B|b(?:it)?|FLOP|LUP|H/|\s|/|tok|img|sam|req|ops|it|elem|path|part|point|cell|row|key|pix|ray|step"
     r"|quer|hash|event|edge|node|msg|packet|rec|word|char|line|atom|vox|up)"
 )
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?![\d,])|(?<!\d)0,\d|\d\.\d{3},\d")
+_DECIMAL_POINT = re.compile(r"(?<![\d.,])\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})(?![\d.])|(?<!\d)0\.\d|\d,\d{3}\.\d")
 _LARGEST_EXPONENT = 30
 _MOST_DIGITS = 30
 _BASE = re.compile(r"\(?\b(baseline|base|ref(erence)?\.?|基准|基线)\)?", re.IGNORECASE)
@@ -258,12 +238,7 @@ def _multiplier(unit: str) -> float:
 def has_decimal_comma(texts: list[str]) -> bool | None:
     """Return whether the numbers of a table have decimal commas; None if nothing says so."""
     commas = points = 0
-    for text in texts:
-        one = plain(text)
-        commas += bool(
-            re.search(r"(?<![\d.,])\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?![\d,])|(?<!\d)0,\d|\d\.\d{3},\d", one)
-        )
-        points += bool(
-            re.search(r"(?<![\d.,])\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})(?![\d.])|(?<!\d)0\.\d|\d,\d{3}\.\d", one)
-        )
+    for text in map(plain, texts):
+        commas += bool(_DECIMAL_COMMA.search(text))
+        points += bool(_DECIMAL_POINT.search(text))
     return None if commas == points else commas > points

@@ -23,7 +23,7 @@ def check_peers(peers: list[Peer], here: dict[str, Any], where: str) -> list[Fin
         here: what `inside.gather` returned on this machine.
         where: this machine's name.
     """
-    found = [one for peer in peers for one in _check_peer(peer, here)]
+    found = [finding for peer in peers for finding in _check_peer(peer, here)]
     others = [peer for peer in peers if peer.route and not peer.is_here]
     used = sorted({peer.route.interface for peer in others if peer.route})
     if len(used) > 1:

@@ -34,7 +34,7 @@ def tables(results: Path, runs: list[RunSummary], experiment: str | None = None)
         if experiment in (None, name):
             wanted = Wanted(target=target, place=dict(place))
             found += [_table(start, dict(place)) for start in reader.starts(name, wanted)]
-    return [one for one in found if one is not None]
+    return [table for table in found if table is not None]
 
 
 def _table(start: Start, place: dict[str, str]) -> Table | None:

@@ -135,7 +135,7 @@ class Inputs:
 
     def _architecture(self, launch: Launch) -> Check:
         system, here = str(launch.host.get("os", "")), platform.machine()
-        there = next((one for one in _ARCHITECTURES if f"-{one}" in system), None)
+        there = next((name for name in _ARCHITECTURES if f"-{name}" in system), None)
         if there is None:
             return Check("architecture", None, "the record does not say it")
         return Check(

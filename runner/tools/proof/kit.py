@@ -88,5 +88,5 @@ def opened(path: Path) -> Iterator[Kit]:
 
 
 def is_kit(path: Path) -> bool:
-    """Whether a path names a file, and so no folder of results."""
+    """Return whether a path names a file, and so no folder of results."""
     return files.is_file(path)

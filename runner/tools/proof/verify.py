@@ -12,13 +12,13 @@ from runner.tools.proof.again import chosen_by_the_clock
 from runner.tools.proof.inputs import Inputs
 from runner.tools.proof.kit import Kit
 from runner.tools.proof.level import Check, Verdict
-from runner.tools.proof.whole import look_whole, runs_at
+from runner.tools.proof.whole import check_whole, runs_at
 
 
 def verify(paths: Iterable[Path], inputs: Inputs | None) -> Iterator[Verdict]:
     """Say of each run which level it reaches; without inputs to compare with, only whether its record is whole."""
     for path in paths:
-        record, faults, parsed = look_whole(path)
+        record, faults, parsed = check_whole(path)
         verdict = Verdict(one_line(path))
         if faults or record is None:
             verdict.stopped = faults

@@ -1,19 +1,38 @@
-"""Level 0: the folder of a run holds what it held when the run ended, byte for byte."""
+"""Level 0: the folder of a run holds what it held when the run ended, byte for byte, and its record what raw/ says.
+
+A record that this very reader has made has to be the same, value by value. Another version may read more, or read it
+otherwise: of its records only the figures that programs print as they are, in event lines, are held against `raw/`.
+"""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from runner.core.errors import RequestError
-from runner.core.text import one_line
+from runner.core.layout import Layout
+from runner.core.text import listed, one_line, shown
 from runner.records import manifest
+from runner.records.decode import read_launch, read_record
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD, run_folders
-from runner.records.schema import Record
+from runner.records.parse import collect
+from runner.records.provenance import READER, hash_reader
+from runner.records.schema import Launch, Record
 from runner.tools.proof.level import Check
-from runner.tools.proof.reread import read_again
 from trainkit.files import is_folder
+
+NAME = "raw output"
+BUNDLED = ("masked by runner bundle: ", "left out by runner bundle: ")
+_PRINTED = ("metrics", "epochs", "evaluations")
+_FIGURES = (*_PRINTED, "phases")
+_COMPUTED = ("metrics.total_seconds",)
+"""Metrics that no program prints: a version of the kit computes them."""
+_ABSENT = object()
 
 
 def runs_at(path: Path, notes: list[str]) -> list[Path]:
@@ -27,20 +46,17 @@ def runs_at(path: Path, notes: list[str]) -> list[Path]:
     if any(_there(path / name) for name in (RECORD, manifest.NAME, "raw")):
         return [path]
     found = [path / entry.path[len(str(path)) + 1 :] for entry in run_folders(path, notes)]
-    found = [one for one in found if any(_there(one / name) for name in (RECORD, manifest.NAME, "raw"))]
+    found = [folder for folder in found if any(_there(folder / name) for name in (RECORD, manifest.NAME, "raw"))]
     if not found:
         raise RequestError(f"{one_line(path)}: neither a run's folder nor a folder of runs")
     return found
 
 
-def check_whole(path: Path) -> tuple[Record | None, list[str]]:
-    """Return a run's record, if it can be read, and one line for each fault of its folder."""
-    record, faults, _ = look_whole(path)
-    return record, faults
+def check_whole(path: Path) -> tuple[Record | None, list[str], Check | None]:
+    """Compare a run's folder with its manifest, and its record with its raw files.
 
-
-def look_whole(path: Path) -> tuple[Record | None, list[str], Check | None]:
-    """Compare a run's folder with its manifest, and its record with its raw files; say what was found of these."""
+    Returns the record, if it can be read, one line for each fault of the folder, and what was found of the raw files.
+    """
     folder = RunFolder(path)
     try:
         record = folder.read()
@@ -76,3 +92,92 @@ def _there(path: Path) -> bool:
 
 def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
+
+
+def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list[str], Check]:
+    """Parse a run's raw files and compare; return the faults of its record, and what there is to say of it.
+
+    Args:
+        folder: the run's folder.
+        record: its record, of a run that has ended.
+        said: the comments of its manifest.
+    """
+    own = record.launch.runner.get(READER) == hash_reader()
+    try:
+        found = _compared(folder, record)
+    except (OSError, ValueError, RecursionError) as error:
+        why = one_line(getattr(error, "strerror", None) or error, 300)
+        return [f"{RECORD}: what it was made from cannot be read: {why}"] if own else [], Check(NAME, None, why)
+    hidden = bool(record.launch.masked) or any(line.startswith(BUNDLED) for line in said)
+    if own and not hidden:
+        return [_fault(*values) for values in found], _same()
+    certain = [values for values in found if _is_certain(*values, own=own, foreign=bool(record.launch.dialects))]
+    if certain or not found:
+        return [_fault(*values) for values in certain], _same()
+    figures = [values for values in found if values[0].startswith(_FIGURES)]
+    if hidden and own:
+        return [], Check(NAME, None, f"what is masked or left out of it: {_names(found)}") if found else _same()
+    version = one_line(record.launch.runner.get("version"), 40)
+    return [], Check(NAME, None, f"another version ({version}) made the record: {_words(figures or found)}")
+
+
+def _compared(folder: RunFolder, record: Record) -> list[tuple[str, Any, Any]]:
+    """Return what differs between a record and its raw files: the name, the value in the record, the value now."""
+    parsed = collect(folder, folder.launch(), folder.outcome())
+    now = msgspec.to_builtins(read_record(msgspec.json.encode(parsed)))
+    kept = msgspec.to_builtins(record) | {"launch": msgspec.to_builtins(_as_kept(record.launch))}
+    broken = folder.exits(folder.raw_files(Layout.parse(record.launch.layout)))[1]
+    for values in (kept, now):  # a run that was started by hand has these doubts when it is collected first
+        values["doubts"] = [doubt for doubt in values.get("doubts", []) if doubt not in broken]
+    return list(_differences("", kept, now))
+
+
+def _as_kept(launch: Launch) -> Launch:
+    """Return a launch as it is read from a file of its own: without what few readers of JSON can carry."""
+    return read_launch(msgspec.json.encode(launch))
+
+
+def _same() -> Check:
+    return Check(NAME, True, "read again, it gives the same record")
+
+
+def _is_certain(name: str, kept: object, now: object, *, own: bool, foreign: bool) -> bool:
+    """Return whether two values show that the record was altered, whichever version has made it."""
+    if not (isinstance(kept, int | float) and isinstance(now, int | float)):
+        return False
+    if own:
+        return name.startswith(_FIGURES)
+    return name.startswith(_PRINTED) and name not in _COMPUTED and not foreign
+
+
+def _differences(name: str, kept: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each value that differs, with its name, for example `metrics.train_seconds`."""
+    if isinstance(kept, dict) and isinstance(now, dict):
+        for key in {**kept, **now}:
+            yield from _differences(f"{name}.{key}" if name else key, kept.get(key, _ABSENT), now.get(key, _ABSENT))
+    elif isinstance(kept, list) and isinstance(now, list) and len(kept) == len(now):
+        for number, (one, other) in enumerate(zip(kept, now, strict=True)):
+            yield from _differences(f"{name}[{number}]", one, other)
+    elif kept != now:
+        yield name, kept, now
+
+
+def _fault(name: str, kept: object, now: object) -> str:
+    words = f"altered: {name} is {_value(kept)} in it, and {_value(now)} in raw/ and request/"
+    return one_line(f"{RECORD}: {words}; runner collect writes it again", 500)
+
+
+def _words(found: list[tuple[str, Any, Any]]) -> str:
+    values = [
+        f"{one_line(name, 100)} is {_value(kept)} in it, and this version reads {_value(now)}"
+        for name, kept, now in found
+    ]
+    return one_line(listed(values, "; ", most=3), 600)
+
+
+def _names(found: list[tuple[str, Any, Any]]) -> str:
+    return one_line(listed((name for name, *_ in found), most=3), 300)
+
+
+def _value(value: object) -> str:
+    return "absent" if value is _ABSENT else shown(value, 60)
