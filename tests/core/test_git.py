@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def check_out(root: Path, folder: Path, diff: bytes | None = None) -> tuple[Path | None, str]:
-    return Sources(root).check_out({"commit": head(root)}, folder, diff)
+    return Sources(root).check_out({"commit": core_git.commit_of(root, "HEAD")}, folder, diff)
 
 
 def worktree(root: Path, folder: Path) -> None:
@@ -62,7 +62,7 @@ def listed() -> str:
 
 
 def head(root: Path) -> str:
-    return git(root, "-c", "core.fsmonitor=false", "rev-parse", "HEAD").strip()
+    return (root / ".git" / "refs" / "heads" / "main").read_text().strip()
 
 
 def lists(root: Path, _: Path) -> None:
