@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from runner.core.errors import Interrupted, RequestError
+from runner.core.errors import Interrupted, RequestError, reason_of
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
@@ -117,7 +117,7 @@ def _jobs(path: Path) -> list[dict[str, Any]]:
         text = files.read_file(path, LARGEST_MANIFEST).decode()
         documents = list(YAML(typ="safe", pure=True).load_all(text))
     except (OSError, UnicodeDecodeError, YAMLError, RecursionError) as error:
-        raise RequestError(f"{path}: {one_line(getattr(error, 'strerror', None) or error)}") from None
+        raise RequestError(f"{path}: {one_line(reason_of(error))}") from None
     found = [job for job in documents if isinstance(job, dict) and job.get("kind") in JOBS and _name(job)]
     if not found:
         raise RequestError(f"{path}: there is no {', '.join(JOBS[:-1])} or {JOBS[-1]} with a name in it")

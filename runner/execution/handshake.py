@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.core import clock
-from runner.core.errors import RequestError, RunError
+from runner.core.errors import RequestError, RunError, reason_of
 from runner.core.text import one_line
 from runner.core.values import whole
 from runner.targets.torchrun import MASTER_PORT, RENDEZVOUS_SECONDS
@@ -196,7 +196,7 @@ async def _join(
         except asyncio.TimeoutError:
             why = "no answer"
         except (OSError, ValueError, KeyError, RecursionError) as error:
-            why = one_line(getattr(error, "strerror", None) or error)
+            why = one_line(reason_of(error))
         if clock.monotonic() > deadline:
             raise RunError(f"node 0 did not answer at {master}:{port} within {seconds:g} s: {why}")
         if clock.monotonic() - said > SAY_SECONDS:

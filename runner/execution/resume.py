@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import targets
-from runner.core.errors import Interrupted, RequestError
+from runner.core.errors import Interrupted, RequestError, reason_of
 from runner.core.text import one_line
 from runner.definitions.again import run_of
 from runner.definitions.plan import Plan
@@ -97,8 +97,7 @@ def _ended(folder: RunFolder, *, is_trusted: bool) -> Record:
         record = folder.read()
         require_own_id(folder, record.launch)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise RequestError(one_line(f"{path}: no run's folder: {why}")) from None
+        raise RequestError(one_line(f"{path}: no run's folder: {reason_of(error)}")) from None
     launch = record.launch
     if record.status == "completed":
         again = f"runner run {shlex.quote(launch.experiment)}"

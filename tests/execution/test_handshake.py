@@ -134,12 +134,6 @@ def test_a_node_that_does_not_belong_is_refused_and_the_others_still_agree(
     assert node0.ended() is None
 
 
-def test_nodes_with_the_same_secret_agree(port: int) -> None:
-    node0 = host(port, secret=KNOWN)
-    assert join(port, secret=KNOWN) == RUN
-    assert node0.ended() is None
-
-
 @pytest.mark.parametrize("secret", [b"", OTHER], ids=["none", "another"])
 def test_a_caller_without_the_secret_is_refused_and_the_node_is_still_expected(port: int, secret: bytes) -> None:
     said: list[str] = []

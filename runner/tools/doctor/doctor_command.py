@@ -105,7 +105,7 @@ def _show(findings: list[Finding]) -> None:
 
         print_findings(rows)
     else:
-        show_rows(rows)
+        show_rows([*rows])
     counts = {state: sum(1 for finding in findings if finding.state == state) for state in STATES}
     many = f"{counts['warning']} warning{'s' * (counts['warning'] != 1)}"
     say(f"{len(findings)} checks: {counts['ok']} ok, {many}, {counts['wrong']} wrong")

@@ -17,10 +17,9 @@ from runner.tools.doctor import answer, cluster, engine, inside
 from runner.tools.doctor import peers as hosts
 from runner.tools.doctor.finding import OK, STATES, Finding, ok, wrong
 from runner.tools.doctor.gpus import check_gpus, check_links, links
-from runner.tools.doctor.machine import check_folder, check_machine
+from runner.tools.doctor.machine import check_folder, check_machine, check_versions
 from runner.tools.doctor.network import check_peers, check_variables
 from runner.tools.doctor.peers import together
-from runner.tools.doctor.versions import check_versions
 
 SECONDS = 12.0
 """All questions together, hosts by SSH aside; what has not answered by then is a finding."""

@@ -8,8 +8,8 @@ from runner.core.network import GLOO, NCCL, chosen_by, is_loopback, variables_fo
 from runner.core.text import listed
 from runner.tools.doctor import peers as facts_of
 from runner.tools.doctor.finding import Finding, ok, warning, wrong
+from runner.tools.doctor.machine import check_difference
 from runner.tools.doctor.peers import Peer
-from runner.tools.doctor.versions import check_difference
 
 SKEW_GOOD, SKEW_MOST = 0.25, 2.0
 """Seconds: times of several hosts are compared, in a record and in logs."""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from runner.core import clock
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.network import Route, is_loopback, route_to
 from runner.core.text import one_line, shown
 from runner.tools.doctor import answer
@@ -91,7 +91,7 @@ def _resolve(peer: Peer) -> bool:
     try:
         found = socket.getaddrinfo(peer.name, peer.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        peer.unresolved = one_line(getattr(error, "strerror", None) or error)
+        peer.unresolved = one_line(reason_of(error))
         return True
     peer.addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     peer.route = route_to(peer.addresses[0], peer.port)
@@ -120,7 +120,7 @@ def _connect(address: str, port: int) -> tuple[str, str, socket.socket | None]:
     except TimeoutError:
         return FILTERED, f"no answer within {SECONDS:g} s", None
     except OSError as error:
-        why = one_line(error.strerror or error)
+        why = one_line(reason_of(error))
         kinds = {errno.ECONNREFUSED: CLOSED, errno.EHOSTUNREACH: ABSENT, errno.ENETUNREACH: NO_ROUTE}
         return kinds.get(error.errno or 0, FILTERED), why, None
     return OPEN, "", connected

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from runner.core.errors import reason_of
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
 from runner.core.values import number, whole
@@ -100,7 +101,7 @@ def _bits(before: Path, old: Record, after: Path, new: Record) -> Check:
     try:
         was, now = read_values(before, old), read_values(after, new)
     except OSError as error:
-        return Check(name, None, one_line(f"the raw output cannot be read: {error.strerror or error}"))
+        return Check(name, None, one_line(f"the raw output cannot be read: {reason_of(error)}"))
     if not proves(was):
         return Check(name, None, "the program reports neither losses nor a hash of its parameters")
     differs = first_divergence(was, now)

@@ -13,7 +13,7 @@ import tarfile
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO
 
-from runner.core.errors import RequestError, RunError
+from runner.core.errors import RequestError, RunError, reason_of
 from runner.core.text import one_line
 from runner.records import manifest
 from trainkit import files
@@ -72,7 +72,7 @@ def unpack(path: Path, folder: Path) -> None:
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         _fail(path, f"altered or cut off: {one_line(error, 200)}")
     except OSError as error:
-        raise RequestError(f"{one_line(path)}: {error.strerror or error}") from None
+        raise RequestError(f"{one_line(path)}: {reason_of(error)}") from None
 
 
 def _require_archive(path: Path, file: BinaryIO) -> None:

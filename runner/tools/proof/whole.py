@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
 from runner.records import manifest
@@ -61,13 +61,13 @@ def check_whole(path: Path) -> tuple[Record | None, list[str], Check | None]:
     try:
         record = folder.read()
     except (OSError, ValueError) as error:
-        record, broken = None, one_line(f"{RECORD}: {_why(error)}")
+        record, broken = None, one_line(f"{RECORD}: {reason_of(error)}")
     try:
         known = folder.kept_manifest()
     except FileNotFoundError:
         return record, [_without(record, path) if record else broken], None
     except (OSError, ValueError) as error:
-        return record, [one_line(f"{manifest.NAME}: {_why(error)}")], None
+        return record, [one_line(f"{manifest.NAME}: {reason_of(error)}")], None
     faults = manifest.differences(known, path)
     if record is None or faults or record.status == "running":
         return record, faults or ([] if record else [broken]), None
@@ -90,10 +90,6 @@ def _there(path: Path) -> bool:
     return path.is_symlink() or path.exists()
 
 
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
-
-
 def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list[str], Check]:
     """Parse a run's raw files and compare; return the faults of its record, and what there is to say of it.
 
@@ -106,7 +102,7 @@ def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list
     try:
         found = _compared(folder, record)
     except (OSError, ValueError, RecursionError) as error:
-        why = one_line(getattr(error, "strerror", None) or error, 300)
+        why = one_line(reason_of(error), 300)
         return [f"{RECORD}: what it was made from cannot be read: {why}"] if own else [], Check(NAME, None, why)
     hidden = bool(record.launch.masked) or any(line.startswith(BUNDLED) for line in said)
     if own and not hidden:
