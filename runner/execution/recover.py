@@ -180,8 +180,8 @@ def _runner(launch: Launch) -> str:
 def _finish(folder: RunFolder, launch: Launch) -> Record:
     """End what is left of a run, and make its record; the runner may have died while it wrote that itself."""
     outcome = folder.outcome()
-    if outcome is None:
-        _cleanup(folder, launch)
+    if outcome is None and (target := _target(launch)):
+        targets.load(target, [] if launch.by_hand else words_of(launch)).cleanup(folder)
     folder.remove_unfinished()
     if launch.by_hand and launch.target != _WATCHED and outcome is None:
         return finalize_ended(folder)
@@ -202,12 +202,6 @@ def _named(folder: RunFolder, launch: Launch) -> str:
         left = ", ".join(str(process.pid) for process in orphans(launch.id))
         return left and f"the processes {left} of this machine"
     return one_line(" ".join([f"what has its id on target {target}", *words_of(launch)]), 600)
-
-
-def _cleanup(folder: RunFolder, launch: Launch) -> None:
-    """End what the runner has left running."""
-    if target := _target(launch):
-        targets.load(target, [] if launch.by_hand else words_of(launch)).cleanup(folder)
 
 
 def _target(launch: Launch) -> str | None:

@@ -147,21 +147,17 @@ def printed_stack(folder: RunFolder, layout: Layout, rank: int) -> tuple[Frame, 
 
 
 def _kind(stack: tuple[Frame, ...], *, is_busy: bool, on_gpu: bool) -> tuple[str, str]:
-    """Tell a rank that waits from one that computes.
+    """Tell a rank that waits, in the innermost of torch's exchanges, from one that computes.
 
     A wait on the GPU keeps a core busy, and that of `loss.item()` has no line of its own.
     """
-    kind, name = _in_torch(stack)
+    if not stack:
+        return "unknown", ""
+    exchanges = (found for file, _, function in stack if (found := _operation(file, function)))
+    kind, name = next(exchanges, ("elsewhere", ""))
     if kind in ("backward", "elsewhere") and is_busy:
         return ("spinning" if on_gpu else "busy"), ""
     return kind, name
-
-
-def _in_torch(stack: tuple[Frame, ...]) -> tuple[str, str]:
-    """Find which of torch's exchanges a stack is in: the innermost one."""
-    if not stack:
-        return "unknown", ""
-    return next((found for file, _, function in stack if (found := _operation(file, function))), ("elsewhere", ""))
 
 
 def _operation(file: str, function: str) -> tuple[str, str] | None:

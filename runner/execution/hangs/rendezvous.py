@@ -96,13 +96,11 @@ def _ranks(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> Iterator[
         yield f"rank {listed(sorted(heard.joining))} waits for the others to join the process group"
         for rank in late:
             position = positions.get(rank)
-            says = _late(position.words() if position else "")
+            says = "it has printed nothing about it"
+            if position and position.kind != "unknown":
+                says = f"it {position.words()}"
             yield f"rank {rank} (node {layout.node_of(rank)}) has not begun to: {says}"
         return
     waits = [rank for rank in heard.own if rank not in heard.joined]
     yield f"rank {listed(waits)} cannot make the connections of the process group"
     yield from of_connections(views)
-
-
-def _late(words: str) -> str:
-    return f"it {words}" if words and not words.startswith("cannot") else "it has printed nothing about it"

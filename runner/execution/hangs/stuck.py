@@ -32,7 +32,7 @@ def explain(layout: Layout, heard: Heard, views: Sequence[NodeView], positions: 
             says.insert(0, f"{node}: {view.idle}")
         elif view.trouble:
             says.append(f"{node} cannot be looked at: {view.trouble}")
-        elif lost := [rank for rank in _ranks_of(layout, view.node) if rank not in seen]:
+        elif lost := [rank for rank in layout.ranks_of(view.node) if rank not in seen]:
             says.insert(0, f"{_name(lost)} ({node}) has no process")
     says += of_connections(views)
     unheard = [rank for rank in heard.own if rank not in heard.ranks]
@@ -90,8 +90,3 @@ def _sentence(group: Sequence[Position]) -> str:
 
 def _name(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {listed(ranks)}"
-
-
-def _ranks_of(layout: Layout, node: int) -> range:
-    first = layout.first_rank(node)
-    return range(first, first + layout.processes[node])

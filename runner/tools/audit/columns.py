@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from runner.core.text import one_line
-from runner.tools.audit.devices import devices
-from runner.tools.audit.quantities import Quantity, has_decimal_comma, is_missing, plain, read_cell
+from runner.tools.audit.quantities import Quantity, devices, has_decimal_comma, is_missing, plain, read_cell
 from runner.tools.audit.roles import Role, assumed, heading_unit, is_explicit, role_of
 from runner.tools.audit.tables import LONGEST_CELL, Cell, Table
 

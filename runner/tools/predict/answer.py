@@ -13,7 +13,7 @@ from runner.tools.predict.base import Base
 from runner.tools.predict.communication import PLAIN, Communication
 from runner.tools.predict.forecast import NEAR_BEST, Expected, best_of, cheapest_of, expect
 from runner.tools.predict.links import Assumed
-from runner.tools.predict.place import Setting, setting_of
+from runner.tools.predict.place import setting_of
 from runner.tools.predict.reading import Start, communication_of
 
 
@@ -80,7 +80,7 @@ def answer(
     for layout in sorted(set(layouts), key=lambda layout: (layout.world_size, layout.nodes, str(layout))):
         setting = setting_of(layout, base, start.measured, assumed)
         if layout.world_size > 1:
-            network_runs |= _used(setting)
+            network_runs |= {setting.runs[0].layout: len(setting.runs)} if setting.runs else {}
             if setting.missing and not (assumed.has_link and layout.nodes > 1 and setting.runs):
                 unmeasured[str(layout)] = None
             lacks |= dict.fromkeys(setting.lacks)
@@ -135,10 +135,6 @@ def _beside(expected: Expected, start: Start, moved: float) -> Line:
     return Line(
         expected, ratio(*sides), len(own), any(run.disturbed for run in (*alone, *own)), (moved, own[-1].bytes_moved)
     )
-
-
-def _used(setting: Setting) -> dict[str, int]:
-    return {setting.runs[0].layout: len(setting.runs)} if setting.runs else {}
 
 
 def to_plain(prediction: Answer) -> dict[str, Any]:

@@ -76,7 +76,9 @@ def base_of(pairs: list[tuple[RunSummary, Record]], assumed_bytes: float | None)
     shares = [_shares(profile) for profile in profiles if positive(profile.get("seconds")) is not None]
     inputs = _inputs([value for _, _, value in timed], shares, DISTURBED_SPREAD if noisy else 0.0)
     step = _step(run, last, size, len(record.epochs))
-    return Base(tuple(run for run, _, _ in timed), step, inputs, _threads(record), tuple(lacks))
+    facts = record.ranks[0].facts if record.ranks else {}
+    threads = whole(facts.get("threads"), 1, 10_000) or 1
+    return Base(tuple(run for run, _, _ in timed), step, inputs, threads, tuple(lacks))
 
 
 def step_seconds(record: Record) -> float | None:
@@ -164,8 +166,3 @@ def _rows(value: object, length: int) -> list[list[float]]:
         for row in rows
         if isinstance(row, list) and len(row) == length and all(number(value, 0.0) is not None for value in row)
     ]
-
-
-def _threads(record: Record) -> int:
-    facts = record.ranks[0].facts if record.ranks else {}
-    return whole(facts.get("threads"), 1, 10_000) or 1

@@ -129,12 +129,12 @@ def _less_certain(inputs: Inputs) -> Inputs:
 def _nearest(layout: Layout, measured: list[Measured]) -> Measured | None:
     """Return the runs at this layout, else at one of the same kind (one node, or several) with about as many ranks."""
     alike = [runs for runs in measured if (runs.layout.nodes > 1) == (layout.nodes > 1)]
-    order = sorted(alike, key=lambda runs: (runs.layout != layout, _distance(runs.layout, layout), str(runs.layout)))
-    return order[0] if order else None
 
+    def distance(runs: Measured) -> tuple[bool, float, str]:
+        further = abs(math.log(runs.layout.world_size / layout.world_size))
+        return runs.layout != layout, further, str(runs.layout)
 
-def _distance(own: Layout, other: Layout) -> float:
-    return abs(math.log(own.world_size / other.world_size))
+    return min(alike, key=distance, default=None)
 
 
 def _network(

@@ -22,7 +22,7 @@ from runner.records.folder import RunFolder
 from runner.records.listing import RECORD, run_folders
 from runner.records.parse import collect
 from runner.records.provenance import READER, hash_reader
-from runner.records.schema import Launch, Record
+from runner.records.schema import Record
 from runner.tools.proof.level import Check
 from trainkit.files import is_folder
 
@@ -112,7 +112,8 @@ def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list
         return [_fault(*values) for values in certain], _same()
     figures = [values for values in found if values[0].startswith(_FIGURES)]
     if hidden and own:
-        return [], Check(NAME, None, f"what is masked or left out of it: {_names(found)}") if found else _same()
+        names = one_line(listed((name for name, *_ in found), most=3), 300)
+        return [], Check(NAME, None, f"what is masked or left out of it: {names}") if found else _same()
     version = one_line(record.launch.runner.get("version"), 40)
     return [], Check(NAME, None, f"another version ({version}) made the record: {_words(figures or found)}")
 
@@ -121,16 +122,12 @@ def _compared(folder: RunFolder, record: Record) -> list[tuple[str, Any, Any]]:
     """Return what differs between a record and its raw files: the name, the value in the record, the value now."""
     parsed = collect(folder, folder.launch(), folder.outcome())
     now = msgspec.to_builtins(read_record(msgspec.json.encode(parsed)))
-    kept = msgspec.to_builtins(record) | {"launch": msgspec.to_builtins(_as_kept(record.launch))}
+    launch = read_launch(msgspec.json.encode(record.launch))  # without what few readers of JSON can carry
+    kept = msgspec.to_builtins(record) | {"launch": msgspec.to_builtins(launch)}
     broken = folder.exits(folder.raw_files(Layout.parse(record.launch.layout)))[1]
     for values in (kept, now):  # a run that was started by hand has these doubts when it is collected first
         values["doubts"] = [doubt for doubt in values.get("doubts", []) if doubt not in broken]
     return list(_differences("", kept, now))
-
-
-def _as_kept(launch: Launch) -> Launch:
-    """Return a launch as it is read from a file of its own: without what few readers of JSON can carry."""
-    return read_launch(msgspec.json.encode(launch))
 
 
 def _same() -> Check:
@@ -169,10 +166,6 @@ def _words(found: list[tuple[str, Any, Any]]) -> str:
         for name, kept, now in found
     ]
     return one_line(listed(values, "; ", most=3), 600)
-
-
-def _names(found: list[tuple[str, Any, Any]]) -> str:
-    return one_line(listed((name for name, *_ in found), most=3), 300)
 
 
 def _value(value: object) -> str:
