@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 import shutil
@@ -31,7 +30,7 @@ from runner.tools.proof.again import as_it_came_out, chosen_by_the_clock, compar
 from runner.tools.proof.inputs import Inputs, compare_data
 from runner.tools.proof.kit import Kit
 from runner.tools.proof.level import LEVELS, Check, Verdict
-from runner.tools.proof.sources import DIFF, Sources, Tree, read_changes
+from runner.tools.proof.sources import Sources, Tree, kept_changes
 from runner.tools.proof.verify import verify
 from runner.tools.proof.whole import check_whole
 from trainkit.files import is_folder
@@ -208,14 +207,11 @@ def _diff(path: Path, record: Record, *, anyway: bool) -> bytes | None:
     wanted = record.launch.code.get("diff_sha256")
     if not wanted:
         return None
-    try:
-        diff = read_changes(path)
-    except OSError as error:
-        raise RunError(f"{one_line(path)}: level 0: the tree was dirty, and {DIFF} is lost: {error.strerror}") from None
-    if hashlib.sha256(diff).hexdigest() != wanted and not anyway:
-        raise RunError(
-            f"{one_line(path)}: level 0: {DIFF} was cut at 1 MB or altered: its hash is another; nothing is run from it"
-        )
+    diff, why = kept_changes(path, wanted)
+    if diff is None:
+        raise RunError(f"{one_line(path)}: level 0: {why}")
+    if why and not anyway:
+        raise RunError(f"{one_line(path)}: level 0: {why}; nothing is run from it")
     return diff
 
 

@@ -151,9 +151,15 @@ def hash_at(tree: Tree, code: dict[str, Any], program: str, diff: bytes | None) 
             return None, f"does not hold them: {one_line(str(error).replace(f'{one_line(project)}/', ''), 200)}"
 
 
-def read_changes(run: Path) -> bytes:
-    """Read the changes that a run's folder keeps; OSError if they are lost, no regular file or too large."""
-    return files.read_file(run / DIFF, LARGEST_DIFF, below=run)
+def kept_changes(run: Path, sha256: str) -> tuple[bytes | None, str]:
+    """Read the changes that a run's folder keeps; the second part says why they are not those of that hash."""
+    try:
+        diff = files.read_file(run / DIFF, LARGEST_DIFF, below=run)
+    except OSError as error:
+        return None, f"the tree was dirty, and {DIFF} is lost: {error.strerror}"
+    if hashlib.sha256(diff).hexdigest() != sha256:
+        return diff, f"{DIFF} was cut at 1 MB or altered: its hash is another"
+    return diff, ""
 
 
 def apply_changes(
