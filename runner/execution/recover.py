@@ -18,7 +18,7 @@ from runner import targets
 from runner.core.errors import KitError, RequestError, reason_of
 from runner.core.text import one_line
 from runner.execution import started
-from runner.execution.room import describe_error
+from runner.execution.disk import describe_error
 from runner.records.finalize import finalize_ended
 from runner.records.folder import RunFolder
 from runner.records.listing import run_folders

@@ -16,11 +16,11 @@ from runner.core.text import one_line
 from runner.definitions.again import run_of
 from runner.definitions.plan import Plan
 from runner.execution import started
+from runner.execution.disk import describe_error
 from runner.execution.launch import describe_launch
 from runner.execution.masking import Masked
 from runner.execution.observer import Observer, guarded
 from runner.execution.recover import LEFT, RUNS, find_out, require_own_id, words_of
-from runner.execution.room import describe_error
 from runner.execution.run import Job, life_of, prepare
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, supervise

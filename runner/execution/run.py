@@ -9,10 +9,10 @@ from typing import Any
 from runner.core.errors import Interrupted, RequestError, RunError
 from runner.core.text import listed
 from runner.definitions.plan import Plan, Run
+from runner.execution.disk import NEXT_RUN_BYTES, what_is_lost
 from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.masking import Masked
 from runner.execution.observer import Observer, guarded
-from runner.execution.room import NEXT_RUN_BYTES, what_is_lost
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
 from runner.records import provenance

@@ -10,10 +10,10 @@ from runner.core import clock
 from runner.core.errors import KitError
 from runner.core.layout import Layout
 from runner.execution import started
+from runner.execution.disk import Reserve, describe_error, what_is_lost
 from runner.execution.hangs.watch import Watch
 from runner.execution.launch import utc_now
 from runner.execution.observer import Observer
-from runner.execution.room import Reserve, describe_error, what_is_lost
 from runner.execution.signals import Interrupts
 from runner.records.events import parse_checked
 from runner.records.folder import RunFolder

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from runner.core.layout import Layout
 from runner.core.network import is_loopback
 from runner.core.text import listed, one_line
-from runner.execution.hangs.heard import Heard
 from runner.execution.hangs.position import of_connections, positions_of
+from runner.execution.hangs.rank_events import Heard
 from runner.targets.node_view import AgentView, NodeView
 
 _STOPPED = "Tt"

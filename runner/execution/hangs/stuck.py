@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from runner.core.layout import Layout
 from runner.core.text import listed
-from runner.execution.hangs.heard import Heard
 from runner.execution.hangs.position import Position, of_connections
+from runner.execution.hangs.rank_events import Heard
 from runner.targets.node_view import NodeView
 
 _ENDED = ("stopped", "disk", "zombie")

@@ -10,8 +10,8 @@ from runner.core import clock
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.execution.hangs import rendezvous, stuck
-from runner.execution.hangs.heard import Heard
 from runner.execution.hangs.position import Position, positions_of, printed_stack, with_stack
+from runner.execution.hangs.rank_events import Heard
 from runner.records.events import Event
 from runner.records.folder import RunFolder
 from runner.records.schema import Stuck, StuckRank

@@ -20,6 +20,7 @@ from runner.records.folder import RunFolder
 from runner.records.schema import Record
 from runner.tools.proof import crate
 from runner.tools.proof.archive import pack
+from runner.tools.proof.integrity import check_whole, runs_at
 from runner.tools.proof.masking import (
     ASSIGNING,
     WHAT,
@@ -31,7 +32,6 @@ from runner.tools.proof.masking import (
     without_secrets,
 )
 from runner.tools.proof.sources import DIFF, LACKS, Sources
-from runner.tools.proof.whole import check_whole, runs_at
 from trainkit import files
 
 RESULTS = "results"

@@ -26,13 +26,13 @@ from runner.records.schema import Launch, Record
 from runner.report.copies import once
 from runner.report.run_summary import RunSummary, summary_of
 from runner.targets.options import names_of
-from runner.tools.proof.again import as_it_came_out, chosen_by_the_clock, compare
+from runner.tools.proof.comparison import as_it_came_out, chosen_by_the_clock, compare
 from runner.tools.proof.inputs import Inputs, compare_data
+from runner.tools.proof.integrity import check_whole
 from runner.tools.proof.kit import Kit
 from runner.tools.proof.level import LEVELS, Check, Verdict
 from runner.tools.proof.sources import Sources, Tree, kept_changes
 from runner.tools.proof.verify import verify
-from runner.tools.proof.whole import check_whole
 from trainkit.files import is_folder
 
 DATA = "data"

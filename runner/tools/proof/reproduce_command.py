@@ -77,9 +77,9 @@ def _source(
     path: Path, only: str | None, *, anyway: bool
 ) -> Iterator[tuple[list[tuple[Path, Record]], Path | Kit, Path]]:
     """Find what is run again: runs with their records, where their code is, and the folder of the earlier runs."""
+    from runner.tools.proof.integrity import runs_at
     from runner.tools.proof.kit import is_kit, opened
     from runner.tools.proof.reproduce import require_whole
-    from runner.tools.proof.whole import runs_at
 
     if not is_kit(path):
         runs = runs_at(path, [])

@@ -74,10 +74,10 @@ def show_verdicts(verdicts: list[Verdict], level: int) -> None:
 
 
 def _verdicts(path: Path, level: int, notes: list[str]) -> list[Verdict]:
+    from runner.tools.proof.integrity import runs_at
     from runner.tools.proof.kit import is_kit, opened
     from runner.tools.proof.verify import verify as look
     from runner.tools.proof.verify import verify_kit
-    from runner.tools.proof.whole import runs_at
 
     if is_kit(path):
         with opened(path) as kit:

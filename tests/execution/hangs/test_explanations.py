@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from runner.core import clock
 from runner.core.layout import Layout
 from runner.execution.hangs import rendezvous, stuck, watch
-from runner.execution.hangs.heard import Heard
 from runner.execution.hangs.position import positions_of, with_stack
+from runner.execution.hangs.rank_events import Heard
 from runner.execution.hangs.watch import Watch
 from runner.records.events import Event
 from runner.records.schema import NodeExit

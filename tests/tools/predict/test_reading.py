@@ -12,7 +12,7 @@ from runner.definitions.axes import identity
 from runner.report.reading import read_results
 from runner.report.statistics import typical
 from runner.report.table import Table
-from runner.tools.predict import beside
+from runner.tools.predict import measured_table
 from runner.tools.predict.answer import Answer, answer, to_plain
 from runner.tools.predict.communication import Communication
 from runner.tools.predict.forecast import NEAR_BEST
@@ -26,7 +26,7 @@ ANY, NOTHING = Wanted(), Assumed()
 
 
 def tables(results: Path, experiment: str | None = None) -> list[Table]:
-    return beside.tables(results, read_results(results).runs, experiment)
+    return measured_table.tables(results, read_results(results).runs, experiment)
 
 
 @pytest.fixture
