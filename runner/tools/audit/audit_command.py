@@ -34,7 +34,7 @@ def audit(
     rounding. Exit code 1 if a number is inconsistent.
     """
     from runner.tools.audit.document import audit_file
-    from runner.tools.audit.reading import FORMATS
+    from runner.tools.audit.formats import FORMATS
 
     if format_ and format_ not in FORMATS:
         raise RequestError(f"--format {format_}: there is {', '.join(FORMATS)}")

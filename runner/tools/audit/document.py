@@ -9,11 +9,11 @@ from typing import BinaryIO
 from runner.tools.audit import accuracies, rates, ratios
 from runner.tools.audit.columns import DERIVED, Column, columns_of, locales, turned
 from runner.tools.audit.findings import MEASURED, Audit, Finding, Unchecked, cell_of, finding
+from runner.tools.audit.formats import read_page
 from runner.tools.audit.formulas import Context, context_of, ones_of
 from runner.tools.audit.means import grade_mean, mean_rows
 from runner.tools.audit.prose import check_prose
 from runner.tools.audit.quantities import Quantity, is_missing, plain
-from runner.tools.audit.reading import read_page
 from runner.tools.audit.readings import Reading, Verdict, choose
 from runner.tools.audit.roles import Role, role_of
 from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span

@@ -14,7 +14,7 @@ from runner.tools.predict.communication import PLAIN, Communication
 from runner.tools.predict.forecast import NEAR_BEST, Expected, best_of, cheapest_of, expect
 from runner.tools.predict.links import Assumed
 from runner.tools.predict.place import setting_of
-from runner.tools.predict.reading import Start, communication_of
+from runner.tools.predict.starts import Start, communication_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from runner.report.table import Table
 from runner.tools.predict import MEASURE
 from runner.tools.predict.answer import Line, answer, measured_cells
 from runner.tools.predict.links import Assumed
-from runner.tools.predict.reading import Reader, Start, Wanted, place_of
+from runner.tools.predict.starts import Reader, Start, Wanted, place_of
 from runner.tools.predict.words import limit, missed, otherwise
 
 HEAD = ["layout", "communication", "n", "speed-up [95%]", "predicted [95%]", "off", "limited by, as predicted"]

@@ -25,7 +25,7 @@ from runner.tools.predict.answer import Answer, answer, measured_cells, to_plain
 from runner.tools.predict.communication import Communication
 from runner.tools.predict.forecast import NETWORK
 from runner.tools.predict.links import Assumed, assumed_of
-from runner.tools.predict.reading import CHOICES, Reader, Start, Wanted
+from runner.tools.predict.starts import CHOICES, Reader, Start, Wanted
 from runner.tools.predict.words import advice, head_lines, notes, table
 
 COMMUNICATIONS = ("ddp", "fp16", "powersgd", "local-sgd")

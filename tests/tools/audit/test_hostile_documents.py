@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.tools.audit.document import audit_file, audit_page
+from runner.tools.audit.formats import FORMATS, LOOKED_AT, guess, read_text
 from runner.tools.audit.prose import MOST_COMPARED
-from runner.tools.audit.reading import FORMATS, LOOKED_AT, guess, read_text
 from tests.support.patience import patient
 from tests.support.projects import Project
 

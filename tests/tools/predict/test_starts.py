@@ -17,7 +17,7 @@ from runner.tools.predict.answer import Answer, answer, to_plain
 from runner.tools.predict.communication import Communication
 from runner.tools.predict.forecast import NEAR_BEST
 from runner.tools.predict.links import Assumed
-from runner.tools.predict.reading import Reader, Start, Wanted
+from runner.tools.predict.starts import Reader, Start, Wanted
 from runner.tools.predict.words import head_lines, notes, table
 from tests.support.predictions import GRADIENTS, PROFILE, STEP_SECONDS, measure_network, train
 
