@@ -76,7 +76,7 @@ ELSEWHERE = {
     "runner.records": "results/, and nothing else does",
     "runner.core.git": "the folder for temporary files, with a repository of our own",
     "runner.core.temporary": "the folder for temporary files",
-    "runner.execution.room": "a file without a name, which holds room for a record",
+    "runner.execution.disk": "a file without a name, which holds room for a record",
     "runner.execution.started": "a file for each run that was started, in the user's state folder",
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
     "runner.core.output": "the files that a person names, compose/, k8s/, slurm/, the Dockerfile and image.lock",

@@ -47,6 +47,11 @@ class Interrupted(KitError):  # noqa: N818 - it is asked for
         super().__init__("interrupted")
 
 
+def reason_of(error: Exception) -> str:
+    """Return why something failed: the system's words for its error, without a path, else the error's own."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def did_you_mean(word: object, known: Iterable[object]) -> str:
     """Return `; did you mean 'x'?` if one of the known words is near, else what is known.
 

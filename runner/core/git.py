@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from trainkit import files
@@ -239,7 +239,7 @@ def _scratch(fill: Callable[[Path], None]) -> Iterator[Path]:
             fill(own)
         except OSError as error:
             raise GitError(
-                one_line(f"git cannot be asked: {error.filename or tempfile.gettempdir()}: {error.strerror or error}")
+                one_line(f"git cannot be asked: {error.filename or tempfile.gettempdir()}: {reason_of(error)}")
             ) from None
         yield own
 

@@ -52,6 +52,10 @@ class Layout:
         """Global rank of local rank 0 on a node (static rendezvous keeps the order of nodes)."""
         return self._first_ranks[node]
 
+    def ranks_of(self, node: int) -> range:
+        """Global ranks of the processes of a node."""
+        return range(self.first_rank(node), self.first_rank(node) + self.processes[node])
+
     def node_of(self, rank: int) -> int:
         """Node that a global rank runs on."""
         return bisect_right(self._first_ranks, rank) - 1

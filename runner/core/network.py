@@ -24,7 +24,7 @@ class Route(NamedTuple):
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address never leaves the machine."""
+    """Return whether an address never leaves the machine."""
     try:
         return ipaddress.ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
@@ -37,7 +37,7 @@ def interfaces() -> dict[str, list[str]]:
 
     states = psutil.net_if_stats()
     return {
-        name: [one.address.partition("%")[0] for one in held if one.family in (socket.AF_INET, socket.AF_INET6)]
+        name: [own.address.partition("%")[0] for own in held if own.family in (socket.AF_INET, socket.AF_INET6)]
         for name, held in psutil.net_if_addrs().items()
         if name in states and states[name].isup
     }

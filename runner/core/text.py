@@ -26,7 +26,7 @@ def one_line(text: object, most: int = LONGEST) -> str:
 def escaped(line: str, most: int = LONGEST, *, cut: bool = False) -> str:
     """Return a line with its spaces as they are, for example of a traceback; a character that hides is escaped."""
     line = line[: most + 1].expandtabs()
-    shown = line if line.isprintable() else "".join(one if one.isprintable() else _escape(one) for one in line)
+    shown = line if line.isprintable() else "".join(sign if sign.isprintable() else _escape(sign) for sign in line)
     return f"{shown[:most]}..." if cut or len(shown) > most else shown
 
 

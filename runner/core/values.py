@@ -22,7 +22,7 @@ _MAY_HOLD = (float, dict, list, tuple)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is an int or a float, and no bool."""
+    """Return whether a value is an int or a float, and no bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

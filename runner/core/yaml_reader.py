@@ -24,7 +24,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from runner.core.errors import RequestError, did_you_mean
+from runner.core.errors import RequestError, did_you_mean, reason_of
 from runner.core.text import one_line
 from trainkit import files
 
@@ -68,7 +68,7 @@ def read(path: Path) -> Document:
     try:
         raw = files.read_file(path, LARGEST_BYTES)
     except (OSError, ValueError) as error:
-        raise RequestError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise RequestError(f"{name}: cannot be read: {reason_of(error)}") from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

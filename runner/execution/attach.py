@@ -11,16 +11,13 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from runner.core.errors import Interrupted, RequestError
-from runner.core.layout import Layout
+from runner.core.errors import Interrupted, RequestError, reason_of
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
-from runner.definitions import experiment as definition
-from runner.definitions import program
-from runner.definitions.plan import Cell, Run
-from runner.execution.launch import describe_by_hand, utc_now
+from runner.definitions.plan import Run
+from runner.execution.launch import describe_by_hand, run_told, utc_now
 from runner.execution.masking import Masked
-from runner.execution.observer import Guarded, Observer
+from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
 from runner.records.folder import RunFolder, begin, require_writable
@@ -54,7 +51,7 @@ def attach(
     a signal: the job goes on, and can be collected later.
     """
     require_writable(results)
-    observer = Guarded(observer)
+    observer = guarded(observer)
     records = []
     for document in _jobs(path):
         metadata = document["metadata"]
@@ -88,7 +85,7 @@ def _life(cluster: Cluster, job: dict[str, Any], run: Run, folder: RunFolder, la
         if outcome.stopped_because == INTERRUPTED:
             folder.discard()
             return Record(launch=launch, status=INTERRUPTED, outcome=outcome)
-        finished = (str(one.place["finished"]) for one in outcome.exits if "finished" in one.place)
+        finished = (str(end.place["finished"]) for end in outcome.exits if "finished" in end.place)
         outcome.ended = max(finished, default=utc_now())
         outcome.wall_seconds = max(0.0, (_moment(outcome.ended) - _moment(launch.started)).total_seconds())
         return keep_whole(folder, launch, outcome)
@@ -120,8 +117,8 @@ def _jobs(path: Path) -> list[dict[str, Any]]:
         text = files.read_file(path, LARGEST_MANIFEST).decode()
         documents = list(YAML(typ="safe", pure=True).load_all(text))
     except (OSError, UnicodeDecodeError, YAMLError, RecursionError) as error:
-        raise RequestError(f"{path}: {one_line(getattr(error, 'strerror', None) or error)}") from None
-    found = [one for one in documents if isinstance(one, dict) and one.get("kind") in JOBS and _name(one)]
+        raise RequestError(f"{path}: {one_line(reason_of(error))}") from None
+    found = [job for job in documents if isinstance(job, dict) and job.get("kind") in JOBS and _name(job)]
     if not found:
         raise RequestError(f"{path}: there is no {', '.join(JOBS[:-1])} or {JOBS[-1]} with a name in it")
     return found
@@ -147,17 +144,8 @@ def _refused(cluster: Cluster, error: ClusterError, why: str) -> RequestError:
 
 def _run(job: dict[str, Any], root: Path, path: Path) -> Run:
     """Read from a job's annotation which cell of which experiment it is."""
-    try:
-        told = json.loads(job["metadata"]["annotations"][RUN])
-        name, layout = str(told["experiment"]), Layout.parse(str(told["layout"]))
-        axes, args, device = dict(told["axes"]), dict(told["args"]), str(told["device"])
-        named = str(told["program"])
-    except (KeyError, ValueError, TypeError, RecursionError) as error:
-        raise RequestError(
-            f"{path}: the job's annotation {RUN} does not say which experiment it is: {one_line(error)}"
-        ) from None
-    experiment = definition.load(definition.find(name, root), root)
-    return Run(experiment, Cell(layout, program.find(root, named), axes, args), 1, 1, device)
+    where = f"{path}: the job's annotation {RUN}"
+    return run_told(lambda: json.loads(job["metadata"]["annotations"][RUN]), root, where)
 
 
 def _launch(job: dict[str, Any], run: Run, target: Target[Any]) -> Launch:

@@ -7,15 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from runner.core.errors import RequestError
-from runner.core.layout import Layout
 from runner.core.text import one_line
-from runner.definitions import experiment as definition
-from runner.definitions import program
-from runner.definitions.plan import Cell, Run
-from runner.execution.launch import describe_by_hand
+from runner.definitions.plan import Run
+from runner.execution.launch import describe_by_hand, run_told
 from runner.records.finalize import finalize_ended
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit, Record
@@ -41,22 +37,15 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
     Raises RequestError for a script that is none of the kit's, and if no job of it has ended.
     """
     told = _read(path)
-    try:
-        name = str(dict(told)["experiment"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise RequestError(
-            f"{path}: its line of the kit does not say which experiment it is: {one_line(error)}"
-        ) from None
-    experiment = definition.load(definition.find(name, root), root)
+    run = run_told(lambda: told, root, f"{path}: its line of the kit")
     found, running = 0, []
-    for place in sorted((results / experiment.name).glob("*-slurm-*")):
+    for place in sorted((results / run.experiment.name).glob("*-slurm-*")):
         folder, named = RunFolder(place), _named(place.name)
         if not named or not _is_of(folder, told):
             continue
         job, started = named
         found += 1
         if (record := folder.finished()) is None:
-            run = _run(told, experiment, path)
             exits = _exits(folder, run, JobState(job))
             if exits is None:
                 running.append(job)
@@ -68,17 +57,16 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
     if running:
         raise RequestError(f"{path}: job {', '.join(running)} still runs: collect it when it has ended")
     if not found:
-        raise RequestError(f"{path}: no job of it has written to {results / experiment.name}: sbatch {path}")
+        raise RequestError(f"{path}: no job of it has written to {results / run.experiment.name}: sbatch {path}")
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> object:
     try:
         return cell_of(_text(path))
     except OSError as error:
-        msg = f"{path}: {error.strerror}"
+        raise RequestError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        msg = f"{path}: no batch script of the kit: {one_line(error)}"
-    raise RequestError(msg)
+        raise RequestError(f"{path}: no batch script of the kit: {one_line(error)}") from None
 
 
 def _text(path: Path, below: Path | None = None) -> str:
@@ -86,7 +74,7 @@ def _text(path: Path, below: Path | None = None) -> str:
 
 
 def _is_of(folder: RunFolder, told: object) -> bool:
-    """Whether a job of the script wrote a folder, and no runner: its own copy of the script is of the same cell."""
+    """Return whether a job of the script wrote a folder, and no runner: its copy of the script is of the same cell."""
     try:
         if cell_of(_text(folder.path / "request" / SlurmSpec.file, folder.path)) != told:
             return False
@@ -95,24 +83,15 @@ def _is_of(folder: RunFolder, told: object) -> bool:
         return False
 
 
-def _run(told: Any, experiment: definition.Experiment, path: Path) -> Run:
-    try:
-        layout, device, named = Layout.parse(told["layout"]), str(told["device"]), str(told["program"])
-        cell = Cell(layout, program.find(experiment.root, named), dict(told["axes"]), dict(told["args"]))
-    except (KeyError, ValueError, TypeError) as error:
-        raise RequestError(f"{path}: its line of the kit does not say what was run: {one_line(error)}") from None
-    return Run(experiment, cell, 1, 1, device)
-
-
 def _exits(folder: RunFolder, run: Run, job: JobState) -> list[NodeExit] | None:
     """Return how each node ended, by its own report and by Slurm's word for the job; None while it runs."""
     nodes = [NodeFile(folder, node, _Ended(job)) for node in range(run.cell.layout.nodes)]
     try:
         job.ask()
     except commands.SlurmError as error:
-        if not all(one.has_file for one in nodes):
+        if not all(node.has_file for node in nodes):
             raise RequestError(one_line(f"job {job.job}: {error}")) from None
-        return [one.read() or NodeExit(one.node) for one in nodes]
+        return [node.read() or NodeExit(node.node) for node in nodes]
     return ends(nodes, job, read_log(folder), stopped=False) if job.has_ended else None
 
 

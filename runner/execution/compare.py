@@ -11,7 +11,7 @@ import msgspec
 from runner.core.errors import RequestError
 from runner.definitions.plan import Plan, Side
 from runner.execution.observer import Observer
-from runner.execution.run import Job, carry_out, prepare
+from runner.execution.run import carry_out, prepare
 from runner.execution.signals import Interrupts
 from runner.records.folder import new_id
 from runner.records.schema import Record
@@ -40,18 +40,19 @@ def run_in_turn(
     what becomes of a cell that fails, is as in `execution.run.execute`: neither side runs it again.
     """
     comparison = new_id("comparison")
-    sides = [
-        _with_side(version, Side(comparison, name, version.label))
-        for version, name in zip(versions, NAMES, strict=True)
-    ]
-    a, b = (prepare(one.plan, one.target, one.words, results, observer, interrupts) for one in _common(sides, observer))
-    records = carry_out(_in_turn(a, b), results, observer, interrupts)
+    sides = []
+    for version, name in zip(versions, NAMES, strict=True):
+        side = Side(comparison, name, version.label)
+        runs = tuple(replace(run, side=side) for run in version.plan.runs)
+        sides.append(replace(version, plan=replace(version.plan, runs=runs)))
+    a, b = (
+        prepare(version.plan, version.target, version.words, results, observer, interrupts)
+        for version in _common(sides, observer)
+    )
+    # The runs of a pair one right behind the other: A first in odd repeats, B first in even ones.
+    pairs = [(one, other) if one.run.repeat % 2 else (other, one) for one, other in zip(a, b, strict=True)]
+    records = carry_out([job for pair in pairs for job in pair], results, observer, interrupts)
     return _of_side("A", records), _of_side("B", records)
-
-
-def _with_side(version: Version, side: Side) -> Version:
-    runs = tuple(replace(run, side=side) for run in version.plan.runs)
-    return replace(version, plan=replace(version.plan, runs=runs))
 
 
 def _common(versions: list[Version], observer: Observer) -> list[Version]:
@@ -75,12 +76,6 @@ def _ordered(plan: Plan, common: set[str], order: list[str]) -> Plan:
     chosen = [run for run in plan.runs if str(run.cell) in common]
     chosen.sort(key=lambda run: (run.repeat, order.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
     return replace(plan, runs=tuple(chosen))
-
-
-def _in_turn(a: list[Job], b: list[Job]) -> list[Job]:
-    """Put the two runs of a pair one right behind the other: A first in odd repeats, B first in even ones."""
-    pairs = zip(a, b, strict=True)
-    return [job for one, other in pairs for job in ((one, other) if one.run.repeat % 2 else (other, one))]
 
 
 def _of_side(name: str, records: list[Record]) -> list[RunSummary]:

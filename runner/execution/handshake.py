@@ -2,29 +2,40 @@
 
 Node 0 listens; every other node sends its number and a hash of what it is about to do, and gets the run's id. So a node
 that never comes is named, and nodes that would do different things are refused, while torchrun would only wait.
-Both sides prove that they know the secret, if people gave them one.
 
     caller -> {"node", "work", "nonce"}       node 0 -> {"nonce"}
     caller -> {"proof"}                       node 0 -> {"run", "proof"} or {"refused", "proof"}
+
+Both sides prove that they know the secret, if people gave them one. A proof is a response to a challenge: HMAC-SHA256
+(RFC 2104) over the nonces of both sides and all that was said. A message is one line of JSON.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import hmac
+import json
 import re
+import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 from runner.core import clock
-from runner.core.errors import RequestError, RunError
+from runner.core.errors import RequestError, RunError, reason_of
 from runner.core.text import one_line
 from runner.core.values import whole
-from runner.execution.handshake_messages import LONGEST_BYTES, SECRET, new_nonce, nonce_of, prove, receive, send
 from runner.targets.torchrun import MASTER_PORT, RENDEZVOUS_SECONDS
+from trainkit import files
 
+SECRET, SECRET_FILE = "KIT_HANDSHAKE_SECRET", "KIT_HANDSHAKE_SECRET_FILE"
+LONGEST_BYTES = 4_096
+"""Of a message, and of a secret."""
+SHORTEST_SECRET = 16
 PORT = MASTER_PORT + 1
 SAY_SECONDS = 10.0
 CALL_SECONDS = 5.0
@@ -33,6 +44,28 @@ MOST_CALLERS = 64
 """Callers at the same time; further ones are dropped at once."""
 _RUN = re.compile(r"\d{8}T\d{6}Z-[a-z0-9_]{1,32}-[0-9a-f]{8}", re.ASCII)
 _UNPROVEN = f"it does not know this node's secret: set the same {SECRET} on all nodes"
+
+
+def read_secret(environment: MutableMapping[str, str]) -> bytes:
+    """Take the secret out of the environment, so that no process that is started later gets it; empty if there is none.
+
+    RequestError for one that cannot be read or is too short.
+    """
+    where, secret = SECRET, environment.pop(SECRET, "").encode("utf-8", "surrogateescape")
+    path = environment.get(SECRET_FILE)
+    if not secret and not path:
+        return b""
+    if not secret and path:
+        where = f"{SECRET_FILE}={path}"
+        try:
+            secret = files.read_file(Path(path), LONGEST_BYTES).strip()
+        except OSError as error:
+            raise RequestError(f"{where}: cannot be read: {error.strerror}") from None
+    if len(secret) < SHORTEST_SECRET:
+        raise RequestError(
+            f"{where}: a secret needs at least {SHORTEST_SECRET} characters; make one with: openssl rand -hex 16"
+        )
+    return secret
 
 
 def host(
@@ -123,21 +156,21 @@ class _Host:
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked = await receive(reader)
-        node, work, theirs = whole(asked["node"]), str(asked["work"]), nonce_of(asked)
+        asked = await _receive(reader)
+        node, work, theirs = whole(asked["node"]), str(asked["work"]), str(asked["nonce"])
         if node is None:
             return
-        ours = new_nonce()
-        send(writer, {"nonce": ours})
-        proof = str((await receive(reader))["proof"])
-        if not hmac.compare_digest(proof.encode(), prove(self._secret, "caller", theirs, ours, node, work).encode()):
+        ours = secrets.token_hex(16)
+        _send(writer, {"nonce": ours})
+        said = (theirs, ours, node, work)
+        if not _is_equal((await _receive(reader))["proof"], _prove(self._secret, "caller", *said)):
             self._say(f"a caller says that it is node {node}, but {_UNPROVEN}")
-            send(writer, {"refused": f"node 0 has another secret than this node: set the same {SECRET} on all nodes"})
+            _send(writer, {"refused": f"node 0 has another secret than this node: set the same {SECRET} on all nodes"})
         elif refusal := self._refusal(node, work):
             self._say(refusal)
-            send(writer, {"refused": refusal, "proof": prove(self._secret, "no", theirs, ours, node, work, refusal)})
+            _send(writer, {"refused": refusal, "proof": _prove(self._secret, "no", *said, refusal)})
         else:
-            send(writer, {"run": self._run, "proof": prove(self._secret, "yes", theirs, ours, node, work, self._run)})
+            _send(writer, {"run": self._run, "proof": _prove(self._secret, "yes", *said, self._run)})
             await writer.drain()
             self._missing.discard(node)
             if not self._missing:
@@ -155,15 +188,15 @@ class _Host:
 async def _join(
     master: str, node: int, work: str, secret: bytes, say: Callable[[str], None], seconds: float, port: int
 ) -> str:
-    deadline = clock.monotonic() + seconds
     said = clock.monotonic()
+    deadline = said + seconds
     while True:
         try:
             return await asyncio.wait_for(_ask(master, port, node, work, secret), CALL_SECONDS)
         except asyncio.TimeoutError:
             why = "no answer"
         except (OSError, ValueError, KeyError, RecursionError) as error:
-            why = one_line(getattr(error, "strerror", None) or error)
+            why = one_line(reason_of(error))
         if clock.monotonic() > deadline:
             raise RunError(f"node 0 did not answer at {master}:{port} within {seconds:g} s: {why}")
         if clock.monotonic() - said > SAY_SECONDS:
@@ -176,29 +209,50 @@ async def _ask(master: str, port: int, node: int, work: str, secret: bytes) -> s
     """Ask once; ValueError for an answer that makes no sense or comes from somebody without the secret."""
     reader, writer = await asyncio.open_connection(master, port, limit=LONGEST_BYTES)
     try:
-        ours = new_nonce()
-        send(writer, {"node": node, "work": work, "nonce": ours})
-        theirs = nonce_of(await receive(reader))
-        send(writer, {"proof": prove(secret, "caller", ours, theirs, node, work)})
-        answer = await receive(reader)
+        ours = secrets.token_hex(16)
+        _send(writer, {"node": node, "work": work, "nonce": ours})
+        said = (ours, str((await _receive(reader))["nonce"]), node, work)
+        _send(writer, {"proof": _prove(secret, "caller", *said)})
+        answer = await _receive(reader)
     finally:
         writer.close()
-    kind, told = ("no", answer["refused"]) if "refused" in answer else ("yes", answer["run"])
-    proof = prove(secret, kind, ours, theirs, node, work, str(told))
-    proven = hmac.compare_digest(str(answer.get("proof")).encode(), proof.encode())
+    kind, told = ("no", str(answer["refused"])) if "refused" in answer else ("yes", str(answer["run"]))
+    proven = _is_equal(answer.get("proof"), _prove(secret, kind, *said, told))
     if kind == "no":
         raise RequestError(
             one_line(told) if proven else f"node 0 at {master}:{port} refuses this node: {one_line(told)}"
         )
     if not proven:
         raise ValueError(_UNPROVEN)
-    if not _RUN.fullmatch(str(told)):
+    if not _RUN.fullmatch(told):
         raise ValueError("its answer is no run's id")
-    return str(told)
+    return told
+
+
+def _prove(secret: bytes, *said: object) -> str:
+    """Return the proof over everything that was said; without a secret it shows only that both said the same."""
+    return hmac.new(secret, json.dumps(said).encode(), hashlib.sha256).hexdigest()
+
+
+def _is_equal(proof: object, expected: str) -> bool:
+    return hmac.compare_digest(str(proof).encode(), expected.encode())
+
+
+def _send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+    writer.write(json.dumps(message).encode() + b"\n")
+
+
+async def _receive(reader: asyncio.StreamReader) -> dict[str, Any]:
+    """Receive a message; ValueError for one that is too long or makes no sense."""
+    message = json.loads(await reader.readline())
+    if not isinstance(message, dict):
+        raise ValueError("an answer that makes no sense")  # noqa: TRY004 - the value is wrong, not its use
+    return message
 
 
 def _listen(master: str, port: int, say: Callable[[str], None]) -> socket.socket:
     """Listen at the address by which the others reach this node; at all addresses if it is none of this machine's."""
+    in_use = RequestError(f"port {port} is in use: does another run wait for its nodes on this machine?")
     try:
         found = socket.getaddrinfo(master, port, type=socket.SOCK_STREAM)
     except OSError:
@@ -208,16 +262,12 @@ def _listen(master: str, port: int, say: Callable[[str], None]) -> socket.socket
             return socket.create_server(address, family=family)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise _in_use(port) from None
+                raise in_use from None
     say(f"--master {master} is no address of this machine: node 0 listens at all of its addresses")
     try:
         return socket.create_server(("", port))
     except OSError:
-        raise _in_use(port) from None
-
-
-def _in_use(port: int) -> RequestError:
-    return RequestError(f"port {port} is in use: does another run wait for its nodes on this machine?")
+        raise in_use from None
 
 
 def _names(nodes: set[int]) -> str:

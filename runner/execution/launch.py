@@ -1,12 +1,19 @@
-"""Run -> Launch: all that is known before a run is started."""
+"""Run -> Launch: all that is known before a run is started; and the run that a job says it is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
-from runner.definitions.plan import Run
+from runner.core.errors import RequestError
+from runner.core.layout import Layout
+from runner.core.text import one_line
+from runner.definitions import experiment as definition
+from runner.definitions import program
+from runner.definitions.plan import Cell, Run
 from runner.records import provenance
 from runner.records.folder import new_id
 from runner.records.schema import SCHEMA, Launch, Side
@@ -65,6 +72,19 @@ def describe_launch(
 def utc_now() -> str:
     """Return the time of day as a record has it."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def run_told(read: Callable[[], Any], root: Path, where: str) -> Run:
+    """Return the run that a job says it is, as `read` returns it; RequestError if `where` does not say it."""
+    try:
+        told = read()
+        name, layout = str(told["experiment"]), Layout.parse(told["layout"])
+        axes, args, device = dict(told["axes"]), dict(told["args"]), str(told["device"])
+        named = str(told["program"])
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
+        raise RequestError(f"{where} does not say which experiment it is: {one_line(error)}") from None
+    experiment = definition.load(definition.find(name, root), root)
+    return Run(experiment, Cell(layout, program.find(root, named), axes, args), 1, 1, device)
 
 
 def describe_by_hand(run: Run, target: str, run_id: str, started: datetime, options: Any = None) -> Launch:

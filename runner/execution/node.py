@@ -17,10 +17,9 @@ from runner.core.network import is_loopback, route_to, variables_for
 from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
 from runner.execution import handshake
-from runner.execution.handshake_messages import read_secret
 from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.masking import Masked
-from runner.execution.observer import Guarded, Observer
+from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, supervise
 from runner.records import provenance
@@ -59,7 +58,7 @@ def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -
 def run_node(run: Run, node: int, master: str, results: Path, observer: Observer, interrupts: Interrupts) -> int:
     """Start one node's processes, follow them to their end, and leave all that the record needs; return 0 or 1."""
     _become_owner_of(results)
-    observer = Guarded(observer)
+    observer = guarded(observer)
     specs = node_specs(run.cell, master, run.device)
     if not 0 <= node < run.cell.layout.nodes:
         raise RequestError(f"--node {node}: layout {run.cell.layout} has the nodes 0 to {run.cell.layout.nodes - 1}")
@@ -151,7 +150,7 @@ def _rendezvous(
     launch.id = new_id(TARGET)
     what = f"{launch.definition_sha256} {launch.argv} {launch.layout} {launch.code.get('sources_sha256')}"
     work = hashlib.sha256(what.encode()).hexdigest()
-    secret = read_secret(os.environ)
+    secret = handshake.read_secret(os.environ)
     refused: KitError | None = None
     folder = begin(results, launch, request, "") if node == 0 else None
     try:

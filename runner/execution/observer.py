@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from runner.definitions.plan import Run
 from runner.records.events import Event
@@ -37,53 +37,23 @@ class Observer(Protocol):
         """Receive that a further repeat of a failed cell is not run."""
 
 
-class Guarded:
-    """An observer whose defects end no run: the first one becomes a note, and the others are passed over."""
+def guarded(observer: Observer) -> Observer:
+    """Return an observer whose defects end no run: the first one becomes a note, and the others are passed over."""
+    return cast("Observer", _Guarded(observer))
 
+
+class _Guarded:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._noted = False
 
-    def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
-        """Pass it on."""
-        with self._guard():
-            self._observer.begin(number, total, run, folder)
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return partial(self._call, name)
 
-    def event(self, event: Event) -> None:
-        """Pass it on."""
-        with self._guard():
-            self._observer.event(event)
-
-    def printed(self, line: bytes) -> None:
-        """Pass it on."""
-        with self._guard():
-            self._observer.printed(line)
-
-    def note(self, text: str) -> None:
-        """Pass it on."""
-        with self._guard():
-            self._observer.note(text)
-
-    def stopping(self, why: str) -> None:
-        """Pass it on."""
-        with self._guard():
-            self._observer.stopping(why)
-
-    def end(self, run: Run, record: Record, folder: Path) -> None:
-        """Pass it on."""
-        with self._guard():
-            self._observer.end(run, record, folder)
-
-    def left_out(self, run: Run) -> None:
-        """Pass it on."""
-        with self._guard():
-            self._observer.left_out(run)
-
-    @contextmanager
-    def _guard(self) -> Iterator[None]:
+    def _call(self, name: str, *values: object) -> None:
         try:
-            yield
+            getattr(self._observer, name)(*values)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run matters more than its picture
             if not self._noted:
                 self._noted = True
-                self.note(f"something could not be shown: {type(error).__name__}: {error}")
+                self._call("note", f"something could not be shown: {type(error).__name__}: {error}")

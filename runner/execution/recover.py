@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner import targets
-from runner.core.errors import KitError, RequestError
+from runner.core.errors import KitError, RequestError, reason_of
 from runner.core.text import one_line
 from runner.execution import started
-from runner.execution.room import describe_error
+from runner.execution.disk import describe_error
 from runner.records.finalize import finalize_ended
 from runner.records.folder import RunFolder
 from runner.records.listing import run_folders
@@ -42,12 +42,12 @@ class Found:
     text: str
 
 
-class _Left(Exception):  # noqa: N818 - it is an answer
-    """The run is left as it is; the words say why, and what to do."""
+class _Answer(Exception):  # noqa: N818 - it is no error
+    """A run is not finished: what is said of it, one of the words above, and why."""
 
-
-class _Runs(Exception):  # noqa: N818 - it is an answer
-    """Somebody still runs it."""
+    def __init__(self, what: str, words: str) -> None:
+        super().__init__(words)
+        self.what = what
 
 
 def recover(results: Path, trusted: Collection[Path] = (), *, dry_run: bool = False) -> Iterator[Found]:
@@ -79,10 +79,8 @@ def find_out(path: Path, *, dry_run: bool = False, is_trusted: bool = False) -> 
     """Finish one run if its runner is dead; None for a run that has ended, and for a folder that is no run."""
     try:
         return _recover(path, dry_run=dry_run, is_trusted=is_trusted)
-    except _Runs as answer:
-        return Found(path, RUNS, str(answer))
-    except _Left as answer:
-        return Found(path, LEFT, one_line(answer))
+    except _Answer as answer:
+        return Found(path, answer.what, one_line(answer))
     except OSError as error:
         return Found(path, LEFT, one_line(describe_error(error, path)))
     except (KitError, ValueError) as error:
@@ -97,9 +95,10 @@ def _recover(path: Path, *, dry_run: bool, is_trusted: bool) -> Found | None:
     _require_dead(folder, launch)
     if not is_trusted and not started.is_own(path) and (named := _named(folder, launch)):
         own, results = shlex.quote(str(path)), shlex.quote(str(path.parent))
-        raise _Left(
+        raise _Answer(
+            LEFT,
             f"nothing here shows that you have started it, so nothing is ended: runner recover {results} --trust {own} "
-            f"ends {named}; runner collect {own} makes its record and ends nothing"
+            f"ends {named}; runner collect {own} makes its record and ends nothing",
         )
     if dry_run:
         return Found(path, WOULD_FINISH, f"its runner is dead ({_runner(launch)})")
@@ -109,7 +108,7 @@ def _recover(path: Path, *, dry_run: bool, is_trusted: bool) -> Found | None:
                 return None
             record = _finish(folder, launch)
     except BlockingIOError:
-        raise _Runs("somebody holds it: its runner, a node of it, or another runner recover") from None
+        raise _Answer(RUNS, "somebody holds it: its runner, a node of it, or another runner recover") from None
     kept = f"{record.events['seen']:,} events of {len(record.ranks)} ranks are kept"
     return Found(path, FINISHED_NOW, f"{record.status}{f': {record.reason}' if record.reason else ''}; {kept}")
 
@@ -133,46 +132,45 @@ def require_own_id(folder: RunFolder, launch: Launch) -> None:
 
 
 def _has_ended(folder: RunFolder) -> bool:
-    """Whether it is a finished run, or none at all."""
+    """Return whether it is a finished run, or none at all."""
     try:
         return folder.read().status in FINISHED
     except FileNotFoundError:
         if files.is_file(folder.path / "request" / "launch.json"):
             return False  # it was killed before it was begun
         if files.is_folder(folder.path / "raw"):
-            raise _Left(
-                "it has no run.json and no request/launch.json, which say what was run: its raw files stay in raw/"
+            raise _Answer(
+                LEFT,
+                "it has no run.json and no request/launch.json, which say what was run: its raw files stay in raw/",
             ) from None
         return True
     except (OSError, ValueError) as error:
         mend = f"runner collect {shlex.quote(str(folder.path))} makes it again"
-        raise _Left(f"run.json: {getattr(error, 'strerror', None) or error}; {mend}") from None
+        raise _Answer(LEFT, f"run.json: {reason_of(error)}; {mend}") from None
 
 
 def _launch(folder: RunFolder) -> Launch:
     try:
         return folder.launch()
     except (OSError, ValueError) as error:
-        raise _Left(
-            f"request/launch.json: {getattr(error, 'strerror', None) or error}: it says how the run was started"
-        ) from None
+        raise _Answer(LEFT, f"request/launch.json: {reason_of(error)}: it says how the run was started") from None
 
 
 def _require_dead(folder: RunFolder, launch: Launch) -> None:
-    """Raise _Runs or _Left for a run whose runner lives or may live."""
+    """Raise _Answer for a run whose runner lives or may live."""
     require_own_id(folder, launch)
     if launch.by_hand and launch.target != _WATCHED:
         if folder.is_held():  # by any of its nodes, also one in a container, where hosts have names of their own
-            raise _Runs("a node of it still runs")
+            raise _Answer(RUNS, "a node of it still runs")
         return
     alive = is_alive(launch.runner)
     if alive is None:
         host = one_line(launch.runner.get("host"), 80)
-        raise _Left(
-            f"its runner was on another machine; on {host}: runner recover {shlex.quote(str(folder.path.parent))}"
+        raise _Answer(
+            LEFT, f"its runner was on another machine; on {host}: runner recover {shlex.quote(str(folder.path.parent))}"
         )
     if alive:
-        raise _Runs(_runner(launch))
+        raise _Answer(RUNS, _runner(launch))
 
 
 def _runner(launch: Launch) -> str:
@@ -182,8 +180,8 @@ def _runner(launch: Launch) -> str:
 def _finish(folder: RunFolder, launch: Launch) -> Record:
     """End what is left of a run, and make its record; the runner may have died while it wrote that itself."""
     outcome = folder.outcome()
-    if outcome is None:
-        _cleanup(folder, launch)
+    if outcome is None and (target := _target(launch)):
+        targets.load(target, [] if launch.by_hand else words_of(launch)).cleanup(folder)
     folder.remove_unfinished()
     if launch.by_hand and launch.target != _WATCHED and outcome is None:
         return finalize_ended(folder)
@@ -196,7 +194,7 @@ def _finish(folder: RunFolder, launch: Launch) -> Record:
 
 
 def _named(folder: RunFolder, launch: Launch) -> str:
-    """Say what ending a run would use of its record, without using it; empty if there is nothing to end."""
+    """Return what ending a run would use of its record, without using it; empty if there is nothing to end."""
     target = _target(launch)
     if target is None or folder.outcome() is not None:
         return ""
@@ -204,12 +202,6 @@ def _named(folder: RunFolder, launch: Launch) -> str:
         left = ", ".join(str(process.pid) for process in orphans(launch.id))
         return left and f"the processes {left} of this machine"
     return one_line(" ".join([f"what has its id on target {target}", *words_of(launch)]), 600)
-
-
-def _cleanup(folder: RunFolder, launch: Launch) -> None:
-    """End what the runner has left running."""
-    if target := _target(launch):
-        targets.load(target, [] if launch.by_hand else words_of(launch)).cleanup(folder)
 
 
 def _target(launch: Launch) -> str | None:

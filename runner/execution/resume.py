@@ -7,36 +7,26 @@ and the command that comes of them. Programs of the kit keep no checkpoints, so 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runner import targets
-from runner.core.errors import Interrupted, RequestError
+from runner.core.errors import Interrupted, RequestError, reason_of
 from runner.core.text import one_line
 from runner.definitions.plan import Plan
 from runner.definitions.rerun import run_of
 from runner.execution import started
+from runner.execution.disk import describe_error
 from runner.execution.launch import describe_launch
 from runner.execution.masking import Masked
-from runner.execution.observer import Guarded, Observer
+from runner.execution.observer import Observer, guarded
 from runner.execution.recover import LEFT, RUNS, find_out, require_own_id, words_of
-from runner.execution.room import describe_error
 from runner.execution.run import Job, life_of, prepare
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, supervise
 from runner.records.folder import RunFolder
 from runner.records.schema import FINISHED, Attempt, Launch, Record
 from runner.targets.base import LaunchSpec
-
-
-@dataclass(frozen=True)
-class _Same:
-    """A fact of a launch that has to be the same, as it was and as it is."""
-
-    what: str
-    then: object
-    now: object
 
 
 def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts, *, is_trusted: bool = False) -> Record:
@@ -52,7 +42,7 @@ def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts, *
     Raises RequestError for a run that still runs or has completed, and if anything is no longer the same, before
     anything is changed or started; Interrupted after a signal.
     """
-    observer = Guarded(observer)
+    observer = guarded(observer)
     folder = RunFolder(path)
     before = _ended(folder, is_trusted=is_trusted)
     if not is_trusted:
@@ -107,8 +97,7 @@ def _ended(folder: RunFolder, *, is_trusted: bool) -> Record:
         record = folder.read()
         require_own_id(folder, record.launch)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise RequestError(one_line(f"{path}: no run's folder: {why}")) from None
+        raise RequestError(one_line(f"{path}: no run's folder: {reason_of(error)}")) from None
     launch = record.launch
     if record.status == "completed":
         again = f"runner run {shlex.quote(launch.experiment)}"
@@ -146,24 +135,22 @@ def _describe(job: Job, masked: Masked, spec: LaunchSpec, before: Record) -> Lau
 
 def _require_same(then: Launch, now: Launch) -> None:
     """Raise RequestError that names what is no longer the same."""
-    facts = [
-        _Same(f"the code of program {now.program}", *(one.code.get("sources_sha256") for one in (then, now))),
-        _Same("the image", _image(then), _image(now)),
-        _Same("the command", then.argv, now.argv),
-        _Same("the options of the target", then.options, now.options),
+    facts = {
+        f"the code of program {now.program}": [launch.code.get("sources_sha256") for launch in (then, now)],
+        "the image": [_image(launch) for launch in (then, now)],
+        "the command": [" ".join(map(str, launch.argv)) for launch in (then, now)],
+        "the options of the target": [then.options, now.options],
+    }
+    changed = [
+        f"{what} is no longer the same: {one_line(before, 80)}, now {one_line(after, 80)}"
+        for what, (before, after) in facts.items()
+        if before != after
     ]
-    changed = [one for one in facts if one.then != one.now]
     if changed:
-        each = "; ".join(_describe_change(one) for one in changed)
-        msg = f"{each}: start a new run with: runner run {shlex.quote(now.experiment)}"
-        raise RequestError(one_line(msg, 600))
+        way_out = f"start a new run with: runner run {shlex.quote(now.experiment)}"
+        raise RequestError(one_line(f"{'; '.join(changed)}: {way_out}", 600))
 
 
 def _image(launch: Launch) -> Any:
     image = launch.image or {}
     return image.get("id") or image.get("digest") or image.get("name")
-
-
-def _describe_change(fact: _Same) -> str:
-    each = [one_line(" ".join(map(str, one)) if isinstance(one, list) else one, 80) for one in (fact.then, fact.now)]
-    return f"{fact.what} is no longer the same: {each[0]}, now {each[1]}"

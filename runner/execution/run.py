@@ -9,10 +9,10 @@ from typing import Any
 from runner.core.errors import Interrupted, RequestError, RunError
 from runner.core.text import listed
 from runner.definitions.plan import Plan, Run
+from runner.execution.disk import NEXT_RUN_BYTES, what_is_lost
 from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.masking import Masked
-from runner.execution.observer import Guarded, Observer
-from runner.execution.room import NEXT_RUN_BYTES, what_is_lost
+from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
 from runner.records import provenance
@@ -65,7 +65,7 @@ def prepare(
     for spec in specs:
         target.preflight(spec)
     require_writable(results)  # before minutes are spent on an image
-    surroundings, diff = _surroundings(plan, target, specs[0], Guarded(observer), interrupts)
+    surroundings, diff = _surroundings(plan, target, specs[0], guarded(observer), interrupts)
     return [
         Job(run, spec, target, words, surroundings[run.cell.program.name], diff)
         for run, spec in zip(plan.runs, specs, strict=True)
@@ -74,7 +74,7 @@ def prepare(
 
 def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: Interrupts) -> list[Record]:
     """Carry out prepared runs in order, as `execute` does."""
-    observer = Guarded(observer)
+    observer = guarded(observer)
     records: list[Record] = []
     failed: set[str] = set()
     for number, job in enumerate(jobs, 1):

@@ -10,10 +10,10 @@ from runner.core import clock
 from runner.core.errors import KitError
 from runner.core.layout import Layout
 from runner.execution import started
+from runner.execution.disk import Reserve, describe_error, what_is_lost
 from runner.execution.hangs.watch import Watch
 from runner.execution.launch import utc_now
 from runner.execution.observer import Observer
-from runner.execution.room import Reserve, describe_error, what_is_lost
 from runner.execution.signals import Interrupts
 from runner.records.events import parse_checked
 from runner.records.folder import RunFolder
@@ -79,7 +79,7 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
             layout, on_gpu = Layout.parse(launch.layout), launch.device == "cuda"
             watch = Watch(handle, layout, launch.patience_seconds, life.nodes, on_gpu=on_gpu)
             because = follow(handle, folder, began + life.timeout_seconds, observer, watch, interrupts)
-            because = because or next((one.stopped_because for one in handle.exits if one.stopped_because), None)
+            because = because or next((end.stopped_because for end in handle.exits if end.stopped_because), None)
     except KeyboardInterrupt:
         because = INTERRUPTED
     except (OSError, KitError) as error:
@@ -94,7 +94,7 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
     exits = handle.exits if handle else []
     if because and left and left not in because:  # else the start has failed by it, and it is said already
         because, exits = _with_left(because, exits, f"what is left of it could not be ended: {left}", launch)
-    if because is None and any(one.code != 0 for one in exits):
+    if because is None and any(end.code != 0 for end in exits):
         because = what_is_lost(folder.path)
     if reserve:
         reserve.free()
@@ -120,8 +120,8 @@ def _with_left(because: str, exits: list[NodeExit], left: str, launch: Launch) -
     if because not in (INTERRUPTED, TIMED_OUT, HUNG):
         return f"{because}; {left}", exits
     exits = exits or [NodeExit(node, stopped=True) for node in range(Layout.parse(launch.layout).nodes)]
-    for one in exits:
-        one.why = one.why or left
+    for end in exits:
+        end.why = end.why or left
     return because, exits
 
 
@@ -164,7 +164,7 @@ class _Loss:
         self._times = 0
 
     def found(self, now: float) -> str | None:
-        """Say what is lost, if that was so in several looks in a row."""
+        """Return what is lost, if that was so in several looks in a row."""
         if now <= self._next:
             return None
         lost = what_is_lost(self._folder.path)

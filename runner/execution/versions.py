@@ -47,7 +47,7 @@ class Choices:
 
 
 def kind_of(word: str, root: Path, target: str) -> Kind:
-    """Say what a word names; RequestError for one that names nothing.
+    """Return what a word names; RequestError for one that names nothing.
 
     A folder or file comes first; `refs/heads/<name>` names a branch of the same name as one.
     """
@@ -61,7 +61,7 @@ def kind_of(word: str, root: Path, target: str) -> Kind:
         pass
     if commit_of(root, word):
         return Kind.COMMIT
-    if any(option.name == IMAGE for option in dataclasses.fields(targets.find(target).Options)):
+    if IMAGE in _options(target):
         return Kind.IMAGE
     having = [name for name in targets.TARGETS if IMAGE in _options(name)]
     nothing = f"neither a folder, a definition's file, nor a commit of {root}"

@@ -15,7 +15,7 @@ from runner.execution.signals import Interrupts
 from runner.execution.worktrees import worktrees
 from runner.records.repository import describe_repository
 from runner.tools.init.git import repository
-from runner.tools.proof.sources import Sources, apply_changes, check_out
+from runner.tools.proof.sources import Sources, apply_changes
 from tests.support.hostile import arm, touch_all
 from tests.support.repository import ALONE, commit_all, git
 
@@ -44,6 +44,10 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
+def check_out(root: Path, folder: Path, diff: bytes | None = None) -> tuple[Path | None, str]:
+    return Sources(root).check_out({"commit": core_git.commit_of(root, "HEAD")}, folder, diff)
+
+
 def worktree(root: Path, folder: Path) -> None:
     with worktrees(root, Interrupts()) as trees:
         project = trees.add(head(root))
@@ -70,7 +74,7 @@ def lists(root: Path, _: Path) -> None:
 
 ASKED: dict[str, Callable[[Path, Path], object]] = {
     "describe": lambda root, _: describe_repository(root),
-    "check out": lambda root, folder: check_out(root, head(root), folder, b""),
+    "check out": lambda root, folder: check_out(root, folder, b""),
     "locks": lambda root, _: Sources(root).locks(head(root)),
     "lacks": lambda root, _: Sources(root).lacks(head(root)),
     "names": lambda root, _: (core_git.commit_of(root, ":0:train.py"), core_git.short_name(root, head(root))),
@@ -98,7 +102,7 @@ def test_an_object_that_is_not_there_is_not_fetched(root: Path, tmp_path: Path) 
         path.unlink()
     (root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     (tmp_path / "out").mkdir()
-    project, why = check_out(root, head(root), tmp_path / "out", None)
+    project, why = check_out(root, tmp_path / "out")
     assert project is None
     assert "unable to read" in why
     assert core_git.commit_of(root, "1" * 40) is None
@@ -136,7 +140,7 @@ def test_a_clean_tree_with_other_ends_of_lines_is_clean(tmp_path: Path, value: s
     touch_all(folder)
     assert describe_repository(folder)[0]["dirty"] is False
     (tmp_path / "out").mkdir()
-    made, _ = check_out(folder, describe_repository(folder)[0]["commit"], tmp_path / "out", None)
+    made, _ = check_out(folder, tmp_path / "out")
     assert made is not None
     assert (made / "train.py").read_bytes() == (b"one\r\ntwo\r\n" if value == "true" else b"one\ntwo\n")
 
@@ -186,7 +190,7 @@ def test_a_replaced_file_is_the_one_of_the_commit(tmp_path: Path) -> None:
         git(folder, "rev-parse", "HEAD~:train.py").strip(),
     )
     (tmp_path / "out").mkdir()
-    made, _ = check_out(folder, head(folder), tmp_path / "out", None)
+    made, _ = check_out(folder, tmp_path / "out")
     assert made is not None
     assert (made / "train.py").read_text() == "train.py\n"
 
@@ -216,7 +220,7 @@ def test_repositories_of_other_forms_are_read_as_git_reads_them(tmp_path: Path, 
     code, _ = describe_repository(folder)
     assert (code["dirty"], code["commit"]) == (False, git(folder, "rev-parse", "HEAD").strip())
     (tmp_path / "out").mkdir()
-    made, why = check_out(folder, code["commit"], tmp_path / "out", None)
+    made, why = check_out(folder, tmp_path / "out")
     assert why == ""
     assert made is not None
     assert (made / "far" / "a.py").read_text() == "far/a.py"

@@ -45,28 +45,10 @@ def test_the_largest_world_is_the_limit() -> None:
         Layout.parse(f"1+{LARGEST_WORLD}")
 
 
-SENSELESS = [
-    "",
-    "0x2",
-    "2x0",
-    "x",
-    "2x",
-    "1x2x3",
-    "1X2",
-    "1 x 2",
-    "-1x2",
-    "1+0",
-    "+1",
-    "1+",
-    "2",
-    "1.5x2",
-    "1x2+1",
-    "١x٢",
-    "²x1",
-]
+SENSELESS = "0x2 2x0 x 2x 1x2x3 1X2 -1x2 1+0 +1 1+ 2 1.5x2 1x2+1 ١x٢ ²x1 9999999x1".split()
 
 
-@pytest.mark.parametrize("text", [*SENSELESS, "1x2\n", "9999999x1", 12, 1.5, None, True, ["1x2"], {}])
+@pytest.mark.parametrize("text", [*SENSELESS, "", "1 x 2", "1x2\n", 12, 1.5, None, True, ["1x2"], {}])
 def test_a_layout_that_makes_no_sense_is_refused_with_an_example(text: object) -> None:
     with pytest.raises(
         ValueError,

@@ -11,7 +11,7 @@ import pytest
 from runner import targets
 from runner.core.errors import RequestError
 from runner.execution import attach
-from runner.execution.observer import Guarded, Observer
+from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.records.folder import begin
 from runner.targets.kubernetes.client import Cluster, ClusterError
@@ -53,7 +53,7 @@ def manifest(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def collect(project: Project, manifest: Path) -> None:
-    observer = Guarded(cast(Observer, None))
+    observer = guarded(cast(Observer, None))
     attach.attach(manifest, project.root, project.results, targets.load("kubernetes"), observer, Interrupts())
 
 

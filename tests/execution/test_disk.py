@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.execution.room import RESERVE_BYTES, Reserve, describe_error, what_is_lost
+from runner.execution.disk import RESERVE_BYTES, Reserve, describe_error, what_is_lost
 from tests.support.launches import (
     BEGINNING,
     END,

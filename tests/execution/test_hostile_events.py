@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.cli.progress import Progress
-from runner.execution.observer import Guarded
+from runner.execution.observer import guarded
 from runner.records.events import Event, parse_line
 from tests.support.launches import BEGINNING, END
 from tests.support.projects import Project
@@ -108,7 +108,7 @@ class Broken:
 
 def test_what_cannot_be_shown_is_one_note_and_no_end(make: Any) -> None:
     broken = Broken()
-    observer = Guarded(broken)
+    observer = guarded(broken)
     run: Any = None
     observer.begin(1, 1, run, Path())
     for _ in range(3):
@@ -122,8 +122,8 @@ def test_what_cannot_be_shown_is_one_note_and_no_end(make: Any) -> None:
 def test_an_observer_whose_notes_fail_too_is_passed_over() -> None:
     broken = Broken()
     broken.note = broken.fail  # type: ignore[method-assign]
-    Guarded(broken).note("x")
-    Guarded(broken).event(Event(1.0, "progress"))
+    guarded(broken).note("x")
+    guarded(broken).event(Event(1.0, "progress"))
 
 
 def test_the_lines_of_this_file_are_events_in_the_eyes_of_json() -> None:

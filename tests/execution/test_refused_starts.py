@@ -12,7 +12,7 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.execution import signals
-from runner.execution.observer import Guarded, Observer
+from runner.execution.observer import Observer, guarded
 from runner.execution.supervise import Life, keep_whole, supervise
 from runner.records.folder import begin
 from runner.records.schema import Record
@@ -22,7 +22,7 @@ from runner.targets.kubernetes.client import ClusterError
 from runner.targets.ssh.session import HostError
 from tests.support.records import Make
 
-NOBODY = Guarded(cast(Observer, None))
+NOBODY = guarded(cast(Observer, None))
 """An observer that shows nothing, since none of its defects ends a run."""
 Stop = Callable[[Handle | None], None]
 

@@ -10,7 +10,7 @@ import pytest
 
 from runner.core import git as core_git
 from runner.records.repository import LARGEST_DIFF, describe_repository
-from runner.tools.proof.sources import check_out
+from runner.tools.proof.sources import Sources
 from tests.support.repository import commit_all, git
 
 
@@ -54,7 +54,7 @@ def test_the_kept_changes_are_applied_whatever_the_settings_of_git_are(
     code, diff = describe_repository(root)
     assert (code["dirty"], code["diff_sha256"]) == (True, hashlib.sha256(diff).hexdigest())
     (tmp_path / "out").mkdir()
-    made, why = check_out(root, code["commit"], tmp_path / "out", diff)
+    made, why = Sources(root).check_out(code, tmp_path / "out", diff)
     assert why == ""
     assert made is not None
     for name in ("train.py", "fig.png", "new name é"):

@@ -15,7 +15,7 @@ from runner.report.run_summary import RunSummary
 from runner.report.summarize import show, summarize
 from runner.report.two_sides import NOT_COMPARABLE, SAME_RUNS, SLOWER, exit_code, judge
 from runner.report.verdicts import to_notes
-from runner.tools.predict.reading import Reader
+from runner.tools.predict.starts import Reader
 from runner.tools.proof.reproduce import of_cell
 from tests.support.records import Make
 from tests.support.summaries import base, block, pair, row

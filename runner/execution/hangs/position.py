@@ -1,11 +1,18 @@
-"""Where a rank is: read from its process's state and its stack."""
+"""Where a rank is: read from its process's state, its sockets and its stack, as it was seen or printed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from runner.targets.node_view import RankView
+from runner.core.layout import Layout
+from runner.core.network import is_loopback
+from runner.core.text import listed, one_line
+from runner.records.folder import RunFolder
+from runner.targets.look import main_thread
+from runner.targets.node_view import NodeView, RankView
+from trainkit import files
 
 Frame = tuple[str, int, str]
 BUSY = 0.3
@@ -20,6 +27,9 @@ _JOINING = ("init_process_group", "new_group", "_new_process_group_helper", "ren
 _OF_LIBRARIES = ("/torch/", "/trainkit/", "/lib/python", "-packages/", "<")
 """Parts of the paths of what a program calls, but has not written."""
 _BACKWARD = ("_engine_run_backward", "backward")
+_LONGEST = 100
+_LAST_BYTES = 100_000
+_ABORTED = "Fatal Python error: Aborted"
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class Position:
         return self.kind in ("collective", "pair", "backward", "joining", "gpu")
 
     def words(self) -> str:
-        """Say where it is, after the rank's name."""
+        """Return where it is, in words to stand after the rank's name."""
         at = f" at {self.where}" if self.where else ""
         return {
             "stopped": f"is stopped by a signal (process {self.pid}: kill -CONT {self.pid} lets it go on){at}",
@@ -72,8 +82,18 @@ class Position:
         }[self.kind]
 
 
-def position_of(view: RankView, node: int, *, on_gpu: bool) -> Position:
-    """Read where a rank is, of a run that trains on GPUs or does not."""
+def positions_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = False) -> list[Position]:
+    """Return where each rank is whose process was seen."""
+    found = {
+        rank.rank: _position_of(rank, view.node, on_gpu=on_gpu)
+        for view in views
+        for rank in (view.seen.ranks if view.seen else [])
+        if 0 <= rank.rank < layout.world_size and layout.node_of(rank.rank) == view.node
+    }
+    return [found[rank] for rank in sorted(found)]
+
+
+def _position_of(view: RankView, node: int, *, on_gpu: bool) -> Position:
     stack, is_busy = tuple(view.stack), view.busy > BUSY
     if view.state in _STATES and not (view.state == "D" and stack):
         kind, name = _STATES[view.state], ""
@@ -88,22 +108,56 @@ def with_stack(position: Position, stack: tuple[Frame, ...], *, on_gpu: bool) ->
     return replace(position, kind=kind, name=name, where=_where(stack), stack=stack)
 
 
+def of_connections(views: Sequence[NodeView]) -> Iterator[str]:
+    """Yield which ranks wait for an answer, and which listen where only their own machine comes."""
+    machines = {view.seen.host for view in views if view.seen}
+    for view in views:
+        for rank in view.seen.ranks if view.seen else []:
+            name = f"rank {rank.rank} (node {view.node})"
+            if rank.connecting:
+                far = listed(one_line(address, _LONGEST) for address in rank.connecting)
+                yield f"{name} gets no answer from {far}: a firewall drops it, or the interface is the wrong one"
+            own = [address for address in rank.listening if is_loopback(address.rpartition(":")[0])]
+            if len(machines) > 1 and own and len(own) == len(rank.listening):
+                yield (
+                    f"{name} listens at {one_line(own[0], _LONGEST)}, where no other node comes: "
+                    "set GLOO_SOCKET_IFNAME to the interface that reaches the others (runner doctor names it)"
+                )
+
+
+def printed_stack(folder: RunFolder, layout: Layout, rank: int) -> tuple[Frame, ...]:
+    """Return the main thread's frames, the innermost first, as a rank printed them when SIGABRT ended it; else none.
+
+    A pod has one log for all of its processes: there the stack is that of a node's only rank.
+    """
+    raw = folder.raw_files(layout)
+    node = layout.node_of(rank)
+    path = raw.output(rank, "stderr") or (raw.agents.get(node) if layout.processes[node] == 1 else None)
+    if path is None:
+        return ()
+    try:
+        with files.open_file(path, folder.path) as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _LAST_BYTES))
+            text = file.read(_LAST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ()
+    _, found, dump = text.rpartition(_ABORTED)
+    return tuple((file, line, function) for file, line, function in main_thread(dump)) if found else ()
+
+
 def _kind(stack: tuple[Frame, ...], *, is_busy: bool, on_gpu: bool) -> tuple[str, str]:
-    """Tell a rank that waits from one that computes.
+    """Tell a rank that waits, in the innermost of torch's exchanges, from one that computes.
 
     A wait on the GPU keeps a core busy, and that of `loss.item()` has no line of its own.
     """
-    kind, name = _in_torch(stack)
+    if not stack:
+        return "unknown", ""
+    exchanges = (found for file, _, function in stack if (found := _operation(file, function)))
+    kind, name = next(exchanges, ("elsewhere", ""))
     if kind in ("backward", "elsewhere") and is_busy:
         return ("spinning" if on_gpu else "busy"), ""
     return kind, name
-
-
-def _in_torch(stack: tuple[Frame, ...]) -> tuple[str, str]:
-    """Find which of torch's exchanges a stack is in: the innermost one."""
-    if not stack:
-        return "unknown", ""
-    return next((found for file, _, function in stack if (found := _operation(file, function))), ("elsewhere", ""))
 
 
 def _operation(file: str, function: str) -> tuple[str, str] | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from runner.core.layout import Layout
+from runner.core.network import is_loopback
 from runner.core.text import listed, one_line
-from runner.execution.hangs.connections import is_loopback, of_connections
-from runner.execution.hangs.heard import Heard
-from runner.execution.hangs.stuck import positions_of
+from runner.execution.hangs.position import of_connections, positions_of
+from runner.execution.hangs.rank_events import Heard
 from runner.targets.node_view import AgentView, NodeView
 
 _STOPPED = "Tt"
@@ -17,14 +17,14 @@ _LONGEST = 200
 
 
 def explain(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> list[str]:
-    """Say who is missing and why, in sentences; nothing if all are there."""
+    """Return who is missing and why, in sentences; nothing if all are there."""
     return list(_worlds(layout, heard)) or list(_nodes(layout, heard, views)) or list(_ranks(layout, heard, views))
 
 
 def is_only_starting(says: Sequence[str]) -> bool:
-    """Whether nothing is wrong but that launchers have not started yet."""
-    missing = [one for one in says if " has not joined: " in one]
-    return bool(missing) and all(f" has not joined: {_STARTING}" in one for one in missing)
+    """Return whether nothing is wrong but that launchers have not started yet."""
+    missing = [words for words in says if " has not joined: " in words]
+    return bool(missing) and all(f" has not joined: {_STARTING}" in words for words in missing)
 
 
 def _worlds(layout: Layout, heard: Heard) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _nodes(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> Iterator[
 
 
 def _why_not(layout: Layout, view: NodeView) -> str | None:
-    """Say why a node has not joined; None if it has."""
+    """Return why a node has not joined; None if it has."""
     if view.idle or view.trouble:
         return view.idle or f"it cannot be looked at: {view.trouble}"
     if view.seen is None or view.seen.ranks:
@@ -92,16 +92,15 @@ def _ranks(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> Iterator[
         return
     late = [rank for rank in heard.own if rank not in heard.joining]
     if late:
-        positions = {one.rank: one for one in positions_of(layout, views)}
+        positions = {position.rank: position for position in positions_of(layout, views)}
         yield f"rank {listed(sorted(heard.joining))} waits for the others to join the process group"
         for rank in late:
-            one = positions.get(rank)
-            yield f"rank {rank} (node {layout.node_of(rank)}) has not begun to: {_late(one.words() if one else '')}"
+            position = positions.get(rank)
+            says = "it has printed nothing about it"
+            if position and position.kind != "unknown":
+                says = f"it {position.words()}"
+            yield f"rank {rank} (node {layout.node_of(rank)}) has not begun to: {says}"
         return
     waits = [rank for rank in heard.own if rank not in heard.joined]
     yield f"rank {listed(waits)} cannot make the connections of the process group"
     yield from of_connections(views)
-
-
-def _late(words: str) -> str:
-    return f"it {words}" if words and not words.startswith("cannot") else "it has printed nothing about it"

@@ -7,44 +7,32 @@ from collections.abc import Iterable, Sequence
 
 from runner.core.layout import Layout
 from runner.core.text import listed
-from runner.execution.hangs.connections import of_connections
-from runner.execution.hangs.heard import Heard
-from runner.execution.hangs.position import Position, position_of
+from runner.execution.hangs.position import Position, of_connections
+from runner.execution.hangs.rank_events import Heard
 from runner.targets.node_view import NodeView
 
 _ENDED = ("stopped", "disk", "zombie")
 
 
-def positions_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = False) -> list[Position]:
-    """Return where each rank is whose process was seen."""
-    found = {
-        rank.rank: position_of(rank, view.node, on_gpu=on_gpu)
-        for view in views
-        for rank in (view.seen.ranks if view.seen else [])
-        if 0 <= rank.rank < layout.world_size and layout.node_of(rank.rank) == view.node
-    }
-    return [found[rank] for rank in sorted(found)]
-
-
 def culprit(positions: Sequence[Position]) -> Position | None:
     """Return the one rank that all others wait for, if it is one."""
-    held = [one for one in positions if one.kind in _ENDED]
-    if not held and any(one.waits_for_others for one in positions):
-        held = [one for one in positions if one.kind in ("elsewhere", "busy")]
+    held = [position for position in positions if position.kind in _ENDED]
+    if not held and any(position.waits_for_others for position in positions):
+        held = [position for position in positions if position.kind in ("elsewhere", "busy")]
     return held[0] if len(held) == 1 else None
 
 
 def explain(layout: Layout, heard: Heard, views: Sequence[NodeView], positions: Sequence[Position]) -> list[str]:
-    """Say in sentences why nothing is heard: first the cause, then what hides it."""
+    """Return in sentences why nothing is heard: first the cause, then what hides it."""
     says = list(_of_positions(positions))
-    seen = {one.rank for one in positions}
+    seen = {position.rank for position in positions}
     for view in views:
         node = f"node {view.node}"
         if view.idle:
             says.insert(0, f"{node}: {view.idle}")
         elif view.trouble:
             says.append(f"{node} cannot be looked at: {view.trouble}")
-        elif lost := [rank for rank in _ranks_of(layout, view.node) if rank not in seen]:
+        elif lost := [rank for rank in layout.ranks_of(view.node) if rank not in seen]:
             says.insert(0, f"{_name(lost)} ({node}) has no process")
     says += of_connections(views)
     unheard = [rank for rank in heard.own if rank not in heard.ranks]
@@ -54,14 +42,14 @@ def explain(layout: Layout, heard: Heard, views: Sequence[NodeView], positions: 
 
 
 def _of_positions(positions: Sequence[Position]) -> Iterable[str]:
-    known = [one for one in positions if one.kind != "unknown"]
-    held = [one for one in known if one.kind in _ENDED]
-    waiting = [one for one in known if one.waits_for_others]
-    doubtful = [one for one in known if one.kind == "spinning"]
-    others = [one for one in known if one not in held and one not in waiting and one not in doubtful]
+    known = [position for position in positions if position.kind != "unknown"]
+    held = [position for position in known if position.kind in _ENDED]
+    waiting = [position for position in known if position.waits_for_others]
+    doubtful = [position for position in known if position.kind == "spinning"]
+    others = [position for position in known if position not in (*held, *waiting, *doubtful)]
     if held or (others and waiting):
         yield from map(_sentence, _alike(held or others))
-        late = _name([one.rank for one in held or others])
+        late = _name([position.rank for position in held or others])
         yield from (f"{_sentence(group)} for {late}" for group in _alike(waiting))
         yield from map(_sentence, _alike([*(others if held else []), *doubtful]))
     elif doubtful:
@@ -71,41 +59,34 @@ def _of_positions(positions: Sequence[Position]) -> Iterable[str]:
         yield "all ranks have to call the same operations in the same order"
     else:
         yield from map(_sentence, _alike([*waiting, *others]))
-    unknown = [one.rank for one in positions if one.kind == "unknown"]
+    unknown = [position.rank for position in positions if position.kind == "unknown"]
     if unknown:
         yield f"{_name(unknown)} cannot be asked for the stack: only programs with trainkit answer"
 
 
 def _differ(waiting: Sequence[Position]) -> bool:
-    """Whether what the ranks call can never meet: a send and a receive can."""
-    return len(
-        {(one.kind, one.name if one.kind == "collective" else "", one.where) for one in waiting}
-    ) > 1 and not all(one.kind == "pair" for one in waiting)
+    """Return whether what the ranks call can never meet: a send and a receive can."""
+    calls = {(call.kind, call.name if call.kind == "collective" else "", call.where) for call in waiting}
+    return len(calls) > 1 and not all(call.kind == "pair" for call in waiting)
 
 
 def _alike(positions: Iterable[Position]) -> list[list[Position]]:
     """Put ranks at the same place together; a rank that somebody stopped stands for itself."""
     groups: dict[object, list[Position]] = defaultdict(list)
-    for one in positions:
-        own = one.pid if one.kind in _ENDED else None
-        groups[one.kind, one.name, one.where, own].append(one)
+    for position in positions:
+        own = position.pid if position.kind in _ENDED else None
+        groups[position.kind, position.name, position.where, own].append(position)
     return list(groups.values())
 
 
 def _sentence(group: Sequence[Position]) -> str:
-    words, ranks = group[0].words(), [one.rank for one in group]
+    words, ranks = group[0].words(), [position.rank for position in group]
     if len(group) > 1:
         first, _, rest = words.partition(" ")
         words = f"{ {'waits': 'wait', 'is': 'are', 'computes': 'compute'}.get(first, first) } {rest}".rstrip()
-    nodes = sorted({one.node for one in group})
-    where = f" (node {listed(nodes)})"
-    return f"{_name(ranks)}{where} {words}"
+    nodes = sorted({position.node for position in group})
+    return f"{_name(ranks)} (node {listed(nodes)}) {words}"
 
 
 def _name(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {listed(ranks)}"
-
-
-def _ranks_of(layout: Layout, node: int) -> range:
-    first = layout.first_rank(node)
-    return range(first, first + layout.processes[node])

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from runner.core import clock
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.execution.hangs import rendezvous, stuck
-from runner.execution.hangs.heard import Heard
-from runner.execution.hangs.position import Position, with_stack
-from runner.execution.hangs.printed_stacks import printed_stack
+from runner.execution.hangs.position import Position, positions_of, printed_stack, with_stack
+from runner.execution.hangs.rank_events import Heard
 from runner.records.events import Event
 from runner.records.folder import RunFolder
 from runner.records.schema import Stuck, StuckRank
@@ -73,7 +72,7 @@ class Watch:
         """Yield what is to be said now; called now and then, it does not wait."""
         if self._look is not None:
             if self._look.done():
-                yield from self._said_now(self._views(self._look))
+                yield from self._said_now([] if self._look.exception() else self._look.result())
                 self._look = None
             return
         if len(self._heard.followed) > MOST_NODES:
@@ -85,11 +84,11 @@ class Watch:
             self._start(now, is_for_rendezvous=False)
 
     def is_hung(self, now: float) -> bool:
-        """Whether no rank was heard of for longer than was agreed; the rendezvous has a time-out of its own."""
+        """Return whether no rank was heard of for longer than was agreed; the rendezvous has a time-out of its own."""
         return self._agreed is not None and bool(self._heard.ranks) and now - self._heard.last > self._agreed
 
     def last_look(self, folder: RunFolder, *, abort: bool) -> Stuck | None:
-        """Say where the ranks are before the run is ended; None if one was heard of a moment ago.
+        """Return where the ranks are before the run is ended; None if one was heard of a moment ago.
 
         With `abort`, ranks that cannot be asked are ended so that they print their stack.
         """
@@ -100,11 +99,12 @@ class Watch:
             return None
         views = self._handle.look(abort=abort)
         if self._is_waiting_for_rendezvous() and (says := rendezvous.explain(self._layout, self._heard, views)):
-            return Stuck(quiet, [one_line(one) for one in says])
-        positions = [self._with_printed(one, folder) for one in self._positions(views)]
-        says = [one_line(one) for one in stuck.explain(self._layout, self._heard, views, positions)]
+            return Stuck(quiet, [one_line(words) for words in says])
+        positions = [self._with_printed(position, folder) for position in self._positions(views)]
+        says = [one_line(words) for words in stuck.explain(self._layout, self._heard, views, positions)]
         held = stuck.culprit(positions)
-        return Stuck(quiet, says, held.rank if held else None, self._ranks(positions, now))
+        ranks = [self._rank(position, now) for position in positions[:MOST_RANKS]]
+        return Stuck(quiet, says, held.rank if held else None, ranks)
 
     def close(self) -> None:
         """End the thread that looks; a next run may start its processes then."""
@@ -127,9 +127,6 @@ class Watch:
         """Look at all nodes, unless it is known without that who is missing."""
         return self._handle.idle() or self._handle.look()
 
-    def _views(self, look: Future[list[NodeView]]) -> list[NodeView]:
-        return [] if look.exception() else look.result()
-
     def _said_now(self, views: list[NodeView]) -> Iterator[str]:
         """Yield what the views show, unless it is what was said before."""
         now = clock.monotonic()
@@ -149,22 +146,19 @@ class Watch:
             stack = list(_shown(self._rank(held, now))) if held else []
             head = f"no rank was heard of for {now - self._heard.last:.0f} s"
         # The name of a pod that is tried again and again differs.
-        if says and (kinds := [_QUOTED.sub("", one) for one in says]) != self._said:
+        if says and (kinds := [_QUOTED.sub("", words) for words in says]) != self._said:
             self._said = kinds
             yield f"{head}: {says[0]}"
-            yield from (f"  {one}" for one in [*says[1:], *stack])
+            yield from (f"  {words}" for words in [*says[1:], *stack])
 
     def _positions(self, views: list[NodeView]) -> list[Position]:
-        return stuck.positions_of(self._layout, views, on_gpu=self._on_gpu)
+        return positions_of(self._layout, views, on_gpu=self._on_gpu)
 
     def _with_printed(self, position: Position, folder: RunFolder) -> Position:
         if position.kind != "unknown":
             return position
         stack = printed_stack(folder, self._layout, position.rank)
         return with_stack(position, stack, on_gpu=self._on_gpu) if stack else position
-
-    def _ranks(self, positions: Sequence[Position], now: float) -> list[StuckRank]:
-        return [self._rank(one, now) for one in positions[:MOST_RANKS]]
 
     def _rank(self, position: Position, now: float) -> StuckRank:
         heard = self._heard.ranks.get(position.rank)

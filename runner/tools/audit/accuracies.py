@@ -1,20 +1,53 @@
-"""Accuracies of a table: with printed counts, of a number of samples that is said, or with padded shards."""
+"""Accuracies as what they are, a whole number of samples, k of all N: in tables and in running text.
+
+N is printed with k, or said somewhere, or follows from an accuracy whose last shard was padded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from runner.core.text import one_line
-from runner.tools.audit import shares
 from runner.tools.audit.columns import Column
-from runner.tools.audit.findings import Finding
-from runner.tools.audit.quantities import Quantity, plain
+from runner.tools.audit.findings import GRADES, LONGEST, Finding, Place, cell_of, finding
+from runner.tools.audit.formulas import Context
+from runner.tools.audit.quantities import Quantity, plain, read
 from runner.tools.audit.roles import Role
-from runner.tools.audit.shapes import Context
-from runner.tools.audit.spans import CONSISTENT, INCONSISTENT, Span, grade
+from runner.tools.audit.spans import CONSISTENT, INCONSISTENT, Span, exact, grade
 from runner.tools.audit.tables import Table
 
 _MEANS = ("mean", "avg", "average", "平均", "±", "macro", "weighted", "balanced", "ensemble", "f1")
+_DIGITS = 8
+_LARGEST = 100_000_000
+_SHARP = 1.1e-5
+"""The rounding of an accuracy that may show its number of samples: three decimals of a percentage."""
+_PAIR = r"(?P<k>\d[\d,]*)\s*(?:/|of|out of|中|／)\s*(?P<n>\d[\d,]*)"
+_SHARE = r"(?P<share>\d{1,3}(?:[.,]\d+)?)\s*%"
+_IN_CELL = (
+    re.compile(rf"{_SHARE}\s*[(\[]\s*{_PAIR}\s*[)\]]", re.IGNORECASE),
+    re.compile(rf"(?<![\d.,/]){_PAIR}\s*(?:=|≈|[(\[])\s*{_SHARE}", re.IGNORECASE),
+)
+_COUNTED = re.compile(rf"^{_SHARE}\s*\(\s*(?P<k>\d[\d,]*)\s*\)$")
+_THING = r"(?:samples?|images?|sentences?|examples?|instances?|reviews?|questions?|documents?|pictures?|条|张|个|份|例)"
+_SAID = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        (
+            r"(\d[\d,]*)\s*(?:个|条|张)?\s*(?:held[- ]out |unseen )?"
+            rf"(?:test|validation|eval(?:uation)?|dev|测试|验证)\w*[- ]?{_THING}"
+        ),
+        (
+            r"(?:test|validation|evaluation|dev)[- ]?(?:set|split|data)?\w*\s*(?:\(|:|=|of|has|with|contains|size|is)+"
+            rf"\s*(?:=|of|:|is)?\s*(\d[\d,]*)\s*(?={_THING}|\)|,|\.|;|$)"
+        ),
+        rf"(?:测试集|验证集|测试样本|测试数据)\D{{0,8}}?(\d[\d,]*)\s*(?={_THING}|，|。|）|\)|,|$)",
+        r"(?<![A-Za-z])n\s*=\s*(\d[\d,]*)",
+        rf"\bof (?:the )?(\d[\d,]*) (?:\w+ )?{_THING}",
+    )
+)
 
 
 def check(table: Table, columns: Sequence[Column], context: Context, file: str) -> list[Finding]:
@@ -26,136 +59,199 @@ def check(table: Table, columns: Sequence[Column], context: Context, file: str) 
     return found
 
 
+def check_shares(place: Place, text: str) -> list[Finding]:
+    """Check each percentage of a text that stands with its counts: `98.7% (1053 of 1067)`."""
+    return [_of_counts(place, share) for share in _shares_in(text)]
+
+
+def check_padding(
+    first: tuple[Place, Quantity], second: tuple[Place, Quantity], unit: float, processes: int
+) -> tuple[Finding, Finding] | None:
+    """Check whether the second of two accuracies counts samples twice, which pad the last shard."""
+    totals = _padded_totals(first[1], second[1], unit, processes)
+    if totals is None:
+        return None
+    total, larger = totals
+    twice = f"{larger - total} of {total} samples counted twice by {processes} processes"
+    note = f"no k / {total} gives it; it is {_fits(second[1], larger, unit)} / {larger}: {twice}"
+    found = []
+    for (place, value), got, words in ((first, CONSISTENT, ""), (second, INCONSISTENT, note)):
+        _, computed, count = _of_total(value, total, unit)
+        found.append(finding(place, value, computed, got, f"{count} / {total}", words, _DIGITS))
+    return found[0], found[1]
+
+
 def _in_cells(table: Table, file: str) -> list[Finding]:
     """Check cells that hold both: `98.7% (1053 of 1067)`."""
     result = []
     for index, heading in enumerate(table.headings):
-        total = None
-        for number, row in enumerate(table.rows):
-            for share in shares.shares_in(row[index].text, total):
+        name, total = one_line(heading.text, LONGEST) or f"column {index + 1}", None
+        for number, row in enumerate(table.rows, 1):
+            for share in _shares_in(row[index].text, total):
                 total = share.total
-                value = share.correct / share.total * 100
-                computed = Span(value, value, value)
-                formula = f"{share.correct} / {share.total}"
-                name = one_line(heading.text, 80) or f"column {index + 1}"
-                text = one_line(row[index].text, 80)
-                line, got = row[index].line, grade(share.printed, computed)
-                result.append(_finding(file, line, name, number + 1, text, share.printed, value, got, formula))
+                place = Place(file, row[index].line, name, number, one_line(row[index].text, LONGEST))
+                result.append(_of_counts(place, share))
     return result
 
 
-def _finding(
-    file: str,
-    line: int,
-    name: str,
-    row: int,
-    text: str,
-    printed: Quantity,
-    value: float,
-    got: str,
-    formula: str,
-    note: str = "",
-) -> Finding:
-    value = float(f"{value:.8g}")
-    return Finding(file, line, name, row, text, printed.number, value, (value, value), got, formula, note)
+def _of_counts(place: Place, share: _Share) -> Finding:
+    value = exact(share.correct / share.total * 100)
+    formula = f"{share.correct} / {share.total}"
+    return finding(place, share.printed, value, grade(share.printed, value), formula, digits=_DIGITS)
 
 
 def _column(column: Column, context: Context, table: Table, file: str) -> list[Finding]:
-    unit = 100.0 if column.percent else 1.0
     rows = [
         (row, value)
         for row, value in enumerate(column.values)
-        if value and not value.spread and 0 <= value.number <= unit
+        if value and not value.spread and 0 <= value.number <= column.unit
     ]
     if not rows:
         return []
     corrects, totals = context.of(Role.CORRECT), context.of(Role.TOTAL)
+    own = [value.number if value else None for value in totals[0].values] if totals else None
     if corrects:
-        own = [value.number if value else None for value in totals[0].values] if totals else None
-        said = shares.said_totals(f"{column.heading} {table.near}")
-        result = []
-        for row, value in rows:
-            total = own[row] if own else float(said[0]) if said else None
-            count = corrects[0].values[row]
-            if total and count and count.number <= total:
-                share = count.number / total * unit
-                got = grade(value, Span(share, share, share))
-                result.append(_at(file, column, row, value, share, got, f"{count.number:g} / {total:g}"))
-        return result
-    if totals:
-        return _whole(
-            column, rows, [value.number if value else None for value in totals[0].values], unit, file, sure=True
-        )
+        said = _said_totals(f"{column.heading} {table.near}")
+        every = own or [float(said[0]) if said else None] * len(column.values)
+        return list(_with_counts(column, rows, corrects[0], every, file))
+    if own:
+        return _whole(column, rows, own, file, sure=True)
     for words, sure in ((column.heading, True), (table.near, False)):
-        best: list[Finding] = []
-        for total in shares.said_totals(words)[:4]:
-            found = _whole(column, rows, [float(total)] * len(column.values), unit, file, sure=sure)
-            if len(found) and sum(one.wrong for one in found) < (
-                sum(one.wrong for one in best) if best else len(found) + 1
-            ):
-                best = found
+        tries = [
+            _whole(column, rows, [total] * len(column.values), file, sure=sure) for total in _said_totals(words)[:4]
+        ]
+        best = min(filter(None, tries), key=lambda found: sum(checked.wrong for checked in found), default=None)
         if best:
             return best
-    return _padded(column, rows, context, unit, file)
+    return _padded(column, rows, context, file)
+
+
+def _with_counts(
+    column: Column, rows: list[tuple[int, Quantity]], correct: Column, totals: Sequence[float | None], file: str
+) -> Iterator[Finding]:
+    """Check accuracies that stand beside how many samples are right."""
+    for row, value in rows:
+        total, count = totals[row], correct.values[row]
+        if total and count and count.number <= total:
+            share = exact(count.number / total * column.unit)
+            formula = f"{count.number:g} / {total:g}"
+            yield finding(cell_of(file, column, row), value, share, grade(value, share), formula, digits=_DIGITS)
 
 
 def _whole(
-    column: Column,
-    rows: list[tuple[int, Quantity]],
-    totals: Sequence[float | None],
-    unit: float,
-    file: str,
-    *,
-    sure: bool,
+    column: Column, rows: list[tuple[int, Quantity]], totals: Sequence[float | None], file: str, *, sure: bool
 ) -> list[Finding]:
     """Check that every accuracy is a whole number of its samples."""
     result = []
     for row, value in rows:
         total = totals[row]
-        if total is None or total != int(total) or not 2 <= total <= shares.LARGEST:  # noqa: PLR2004
+        if total is None or total != int(total) or not 2 <= total <= _LARGEST:  # noqa: PLR2004
             continue
-        got, computed, count = shares.of_total(value, int(total), unit)
-        formula = f"{count} / {int(total)}"
+        got, computed, count = _of_total(value, int(total), column.unit)
         note = "" if got == CONSISTENT else f"no whole number of {int(total)} gives it"
-        result.append(_at(file, column, row, value, computed.middle, got, formula, note))
-    wrong = sum(one.grade == INCONSISTENT for one in result)
+        formula = f"{count} / {int(total)}"
+        result.append(finding(cell_of(file, column, row), value, computed, got, formula, note, _DIGITS))
+    wrong = sum(checked.grade == INCONSISTENT for checked in result)
     right = len(result) - wrong
     # If none fits, the numbers are means, or of other samples.
     enough = right >= wrong or len(result) <= 2 if sure else right >= max(1, 2 * wrong)  # noqa: PLR2004
     return result if enough else []
 
 
-def _at(
-    file: str, column: Column, row: int, value: Quantity, share: float, got: str, formula: str, note: str = ""
-) -> Finding:
-    name, cell = one_line(column.heading, 80), column.cells[row]
-    return _finding(file, cell.line, name, row + 1, one_line(cell.text, 80), value, share, got, formula, note)
-
-
-def _padded(
-    column: Column, rows: list[tuple[int, Quantity]], context: Context, unit: float, file: str
-) -> list[Finding]:
-    """Look for accuracies that count samples twice, which pad the last shard; the first row is of one process."""
+def _padded(column: Column, rows: list[tuple[int, Quantity]], context: Context, file: str) -> list[Finding]:
+    """Look for accuracies that count samples twice; the first row is of one process."""
     counts = context.processes.first
-    single = [(row, value) for row, value in rows if counts and counts[row] == 1]
     result: dict[int, Finding] = {}
-    for row, value in rows:
-        processes = int(counts[row] or 0) if counts else 0
-        for base, first in single:
-            pair = shares.padded(first, value, unit, processes)
-            if pair is None:
-                continue
-            found, larger = pair
-            _, computed, count = shares.of_total(value, found, unit)
-            note = padding_note(value, found, larger, processes, unit)
-            result[row] = _at(file, column, row, value, computed.middle, INCONSISTENT, f"{count} / {found}", note)
-            k = shares.fits(first, found, unit) or 0
-            result[base] = _at(file, column, base, first, k / found * unit, CONSISTENT, f"{k} / {found}")
+    for row, value in rows if counts else ():
+        for base, first in rows:
+            pair = counts[base] == 1 and check_padding(
+                (cell_of(file, column, base), first),
+                (cell_of(file, column, row), value),
+                column.unit,
+                int(counts[row] or 0),
+            )
+            if pair:
+                result[base], result[row] = pair
     return [result[row] for row in sorted(result)]
 
 
-def padding_note(value: Quantity, total: int, larger: int, processes: int, unit: float) -> str:
-    """Say what an accuracy with a padded shard is."""
-    k = shares.fits(value, larger, unit)
-    twice = f"{larger - total} of {total} samples counted twice by {processes} processes"
-    return f"no k / {total} gives it; it is {k} / {larger}: {twice}"
+@dataclass(frozen=True)
+class _Share:
+    """A percentage printed with the counts behind it."""
+
+    printed: Quantity
+    correct: int
+    total: int
+
+
+def _shares_in(text: str, total: int | None = None) -> list[_Share]:
+    """Find percentages with their counts, `98.7% (1053 of 1067)`; `total` is that of a cell without one."""
+    text = plain(text)
+    result = []
+    for pattern in _IN_CELL:
+        for found in pattern.finditer(text):
+            share = read(found["share"].replace(",", ".") + "%")
+            counts = _whole_number(found["k"]), _whole_number(found["n"])
+            if share and 0 <= counts[0] <= counts[1] <= _LARGEST and counts[1]:
+                result.append(_Share(share, *counts))
+    counted = _COUNTED.match(text)
+    if counted and total:
+        share = read(counted["share"].replace(",", ".") + "%")
+        if share and _whole_number(counted["k"]) <= total:
+            result.append(_Share(share, _whole_number(counted["k"]), total))
+    return result
+
+
+def _whole_number(text: str) -> int:
+    """Read an integer with or without separators."""
+    digits = re.sub(r"\D", "", text)
+    return int(digits) if 0 < len(digits) < 12 else _LARGEST + 1  # noqa: PLR2004
+
+
+def _said_totals(text: str) -> list[int]:
+    """Return the numbers of test samples that a text states."""
+    found = [_whole_number(match[1]) for pattern in _SAID for match in pattern.finditer(plain(text[:20_000]))]
+    return [total for total in dict.fromkeys(found) if 10 <= total <= _LARGEST]  # noqa: PLR2004
+
+
+def _of_total(printed: Quantity, total: int, unit: float) -> tuple[str, Span, int]:
+    """Grade a printed share by the nearest k / total; return the grade, that share in the printed unit, and k."""
+    near = printed.number / unit * total
+    results = []
+    for count in {math.floor(near), math.ceil(near), math.ceil(near) + 1}:
+        if 0 <= count <= total:
+            value = count / total * unit
+            found = grade(printed, exact(value))
+            results.append((GRADES.index(found), abs(value - printed.number), found, value, count))
+    if not results:
+        value = unit * (near > 0)
+        return INCONSISTENT, exact(value), total
+    _, _, found, value, count = min(results)
+    return found, exact(value), count
+
+
+def _fits(printed: Quantity, total: int, unit: float) -> int | None:
+    """Return k if k / total rounds to what is printed."""
+    low, high = printed.low / unit * total, printed.high / unit * total
+    count = math.ceil(low - 1e-9 * total)
+    return count if 0 <= count <= high + 1e-9 * total else None
+
+
+def _padded_totals(first: Quantity, second: Quantity, unit: float, processes: int) -> tuple[int, int] | None:
+    """Return N and N' if the second share counts samples twice: N' is N made divisible by the processes.
+
+    That needs digits enough: two accuracies without such a bond make a pair by chance in about 1 of 1,000 cases.
+    """
+    width = [(accuracy.high - accuracy.low) / unit for accuracy in (first, second)]
+    if min(width) <= 0 or max(width) > _SHARP or processes < 2:  # noqa: PLR2004
+        return None
+    most = int(min(20_000, (0.003 / (width[0] * width[1])) ** (1 / 3)))
+    for total in range(2, most + 1):
+        if _fits(first, total, unit) is None:
+            continue
+        if _fits(second, total, unit) is not None:
+            return None
+        larger = -(-total // processes) * processes
+        if larger != total and _fits(second, larger, unit) is not None:
+            return total, larger
+    return None

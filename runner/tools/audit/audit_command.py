@@ -34,7 +34,7 @@ def audit(
     rounding. Exit code 1 if a number is inconsistent.
     """
     from runner.tools.audit.document import audit_file
-    from runner.tools.audit.reading import FORMATS
+    from runner.tools.audit.formats import FORMATS
 
     if format_ and format_ not in FORMATS:
         raise RequestError(f"--format {format_}: there is {', '.join(FORMATS)}")
@@ -42,12 +42,12 @@ def audit(
     if as_json:
         show_json(audits, every=every)
     else:
-        for one in audits:
-            for finding in one.findings:
+        for audited in audits:
+            for finding in audited.findings:
                 if every or finding.grade != "consistent" or finding.note:
                     show(line_of(finding))
-            show_summary(one)
-    if any(finding.wrong for one in audits for finding in one.findings):
+            show_summary(audited)
+    if any(finding.wrong for audited in audits for finding in audited.findings):
         raise typer.Exit(EXIT_WRONG)
 
 
@@ -84,17 +84,18 @@ def _near(finding: Finding) -> str:
     return f"{finding.computed:.{max(decimals, 2) if finding.grade != 'truncated' else decimals + 2}f}"
 
 
-def show_summary(one: Audit) -> None:
+def show_summary(audited: Audit) -> None:
     """Print how many numbers were checked and why the others were not."""
     from runner.tools.audit.findings import GRADES, MEASURED
 
-    counts = ", ".join(f"{count} {grade}" for grade in GRADES if (count := one.count(grade)))
-    tables = f"{one.tables} table{'' if one.tables == 1 else 's'}"
-    checked = f"{len(one.findings)} numbers checked{': ' if counts else ''}{counts}"
-    show(f"{one.file}: {tables}, {checked}; {len(one.unchecked)} not")
-    if not one.tables and not one.findings:
+    found = Counter(finding.grade for finding in audited.findings)
+    counts = ", ".join(f"{found[grade]} {grade}" for grade in GRADES if found[grade])
+    tables = f"{audited.tables} table{'' if audited.tables == 1 else 's'}"
+    checked = f"{len(audited.findings)} numbers checked{': ' if counts else ''}{counts}"
+    show(f"{audited.file}: {tables}, {checked}; {len(audited.unchecked)} not")
+    if not audited.tables and not audited.findings:
         show("  no table that is read: Markdown, HTML, CSV, or text in a block of code")
-    derived = [number for number in one.unchecked if number.reason != MEASURED]
+    derived = [number for number in audited.unchecked if number.reason != MEASURED]
     reasons = Counter((number.column, number.reason) for number in derived)
     first = {(number.column, number.reason): number for number in reversed(derived)}
     for place in list(reasons)[:_MOST_REASONS]:
@@ -102,5 +103,5 @@ def show_summary(one: Audit) -> None:
         show(f"  not checked: {first[place]}{more}")
     if len(reasons) > _MOST_REASONS:
         show(f"  and {len(reasons) - _MOST_REASONS} more")
-    if measured := len(one.unchecked) - len(derived):
+    if measured := len(audited.unchecked) - len(derived):
         show(f"  not checked: {measured} number{'' if measured == 1 else 's'}, {MEASURED}")

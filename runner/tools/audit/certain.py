@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from runner.tools.audit.columns import Column
+from runner.tools.audit.formulas import Context
 from runner.tools.audit.groups import Comparison
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.roles import Role
-from runner.tools.audit.shapes import Context
 
 _GENERIC_WORDS = """
 speed speedup speedups up ups x s e p n the of a to and or from over vs versus against compared with relative rel factor
@@ -26,43 +26,13 @@ _WORKLOAD = re.compile(
     r"|application|instance|graph|\bbs\b|模型|数据集|任务|层",
     re.IGNORECASE,
 )
-_PAIRS = tuple(
-    tuple(pair.split("/"))
-    for pair in [
-        "before/after",
-        "old/new",
-        "original/optimized",
-        "original/optimised",
-        "serial/parallel",
-        "sequential/parallel",
-        "sequential/gpu",
-        "baseline/optimized",
-        "baseline/optimised",
-        "baseline/ours",
-        "baseline/new",
-        "base/new",
-        "cpu/gpu",
-        "eager/compiled",
-        "without/with",
-        "serial/openmp",
-        "serial/mpi",
-        "serial/cuda",
-        "fp32/amp",
-        "fp32/fp16",
-        "fp32/bf16",
-        "tf32/bf16",
-        "tf32/fp16",
-        "naive/tiled",
-        "naive/optimized",
-        "reference/ours",
-        "pytorch/tensorrt",
-        "python/numba",
-        "python/cython",
-        "numpy/numba",
-        "numpy/cupy",
-        "single/multi",
-    ]
-)
+_PAIRED_WORDS = """
+before/after old/new original/optimized original/optimised serial/parallel sequential/parallel sequential/gpu
+baseline/optimized baseline/optimised baseline/ours baseline/new base/new cpu/gpu eager/compiled without/with
+serial/openmp serial/mpi serial/cuda fp32/amp fp32/fp16 fp32/bf16 tf32/bf16 tf32/fp16 naive/tiled naive/optimized
+reference/ours pytorch/tensorrt python/numba python/cython numpy/numba numpy/cupy single/multi
+"""
+_PAIRS = tuple(pair.split("/") for pair in _PAIRED_WORDS.split())
 _REVERSED = re.compile(r"\bover\b|\bvs\b|versus|against|relative to|compared|/|\bagainst\b|than")
 
 

@@ -1,20 +1,28 @@
-"""The columns of a table, each with its role and its numbers."""
+"""The columns of a table, each with its role and its numbers, and those that a derived column may follow from."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
-from runner.tools.audit.devices import devices
-from runner.tools.audit.quantities import Quantity, has_decimal_comma, is_missing, plain, read_cell, says_baseline
-from runner.tools.audit.roles import Role, heading_unit, is_explicit, role_of
+from runner.core.text import one_line
+from runner.tools.audit.quantities import Quantity, devices, has_decimal_comma, is_missing, plain, read_cell
+from runner.tools.audit.roles import Role, assumed, heading_unit, is_explicit, role_of
 from runner.tools.audit.tables import LONGEST_CELL, Cell, Table
 
 _BY_KIND = {"time": Role.TIME, "rate": Role.RATE, "factor": Role.SPEEDUP}
+_MOST = 8
+_MOST_ADDED = 4
+_SPREAD = re.compile(r"std|dev(?:iation)?\b|误差|varian|\bci\b|interval|error|±", re.IGNORECASE)
+LONGEST_NAME = 80
 _HALF = 0.5
 _THOUSAND = 1_000
 DERIVED = (Role.SPEEDUP, Role.SLOWDOWN, Role.CHANGE, Role.EFFICIENCY)
+NAMING = (Role.LABEL, Role.COUNT, Role.UNKNOWN, Role.OTHER, Role.BATCH)
+"""What may say which run a row is."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,16 @@ class Column:
     percent: bool = False
     explicit: bool = False
     inner: bool = False
+
+    @property
+    def name(self) -> str:
+        """The heading, fit for a line, or the number of the column."""
+        return one_line(self.heading, LONGEST_NAME) or f"column {self.index + 1}"
+
+    @property
+    def unit(self) -> float:
+        """What is printed for a ratio of one."""
+        return 100.0 if self.percent else 1.0
 
     def known(self) -> int:
         """Return how many of its cells hold a number."""
@@ -149,15 +167,10 @@ def _settle_n(column: Column, columns: list[Column]) -> Column:
     if column.role is not Role.TOTAL or plain(column.heading).strip("# ").lower() not in ("n", "total"):
         return column
     large = min((value.number for value in column.values if value), default=0) >= 50  # noqa: PLR2004
-    tested = any(one.role in (Role.ACCURACY, Role.CORRECT) for one in columns)
+    tested = any(source.role in (Role.ACCURACY, Role.CORRECT) for source in columns)
     if tested and large:
         return column
-    return replace(column, role=Role.OTHER if any(one.role is Role.COUNT for one in columns) else Role.COUNT)
-
-
-def baseline_marks(columns: list[Column], row: int) -> bool:
-    """Whether a row calls itself the baseline."""
-    return any(says_baseline(column.cells[row].text) for column in columns)
+    return replace(column, role=Role.OTHER if any(source.role is Role.COUNT for source in columns) else Role.COUNT)
 
 
 def turned(table: Table) -> Table | None:
@@ -174,3 +187,71 @@ def turned(table: Table) -> Table | None:
         (table.headings[column], *(row[column] for row in table.rows)) for column in range(1, len(table.headings))
     )
     return Table(headings, rows, table.near, table.comma)
+
+
+def comparable(column: Column, others: Sequence[Column]) -> list[Column]:
+    """Return the columns that a column may follow from: a theoretical one follows from no measured one."""
+    word = assumed(column.heading)
+    return [other for other in others if assumed(other.heading) == word] if word else list(others)
+
+
+def theoretical(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that are called ideal."""
+    return [column for column in columns if assumed(column.heading) == "theory"]
+
+
+def numbers(column: Column, columns: Sequence[Column]) -> list[Column]:
+    """Return columns of measures of any kind, of which a change may be printed: accuracies, memory, times."""
+    roles = (Role.TIME, Role.RATE, Role.ACCURACY, Role.OTHER, Role.UNKNOWN)
+    return comparable(column, [source for source in columns if source.role in roles and not source.inner])[:_MOST]
+
+
+def measured(column: Column, columns: Sequence[Column]) -> list[Column]:
+    """Return the times and throughputs that a column may follow from, the nearest first."""
+    found = comparable(column, [source for source in columns if source.role in (Role.TIME, Role.RATE)])[:_MOST]
+    return sorted(found, key=lambda source: (source.index > column.index, abs(source.index - column.index)))
+
+
+def of_another_role(column: Column, columns: Sequence[Column]) -> list[Column]:
+    """Return columns whose headings have a unit of time, but name something else: `Cost (GPU-min)`."""
+    roles = (Role.OTHER, Role.ACCURACY, Role.COUNT, Role.SAMPLES, Role.BATCH, Role.TOTAL)
+    found = [
+        replace(source, role=Role.TIME)
+        for source in columns
+        if source.role in roles and not source.inner and _is_time(source) and not _SPREAD.search(plain(source.heading))
+    ]
+    return comparable(column, found)[:_MOST_ADDED]
+
+
+def _is_time(column: Column) -> bool:
+    kinds = {value.kind for value in column.values if value}
+    return kinds == {"time"} or (kinds == {""} and heading_unit(column.heading)[0] == "time")
+
+
+def added(columns: Sequence[Column]) -> Iterator[Column]:
+    """Yield the sums of time columns of one unit, for example of training and evaluation."""
+    times = [source for source in columns if source.role is Role.TIME and not source.inner][:_MOST_ADDED]
+    for size in range(len(times), 1, -1):
+        for some in combinations(times, size):
+            if total := _sum(some):
+                yield total
+
+
+def _sum(columns: Sequence[Column]) -> Column | None:
+    if len({(value.kind, value.scale, value.per) for source in columns for value in source.values if value}) != 1:
+        return None
+    rows = [_add(values) for values in zip(*(source.values for source in columns), strict=True)]
+    first = columns[0]
+    cells = tuple(
+        Cell(f"{value.number:.7g}" if value else "", cell.line) for value, cell in zip(rows, first.cells, strict=True)
+    )
+    return replace(first, heading=" + ".join(source.heading for source in columns), cells=cells, values=tuple(rows))
+
+
+def _add(values: Sequence[Quantity | None]) -> Quantity | None:
+    known = [value for value in values if value]
+    if len(known) < len(values):
+        return None
+    return replace(
+        known[0], number=sum(value.number for value in known), step=sum(value.step for value in known), spread=0.0
+    )

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from runner.tools.audit.columns import Column
-from runner.tools.audit.devices import MOST_DEVICES, devices
-from runner.tools.audit.quantities import plain
+from runner.tools.audit.quantities import MOST_DEVICES, devices, plain
 from runner.tools.audit.roles import Role
 from runner.tools.audit.tables import LONGEST_CELL
 

@@ -1,15 +1,26 @@
-"""A whole document: its tables and its text."""
+"""A whole document, checked: its tables, each column that follows from others number by number, and its text."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from runner.tools.audit.check import check_tables
-from runner.tools.audit.findings import Audit
+from runner.tools.audit import accuracies, rates, ratios
+from runner.tools.audit.columns import DERIVED, Column, columns_of, locales, turned
+from runner.tools.audit.findings import MEASURED, Audit, Finding, Unchecked, cell_of, finding
+from runner.tools.audit.formats import read_page
+from runner.tools.audit.formulas import Context, context_of, ones_of
+from runner.tools.audit.means import grade_mean, mean_rows
 from runner.tools.audit.prose import check_prose
-from runner.tools.audit.reading import read_page
-from runner.tools.audit.tables import Page
+from runner.tools.audit.quantities import Quantity, is_missing, plain
+from runner.tools.audit.readings import Reading, Verdict, choose
+from runner.tools.audit.roles import Role, role_of
+from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span
+from runner.tools.audit.spans import grade as graded
+from runner.tools.audit.tables import MOST_ROWS, Page, Table
+
+_NO_SOURCE = "nothing that it follows from"
 
 
 def audit_file(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> Audit:
@@ -20,6 +31,203 @@ def audit_file(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> 
 def audit_page(page: Page) -> Audit:
     """Check a page that has been read."""
     audit, text = check_tables(page), check_prose(page)
-    audit.findings = sorted([*audit.findings, *text.findings], key=lambda one: one.line)
+    audit.findings = sorted([*audit.findings, *text.findings], key=lambda checked: checked.line)
     audit.unchecked += text.unchecked
     return audit
+
+
+def check_tables(page: Page) -> Audit:
+    """Check all tables of a page."""
+    audit = Audit(page.file, len(page.tables))
+    before: Table | None = None
+    for whole in page.tables:
+        table = replace(whole, rows=whole.rows[:MOST_ROWS])
+        if len(whole.rows) > MOST_ROWS:
+            audit.skip(whole.rows[MOST_ROWS][0].line, "table", f"rows after the first {MOST_ROWS:,}")
+        found = _check(table, before, page.file)
+        audit.findings += found.findings
+        audit.unchecked += found.unchecked
+        before = table
+    return audit
+
+
+def _check(table: Table, before: Table | None, file: str) -> Audit:
+    """Check a table as it stands or turned, with decimal points or commas: as most of its numbers are consistent."""
+    other = turned(table)
+    audits = [
+        _Check(form, before, file, comma=comma).audit
+        for form in [table, *([other] if other else [])]
+        for comma in locales(form)
+    ]
+    return min(audits, key=lambda audit: (_wrong(audit) - len(audit.findings), _wrong(audit)))
+
+
+def _wrong(audit: Audit) -> int:
+    return sum(checked.wrong for checked in audit.findings)
+
+
+class _Check:
+    """A table that is checked in one form, and what is found in it."""
+
+    def __init__(self, table: Table, before: Table | None, file: str, *, comma: bool) -> None:
+        self.audit = Audit(file)
+        self._table, self._before, self._comma = table, before, comma
+        self._columns = columns_of(table, comma=comma)
+        self._context = context_of(self._columns)
+        self._means = mean_rows(self._columns)
+        self._borrowed: list[tuple[Finding, str]] = []
+        for column in self._columns:
+            if column.known():
+                self._column(column)
+            else:
+                self._report(replace(column, role=role_of(column.heading)), None, 0, _NO_SOURCE)
+        self._drop_what_follows_from_wrong_numbers()
+        self._accuracies()
+
+    def _column(self, column: Column) -> None:
+        if column.role in DERIVED:
+            verdict, shift = self._derived(column)
+            self._report(column, verdict, shift, _NO_SOURCE)
+            return
+        verdict = None
+        if column.role is Role.RATE:
+            printed = [value if row not in self._means else None for row, value in enumerate(column.values)]
+            verdict = choose(rates.readings(column, self._context), printed)
+        self._report(column, verdict, 0, MEASURED)
+
+    def _derived(self, column: Column) -> tuple[Verdict | None, int]:
+        """Choose the reading of a column, as one of this table or as one that continues the table before."""
+        own = ones_of(column)
+        printed = [value if row not in self._means else None for row, value in enumerate(column.values)]
+        verdict = choose(ratios.readings(column, self._context), printed, own)
+        if (verdict is None or not any(verdict.grades)) and self._before and not any(own):
+            return _continued(self._table, self._before, column, comma=self._comma) or (verdict, 0)
+        return verdict, 0
+
+    def _report(self, column: Column, verdict: Verdict | None, shift: int, reason: str) -> None:
+        """Add what was found for each number of a column, or why it could not be checked."""
+        for row, quantity in enumerate(column.values):
+            if quantity is None:
+                text = column.cells[row].text
+                if column.role in DERIVED and any(map(str.isdigit, text)) and not column.inner and not is_missing(text):
+                    self._skip(column, row, "is not a plain number")
+            elif row in self._means and column.role in DERIVED:
+                self._mean(column, row, verdict)
+            else:
+                self._cell(column, row, verdict, shift, reason)
+
+    def _cell(self, column: Column, row: int, verdict: Verdict | None, shift: int, reason: str) -> None:
+        grade = verdict.grades[row + shift] if verdict else None
+        reading = verdict.readings[row + shift] if verdict else None
+        value = reading.values[row + shift] if reading else None
+        if verdict is None or grade is None or reading is None or value is None:
+            why = verdict.reason if verdict and column.role in DERIVED else ""
+            self._skip(column, row, why or reason)
+            return
+        if grade == INCONSISTENT:
+            turned_over = (
+                other_side(column.values[row], value, 1.0) if shift else flips(column, row, reading, self._context)
+            )
+            grade = FLIPS if turned_over else INCONSISTENT
+        self._add(column, row, value, grade, reading.formula(row + shift), reading.note)
+        if reading.source >= 0 and self.audit.findings[-1].wrong:
+            source = next(other for other in self._columns if other.index == reading.source)
+            self._borrowed.append((self.audit.findings[-1], source.name))
+
+    def _mean(self, column: Column, row: int, verdict: Verdict | None) -> None:
+        """Grade a row of means by the other rows, or by its own times as any row."""
+        bases = self._context.of(Role.TIME, Role.RATE)
+        found = grade_mean(column, row, self._means, bases)
+        usual, quantity = verdict.usual if verdict else None, column.values[row]
+        value = usual.values[row] if usual else None
+        if usual and value and quantity and (found is None or found[0] == INCONSISTENT):
+            own = graded(quantity, value)
+            found = (own, value, usual.formula(row)) if found is None or own != INCONSISTENT else found
+        if found:
+            self._add(column, row, found[1], found[0], found[2], "")
+        else:
+            self._skip(column, row, "a mean of other rows, of a kind that is not said")
+
+    def _add(self, column: Column, row: int, value: Span, grade: str, formula: str, note: str) -> None:
+        """Add a finding, in the unit that is printed."""
+        quantity = column.values[row]
+        if quantity is None:
+            return
+        kept = note if grade not in (CONSISTENT, TRUNCATED) or "less time" in note or "whole number" in note else ""
+        place = cell_of(self.audit.file, column, row)
+        self.audit.findings.append(finding(place, quantity, value, grade, formula, kept))
+
+    def _skip(self, column: Column, row: int, reason: str) -> None:
+        self.audit.unchecked.append(Unchecked(**vars(cell_of(self.audit.file, column, row)), reason=reason))
+
+    def _drop_what_follows_from_wrong_numbers(self) -> None:
+        """Take back that an efficiency is wrong where the speed-up that it was computed from is."""
+        wrong = {(checked.column, checked.row) for checked in self.audit.findings if checked.wrong}
+        for found, source in self._borrowed:
+            if (source, found.row) in wrong:
+                self.audit.findings.remove(found)
+                reason = f"it follows from {source}, which is wrong in this row"
+                place = found.file, found.line, found.column, found.row, found.text
+                self.audit.unchecked.append(Unchecked(*place, reason))
+
+    def _accuracies(self) -> None:
+        found = accuracies.check(self._table, self._columns, self._context, self.audit.file)
+        cells = {(checked.line, checked.column, checked.text) for checked in found}
+        kept = [number for number in self.audit.unchecked if (number.line, number.column, number.text) not in cells]
+        self.audit.unchecked = kept
+        self.audit.findings += found
+
+
+def _continued(table: Table, before: Table, column: Column, *, comma: bool) -> tuple[Verdict, int] | None:
+    """Take a table with the headings of the one before, and without a baseline, as its continuation."""
+    names = [["".join(plain(cell.text).lower().split()) for cell in part.headings] for part in (before, table)]
+    if names[0] != names[1]:
+        return None
+    both = replace(before, rows=before.rows + table.rows)
+    columns = columns_of(both, comma=comma)
+    mine = next((other for other in columns if other.index == column.index and other.inner == column.inner), None)
+    if mine is None or mine.role is not column.role:
+        return None
+    verdict = choose(ratios.readings(mine, context_of(columns)), mine.values, ones_of(mine))
+    return (verdict, len(before.rows)) if verdict and not verdict.reason else None
+
+
+def flips(column: Column, row: int, reading: Reading, context: Context) -> bool:
+    """Return whether a wrong number turns a conclusion."""
+    quantity, value = column.values[row], reading.values[row]
+    if quantity is None or value is None:
+        return False
+    limits = [1.0] if column.role in (Role.SPEEDUP, Role.SLOWDOWN) else []
+    if column.role is Role.CHANGE:
+        limits = [0.0]
+    elif column.role is Role.EFFICIENCY:
+        limits = [column.unit]
+    elif column.role is Role.SPEEDUP and column.percent:
+        limits = [0.0] if "- 1" in reading.formula(row) else [100.0]
+    elif column.role is Role.SPEEDUP and context.processes.first:
+        counts = context.processes.first
+        base = reading.bases[row] if reading.bases else None
+        own, count = counts[base] if base is not None else 1.0, counts[row]
+        limits += [count / own] if count and own else []
+    return any(other_side(quantity, value, limit) for limit in limits) or _best_changes(column, row, reading)
+
+
+def other_side(quantity: Quantity | None, value: Span, limit: float) -> bool:
+    """Return whether a limit lies between what is printed and what follows."""
+    return quantity is not None and ((quantity.low > limit > value.high) or (quantity.high < limit < value.low))
+
+
+def _best_changes(column: Column, row: int, reading: Reading) -> bool:
+    """Return whether another row is the best once this number is right, among the rows with the same baseline."""
+    bases = reading.bases or (None,) * len(column.values)
+    mine = reading.values[row]
+    others = [
+        quantity
+        for other, quantity in enumerate(column.values)
+        if quantity and other != row and bases[other] == bases[row] and other not in reading.same
+    ]
+    printed = column.values[row]
+    if not others or not mine or not printed or column.role not in (Role.SPEEDUP, Role.RATE):
+        return False
+    first = max(others, key=lambda quantity: quantity.value)
+    return (printed.low > first.high and mine.high < first.low) or (printed.high < first.low and mine.low > first.high)

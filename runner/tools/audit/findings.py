@@ -4,30 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED
+from runner.core.text import one_line
+from runner.tools.audit.columns import Column
+from runner.tools.audit.quantities import Quantity
+from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span
 
 MEASURED = "measured or set: nothing in the table that it follows from"
+GRADES = (CONSISTENT, TRUNCATED, INCONSISTENT, FLIPS)
+LONGEST = 80
+"""Characters of a text that a finding shows."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One printed number that follows from others, with its grade.
-
-    `printed`, `computed` and `interval` are in the unit that is printed: 98.69 for 98.69%. `text` is the cell.
-    `row` counts the rows of its table from 1 and is 0 in running text.
-    """
+class Place:
+    """Where a number is printed; `row` counts the rows of its table from 1 and is 0 in running text."""
 
     file: str
     line: int
     column: str
     row: int
     text: str
+
+
+@dataclass(frozen=True)
+class Finding(Place):
+    """One printed number that follows from others, with its grade.
+
+    `printed`, `computed` and `interval` are in the unit that is printed: 98.69 for 98.69%.
+    """
+
     printed: float
     computed: float
     interval: tuple[float, float]
     grade: str
     formula: str
-    note: str = ""
+    note: str
 
     @property
     def wrong(self) -> bool:
@@ -36,15 +47,10 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Unchecked:
+class Unchecked(Place):
     """A number that was not checked, with the reason; `row` is 0 where it stands for more than a cell."""
 
-    file: str
-    line: int
-    column: str
     reason: str
-    row: int = 0
-    text: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.column}: {self.reason}"
@@ -59,13 +65,28 @@ class Audit:
     findings: list[Finding] = field(default_factory=list)
     unchecked: list[Unchecked] = field(default_factory=list)
 
-    def count(self, grade: str) -> int:
-        """Return how many numbers have a grade."""
-        return sum(finding.grade == grade for finding in self.findings)
-
     def skip(self, line: int, what: str, reason: str) -> None:
         """Note what was not checked, other than a cell."""
-        self.unchecked.append(Unchecked(self.file, line, what, reason))
+        self.unchecked.append(Unchecked(self.file, line, what, 0, "", reason))
 
 
-GRADES = (CONSISTENT, TRUNCATED, INCONSISTENT, FLIPS)
+def cell_of(file: str, column: Column, row: int) -> Place:
+    """Return the place of a cell."""
+    cell = column.cells[row]
+    return Place(file, cell.line, column.name, row + 1, one_line(cell.text, LONGEST))
+
+
+def finding(
+    place: Place, printed: Quantity, value: Span, grade: str, formula: str, note: str = "", digits: int = 7
+) -> Finding:
+    """Make a finding, with what follows in the unit that is printed."""
+    low, middle, high = (float(f"{end / printed.scale:.{digits}g}") for end in (value.low, value.middle, value.high))
+    return Finding(
+        **vars(place),
+        printed=printed.number,
+        computed=middle,
+        interval=(low, high),
+        grade=grade,
+        formula=formula,
+        note=note,
+    )

@@ -1,18 +1,187 @@
-"""Ratios of the rows of a column, and what a number was computed from, in words."""
+"""What may be printed of a ratio of two times or throughputs, and what a number was computed from, in words.
+
+A ratio may be printed itself, per process, of scaled work, or as a change.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from runner.tools.audit.columns import Column
+from runner.tools.audit.counts import Processes, process_counts
 from runner.tools.audit.quantities import Quantity, plain
 from runner.tools.audit.roles import Role
-from runner.tools.audit.shapes import Ratios
-from runner.tools.audit.spans import Span, ratio, span
+from runner.tools.audit.spans import ONE, Span, ratio, span
 
-_EXACT = Span(1.0, 1.0, 1.0)
+Ratios = list["Span | None"]
+_PER_DEVICE = re.compile("/(?:gpu|device|卡|core)|per[ _-]gpu|per (?:device|core)|单卡|每卡")
+_LESS = ("time", "latency", "时间", "耗时", "reduc", "降低", "减少", "缩短", "节省", "saving", "saved")
+_WEIGHTS = (Role.BATCH, Role.SAMPLES, Role.OTHER, Role.UNKNOWN, Role.TOTAL)
+_MOST_WEIGHTS = 4
+_SCALED = 6
+_WEIGHED = 9
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a derived column of a table is computed from."""
+
+    columns: Sequence[Column]
+    processes: Processes
+    weights: tuple[Column, ...] = ()
+
+    def of(self, *roles: Role) -> list[Column]:
+        """Return the columns of some roles."""
+        return [column for column in self.columns if column.role in roles]
+
+
+def context_of(columns: Sequence[Column]) -> Context:
+    """Return the columns of a table with its processes and with what else may scale the work of its rows."""
+    weights = [
+        column
+        for column in columns
+        if column.role in _WEIGHTS and not column.inner and all(not value or value.value > 0 for value in column.values)
+    ]
+    return Context(columns, process_counts(columns), tuple(weights[:_MOST_WEIGHTS]))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The numbers that may be printed; in `formula`, {r} is the ratio and {i} one divided by it."""
+
+    values: Ratios
+    rank: int
+    formula: str
+    note: str = ""
+
+
+def per_device(column: Column) -> bool:
+    """Return whether a column says that its numbers are those of one device."""
+    return bool(_PER_DEVICE.search(plain(column.heading).lower()))
+
+
+def shapes(
+    column: Column, base: Column, ratios: Ratios, bases: Sequence[int | None], context: Context
+) -> Iterator[Shape]:
+    """Yield what a column may print of the ratios of its rows to their baselines, the plainest first."""
+    if column.role is Role.EFFICIENCY:
+        yield from _efficiencies(column, base, ratios, bases, context)
+    elif column.role is Role.CHANGE:
+        yield from changes(column, ratios)
+    elif column.role is Role.SLOWDOWN:
+        unit, sign = _unit(column)
+        yield Shape(scaled(inverse(ratios), unit), 0, f"{sign}{{i}}")
+        yield Shape(scaled(ratios, unit), 10, f"{sign}{{r}}")
+    elif column.percent:
+        yield from changes(column, ratios)
+    else:
+        yield from _speedups(ratios, bases, context)
+
+
+def _speedups(ratios: Ratios, bases: Sequence[int | None], context: Context) -> Iterator[Shape]:
+    yield Shape(ratios, 0, "{r}")
+    for place, counts in enumerate(context.processes.vectors):
+        rank = _SCALED + 2 * place
+        fewest = min((count for count in counts if count), default=0.0)
+        firsts = [counts[other] if other is not None else None for other in bases]
+        own = [first if first == fewest > 1 else None for first in firsts]
+        more = _relative(counts, bases)
+        yield Shape(scaled(ratios, more), rank, "{r} * p / p0", "the work grows with the processes")
+        yield Shape(scaled(ratios, own), rank + 1, "{r} * p0", "the baseline counts as its number of processes")
+        yield Shape(divided(ratios, more), rank + 6, "{r} / (p / p0)", "per process")
+    yield from _weighed(ratios, bases, context, 1.0, "")
+    yield Shape(inverse(ratios), 14, "{i}", "the share of the time, not of the throughput")
+    yield Shape(plus(ratios, -1.0), 15, "{r} - 1", "how much faster")
+
+
+def _efficiencies(
+    column: Column, base: Column, ratios: Ratios, bases: Sequence[int | None], context: Context
+) -> Iterator[Shape]:
+    unit, sign = _unit(column)
+    single = per_device(base) and base.role is Role.RATE
+    weak = Shape(scaled(ratios, unit), 1 if single else 5, f"{sign}{{r}}", "weak scaling")
+    for place, counts in enumerate(context.processes.vectors):
+        rank = 2 * place + (4 if single else 0)
+        more = _relative(counts, bases)
+        yield Shape(scaled(divided(ratios, more), unit), rank, f"{sign}{{r}} / (p / p0)", "strong scaling")
+        yield Shape(scaled(divided(ratios, counts), unit), rank + 2, f"{sign}{{r}} / p", "strong scaling")
+        for weight in context.weights:
+            work = scaled(ratios, _relative(_numbers(weight), bases))
+            note = f"the work is that of {weight.heading}"
+            yield Shape(scaled(divided(work, more), unit), rank + _WEIGHED, f"{sign}{{r}} * w / w0 / (p / p0)", note)
+    yield weak
+    yield from _weighed(ratios, bases, context, unit, sign)
+
+
+def _weighed(ratios: Ratios, bases: Sequence[int | None], context: Context, unit: float, sign: str) -> Iterator[Shape]:
+    """Yield ratios times, or divided by, what another column says: a batch, epochs, or a price."""
+    for place, weight in enumerate(context.weights):
+        more = _relative(_numbers(weight), bases)
+        note = f"w is {weight.heading}"
+        yield Shape(scaled(scaled(ratios, more), unit), _WEIGHED + place, f"{sign}{{r}} * w / w0", note)
+        yield Shape(scaled(divided(ratios, more), unit), _WEIGHED + place, f"{sign}{{r}} / (w / w0)", note)
+
+
+def changes(column: Column, ratios: Ratios) -> Iterator[Shape]:
+    """Yield a ratio as a change: by how much faster, less time, or more time; of speed-ups in percent also itself."""
+    units = [_unit(column)] if column.percent else [(1.0, ""), (100.0, "100 * ")]
+    if column.role is Role.SPEEDUP:
+        units = [(100.0, "100 * ")]
+    words = plain(column.heading).lower()
+    time = any(word in words for word in _LESS)
+    for place, (unit, sign) in enumerate(units):
+        speed = scaled(plus(ratios, -1.0), unit)
+        less = scaled(negative(plus(inverse(ratios), -1.0)), unit)
+        gain = Shape(speed, place + (2 if time else 0), f"{sign}({{r}} - 1)", "faster by throughput")
+        loss = Shape(less, place + (0 if time else 1), f"{sign}(1 - {{i}})", "less time, not more throughput")
+        yield from (loss, gain) if time else (gain, loss)
+        yield Shape(scaled(plus(inverse(ratios), -1.0), unit), place + 3, f"{sign}({{i}} - 1)", "a change of the time")
+        yield Shape(negative(speed), place + 4, f"{sign}(1 - {{r}})", "less")
+        rank = 0 if column.role is Role.SPEEDUP else 4
+        yield Shape(scaled(ratios, unit), place + rank, f"{sign}{{r}}", "a ratio in percent" if unit > 1 else "")
+
+
+def _unit(column: Column) -> tuple[float, str]:
+    return column.unit, "100 * " if column.percent else ""
+
+
+def _numbers(column: Column) -> list[float | None]:
+    return [value.value if value and value.value > 0 else None for value in column.values]
+
+
+def _relative(counts: Sequence[float | None], bases: Sequence[int | None]) -> list[float | None]:
+    """Return how many times the processes, or the work, of its baseline each row has."""
+    own = [counts[base] if base is not None else None for base in bases]
+    return [mine / its if mine and its else None for mine, its in zip(counts, own, strict=True)]
+
+
+def scaled(ratios: Sequence[Span | None], factors: Sequence[float | None] | float) -> Ratios:
+    """Return intervals times numbers, or times one number."""
+    if isinstance(factors, float):
+        return [span.times(factors) if span else None for span in ratios] if factors != 1.0 else list(ratios)
+    return [span.times(factor) if span and factor else None for span, factor in zip(ratios, factors, strict=True)]
+
+
+def divided(ratios: Sequence[Span | None], factors: Sequence[float | None]) -> Ratios:
+    """Return intervals divided by numbers."""
+    return scaled(ratios, [1 / factor if factor else None for factor in factors])
+
+
+def inverse(ratios: Ratios) -> Ratios:
+    """Return one divided by each."""
+    return [span.inverse() if span else None for span in ratios]
+
+
+def plus(ratios: Ratios, number: float) -> Ratios:
+    """Return each plus a number."""
+    return [span.plus(number) if span else None for span in ratios]
+
+
+def negative(ratios: Ratios) -> Ratios:
+    """Return each with the other sign."""
+    return [Span(-span.high, -span.middle, -span.low) if span else None for span in ratios]
 
 
 def ratios_over(base: Column, bases: Sequence[int | None]) -> Ratios:
@@ -23,7 +192,7 @@ def ratios_over(base: Column, bases: Sequence[int | None]) -> Ratios:
         if other is None or not alike(base.values[row], base.values[other]):
             ratios.append(None)
         elif other == row:
-            ratios.append(_EXACT)
+            ratios.append(ONE)
         else:
             above, below = (other, row) if base.role is Role.TIME else (row, other)
             ratios.append(known(ratio(spans[above], spans[below])))
@@ -39,6 +208,11 @@ def ratios_beside(above: Column, below: Column) -> Ratios:
 def spans_of(column: Column) -> Ratios:
     """Return the intervals of the numbers of a column."""
     return [span(value) if value else None for value in column.values]
+
+
+def shares_of(column: Column) -> Ratios:
+    """Return the intervals of the numbers of a column; 95% is 0.95."""
+    return scaled(spans_of(column), 1 / column.unit)
 
 
 def alike(mine: Quantity | None, its: Quantity | None) -> bool:
@@ -81,5 +255,5 @@ def word(column: Column, row: int) -> str:
 
 def ones_of(column: Column) -> list[bool]:
     """Return which rows print that they are the baseline: exactly 1, 100%, or a change of 0%."""
-    exact = 0.0 if column.role is Role.CHANGE else 100.0 if column.percent else 1.0
+    exact = 0.0 if column.role is Role.CHANGE else column.unit
     return [value is not None and value.number == exact and not value.about for value in column.values]

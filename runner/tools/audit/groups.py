@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from runner.tools.audit.columns import Column, baseline_marks
-from runner.tools.audit.quantities import is_missing, plain
+from runner.tools.audit.columns import NAMING, Column
+from runner.tools.audit.quantities import is_missing, plain, says_baseline
 from runner.tools.audit.roles import Role
 
 Groups = tuple[int, ...]
@@ -33,6 +33,11 @@ class Comparison:
     rank: int
     anchored: bool = False
 
+    @property
+    def same(self) -> frozenset[int]:
+        """The rows that are compared with themselves."""
+        return frozenset(row for row, base in enumerate(self.bases) if base == row)
+
 
 def groupings(columns: Sequence[Column], rows: int) -> list[Groups]:
     """Return the ways to part the rows, the plainest first: not at all, by labels and parameters, by blocks."""
@@ -40,14 +45,7 @@ def groupings(columns: Sequence[Column], rows: int) -> list[Groups]:
     names: list[tuple[str, ...]] = []
     plain_keys: list[tuple[str, ...]] = []
     for column in columns:
-        if column.inner or column.role not in (
-            Role.LABEL,
-            Role.COUNT,
-            Role.BATCH,
-            Role.OTHER,
-            Role.UNKNOWN,
-            Role.SAMPLES,
-        ):
+        if column.inner or column.role not in (*NAMING, Role.SAMPLES):
             continue
         for label in _labels(column):
             if 1 < len(set(label)) < rows and label not in names:
@@ -98,7 +96,7 @@ def comparisons(columns: Sequence[Column], derived: Column, ones: Sequence[bool]
     `ones` says which rows print that they are one: 1.00, 100%, or the word baseline.
     """
     rows = len(derived.cells)
-    marks = [one or (baseline_marks(list(columns), row)) for row, one in enumerate(ones)]
+    marks = [one or any(says_baseline(column.cells[row].text) for column in columns) for row, one in enumerate(ones)]
     missing = [is_missing(cell.text) for cell in derived.cells]
     count = next((column for column in columns if column.role is Role.COUNT), None)
     found: dict[Bases, Comparison] = {}
@@ -117,7 +115,7 @@ def comparisons(columns: Sequence[Column], derived: Column, ones: Sequence[bool]
     for extra in (*_nearest(marks), before, *named):
         if len(found) <= 2 * _MOST_MAPS:
             found.setdefault(extra, Comparison(extra, 30))
-    return sorted(found.values(), key=lambda one: one.rank)
+    return sorted(found.values(), key=lambda way: way.rank)
 
 
 def _chosen(
@@ -147,11 +145,7 @@ def _chosen(
 
 def _fewest(rows: list[int], count: Column) -> int | None:
     known = [(value.number, row) for row in rows if (value := count.values[row])]
-    if not known:
-        return None
-    least = min(number for number, _ in known)
-    first = [row for number, row in known if number == least]
-    return first[0]
+    return min(known)[1] if known else None
 
 
 def _nearest(marks: list[bool]) -> Iterator[Bases]:
@@ -169,7 +163,7 @@ def _nearest(marks: list[bool]) -> Iterator[Bases]:
 def _named(columns: Sequence[Column], parts: list[Groups], rows: int) -> Iterator[Bases]:
     """Compare with the row of the same group that has a certain label, for example the backend `gloo`."""
     for column in columns:
-        if column.role not in (Role.LABEL, Role.COUNT, Role.UNKNOWN, Role.OTHER, Role.BATCH):
+        if column.role not in NAMING:
             continue
         label = next(iter(_labels(column)))
         for value in list(dict.fromkeys(label))[:_MOST_VALUES]:

@@ -98,11 +98,9 @@ class _Reader(HTMLParser):
                 self._flush()
         elif tag in ("td", "th"):
             self._end_cell(self._open[-1])
-        elif tag == "tr":
+        elif tag in ("tr", "thead"):
             self._end_row(self._open[-1])
-        elif tag == "thead":
-            self._end_row(self._open[-1])
-            self._open[-1].in_head = False
+            self._open[-1].in_head &= tag == "tr"
         elif tag == "caption":
             self._open[-1].caption = " ".join("".join(self._text).split())
             self._flush()
@@ -115,13 +113,11 @@ class _Reader(HTMLParser):
         if self._open and self._open[-1].text is not None:
             self._open[-1].text.append(data)
             return
-        if not self._text:
-            self._line = self._place() + (len(data) - len(data.lstrip())) * 0
         for piece in re.split(r"(\n)", data):
-            if piece == "\n" and "".join(self._text).strip():
+            if piece == "\n" and self._text:
                 self._text.append(" ")
             elif piece.strip():
-                if not "".join(self._text[-1:]).strip() and not self._text:
+                if not self._text:
                     self._line = self._place() + data[: data.index(piece)].count("\n")
                 self._text.append(piece)
 
@@ -167,7 +163,7 @@ class _Reader(HTMLParser):
 
     def _end_table(self, grid: _Grid) -> None:
         self._end_row(grid)
-        near = grid.caption or " ".join(one.text for one in self._page.passages[-2:])
+        near = grid.caption or " ".join(passage.text for passage in self._page.passages[-2:])
         table = make_table(grid.rows, max(1, min(grid.heads, len(grid.rows) - 1)), near)
         if table:
             self._page.tables.append(table)

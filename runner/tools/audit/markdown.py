@@ -1,22 +1,23 @@
-"""Markdown as tables and passages: pipe tables, HTML tables, and lines of cells apart by tabs."""
+"""Markdown as tables and passages: pipe tables, HTML tables, cells apart by tabs, and tables drawn in text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from runner.tools.audit import grids, html
+from runner.tools.audit.html import read_html
 from runner.tools.audit.tables import LONGEST_CELL, Cell, Page, Passage, Table, make_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 _FENCE = re.compile(r"\s{0,12}(?:>\s?)*(?:[-*+]\s+)?(`{3,}|~{3,})")
 _LONGEST_LINE = 5_000
-_HEADS = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
+_WORD = re.compile(r"\S+(?: \S+)*")
+_DRAWN = re.compile(r"[|│┃║]")
+_RULE = re.compile(r"[\s+|:=_\-─━┄┈═│┃┌┐└┘├┤┬┴┼╞╪╡╭╮╰╯┏┓┗┛┡┩╇╋┳┻]*")
 
 
 def read_markdown(text: str, file: str) -> Page:
@@ -43,10 +44,10 @@ def read_markdown(text: str, file: str) -> Page:
                     page.passages.append(Passage(words, token.map[0] + offset + 1, heading))
         elif token.type in ("fence", "code_block") and token.map:
             first = token.map[0] + (2 if token.type == "fence" else 1)
-            drawn = grids.drawn([(first + row, line) for row, line in enumerate(token.content.splitlines())])
+            drawn = _drawn([(first + row, line) for row, line in enumerate(token.content.splitlines())])
             texts += [(table.headings[0].line, table) for table in drawn]
     found = [(table.headings[0].line, table) for table in page.tables] + texts
-    passages = sorted(page.passages, key=lambda one: one.line)
+    passages = sorted(page.passages, key=lambda passage: passage.line)
     return Page(file, [table for _, table in sorted(found, key=lambda pair: pair[0])], passages)
 
 
@@ -57,7 +58,7 @@ def visible(text: str, inline: MarkdownIt) -> str:
         return " ".join(text.split())
     text = re.sub(r"<br\s*/?>", " ", text)
     text = re.sub(
-        r"\$\s*(?:\\(?:times|approx|sim|pm)\s*)?|\\(?:times|text\w*|mathbf)\b|~~", lambda one: _tex(one[0]), text
+        r"\$\s*(?:\\(?:times|approx|sim|pm)\s*)?|\\(?:times|text\w*|mathbf)\b|~~", lambda found: _tex(found[0]), text
     )
     words = "".join(_words(inline.parseInline(text)[0].children or []))
     return " ".join(words.split())
@@ -91,8 +92,8 @@ def _table(tokens: list[Token], inline: MarkdownIt, near: str) -> Table | None:
 
 def _before(page: Page) -> str:
     """Return the text just above a table: its heading and the last lines."""
-    heading = next((one.text for one in reversed(page.passages) if one.heading), "")
-    return " ".join([heading, *(one.text for one in page.passages[-3:])])
+    heading = next((passage.text for passage in reversed(page.passages) if passage.heading), "")
+    return " ".join([heading, *(passage.text for passage in page.passages[-3:])])
 
 
 def _code(lines: list[str]) -> list[bool]:
@@ -126,8 +127,8 @@ def _take_html(lines: list[str], page: Page) -> None:
         depth += opened - len(re.findall(r"</table\s*>", line, re.IGNORECASE))
         if depth <= 0 or place + 1 == len(lines):
             near = " ".join(lines[max(0, first - 6) : first])
-            found = html.read_html("\n".join(lines[first : place + 1]), page.file, first + 1)
-            page.tables.extend(Table(one.headings, one.rows, f"{near} {one.near}") for one in found.tables)
+            found = read_html("\n".join(lines[first : place + 1]), page.file, first + 1)
+            page.tables.extend(Table(table.headings, table.rows, f"{near} {table.near}") for table in found.tables)
             page.passages.extend(found.passages)
             lines[first : place + 1] = [""] * (place + 1 - first)
             depth = 0
@@ -143,7 +144,55 @@ def _take_tabbed(lines: list[str], page: Page) -> None:
         while last < len(lines) and not code[last] and count > 1 and lines[last].strip(" ").count("\t") == count:
             last += 1
         if last - place > 1 and "|" not in lines[place]:
-            table = grids.tabbed([(row + 1, lines[row].strip(" ")) for row in range(place, last)])
+            table = _tabbed([(row + 1, lines[row].strip(" ")) for row in range(place, last)])
             page.tables.extend([table] if table else [])
             lines[place:last] = [""] * (last - place)
         place = max(last, place + 1)
+
+
+def _tabbed(lines: list[tuple[int, str]]) -> Table | None:
+    """Read lines whose cells are apart by tabs."""
+    return make_table([[Cell(cell.strip(), number) for cell in line.split("\t")] for number, line in lines])
+
+
+def _drawn(lines: list[tuple[int, str]]) -> list[Table]:
+    """Read the tables of a block of text: each begins with a line of headings and ends with an empty line."""
+    tables, rows = [], list[tuple[int, str]]()
+    for number, line in [*lines, (0, "")]:
+        if line.strip():
+            if not _RULE.fullmatch(line):
+                rows.append((number, line))
+            continue
+        table = _lined(rows) if len(rows) > 1 and len(_DRAWN.findall(rows[0][1])) > 1 else _spaced(rows)
+        if table:
+            tables.append(table)
+        rows = []
+    return tables
+
+
+def _lined(rows: list[tuple[int, str]]) -> Table | None:
+    cells = [[Cell(cell.strip(), number) for cell in _DRAWN.split(line.strip().strip("|│┃║"))] for number, line in rows]
+    width = len(cells[0])
+    return make_table([row for row in cells if len(row) == width])
+
+
+def _spaced(rows: list[tuple[int, str]]) -> Table | None:
+    """Give every word of a row to the heading above or below which most of it stands."""
+    for first, (number, line) in enumerate(rows):
+        heads = [(found.start(), found.end(), found[0]) for found in _WORD.finditer(line)]
+        if len(heads) < 3 or sum(any(map(str.isalpha, text)) for *_, text in heads) < len(heads) - 1:  # noqa: PLR2004
+            continue
+        body = [row for row in (_aligned(line, at, heads) for at, line in rows[first + 1 :]) if row]
+        return make_table([[Cell(text, number) for *_, text in heads], *body]) if body else None
+    return None
+
+
+def _aligned(line: str, number: int, heads: list[tuple[int, int, str]]) -> list[Cell] | None:
+    row = [""] * len(heads)
+    for found in _WORD.finditer(line):
+        distances = [max(begin - found.end(), found.start() - end) for begin, end, _ in heads]
+        nearest = distances.index(min(distances))
+        if row[nearest]:
+            return None
+        row[nearest] = found[0]
+    return [Cell(text, number) for text in row] if sum(map(bool, row)) > 1 else None

@@ -7,9 +7,8 @@ import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from runner.tools.audit.columns import Column
+from runner.tools.audit.columns import NAMING, Column
 from runner.tools.audit.quantities import plain
-from runner.tools.audit.roles import Role
 from runner.tools.audit.spans import INCONSISTENT, Span, grade, ratio
 
 _KINDS = (
@@ -36,7 +35,7 @@ def mean_rows(columns: Sequence[Column]) -> dict[int, str]:
     """Return the rows whose label says that they hold means, with the kind of mean."""
     found: dict[int, str] = {}
     for column in columns:
-        if column.role not in (Role.LABEL, Role.COUNT, Role.UNKNOWN, Role.OTHER, Role.BATCH):
+        if column.role not in NAMING:
             continue
         for row, cell in enumerate(column.cells):
             kind = next((kind for kind, pattern in _KINDS if pattern.search(plain(cell.text[:60]))), "")
@@ -87,14 +86,13 @@ def _candidates(
         ends = [mean([getattr(value, end) for value in values]) for end in ("low", "value", "high")]
         yield Span(*ends), f"{name} of {len(values)} rows"
     sums = [(base, _sum(base, member)) for base in bases]
-    unit = 100.0 if column.percent else 1.0
     for first, above in sums:
         for second, below in sums:
             found = ratio(above, below) if first is not second and first.role is second.role else None
             if found:
                 words = f"sum of {plain(first.heading)[:40]} / sum of {plain(second.heading)[:40]}"
-                yield found.times(unit), words
-                yield found.plus(-1).times(unit), f"{words} - 1"
+                yield found.times(column.unit), words
+                yield found.plus(-1).times(column.unit), f"{words} - 1"
 
 
 def _sum(column: Column, member: Callable[[int], bool]) -> Span | None:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from runner.core.text import one_line
-from runner.tools.audit import shares
-from runner.tools.audit.accuracies import padding_note
-from runner.tools.audit.findings import Audit, Finding
+from runner.tools.audit.accuracies import check_padding, check_shares
+from runner.tools.audit.findings import LONGEST, Audit, Finding, Place, finding
 from runner.tools.audit.quantities import Quantity, plain, read
-from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span, grade, ratio, span
+from runner.tools.audit.spans import FLIPS, INCONSISTENT, TRUNCATED, Span, grade, ratio, span
 from runner.tools.audit.tables import Page, Passage
 
 _UNIT = r"(?:秒钟?|毫秒|分钟|小时|seconds?|secs?|minutes?|mins?|hours?|hrs?|ms|s|h)"
@@ -37,7 +36,7 @@ MOST_COMPARED = 200
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Sentence:
     """A sentence, with what it says; `section` is its heading of the first or second level, in order."""
 
     line: int
@@ -54,20 +53,24 @@ def check_prose(page: Page) -> Audit:
     """Check what the running text of a page claims about its own times and accuracies."""
     audit = Audit(page.file)
     said = list(_sentences(page))
-    audit.findings += _counts(page)
+    for passage in page.passages:
+        place = Place(page.file, passage.line, "share", 0, one_line(passage.text, LONGEST))
+        audit.findings += check_shares(place, passage.text)
     audit.findings += _speedups(said, audit)
-    audit.findings += _padded(_first([one for one in said if one.accuracy], "accuracies", audit), page.file)
+    audit.findings += _padded(
+        _first([sentence for sentence in said if sentence.accuracy], "accuracies", audit), page.file
+    )
     return audit
 
 
-def _sentences(page: Page) -> Iterator[_Said]:
+def _sentences(page: Page) -> Iterator[_Sentence]:
     """Cut the text into sentences; each knows the hardware that its heading names, or that was named last before it."""
     hardware, titled, processes, section = frozenset[str](), frozenset[str](), 0, 0
     for passages in _paragraphs(page):
         if passages[0].heading:
             section += 1
             hardware, titled = frozenset(), frozenset(_HARDWARE.findall(plain(passages[0].text)))
-        text = "\n".join(one.text for one in passages)[:_MOST]
+        text = "\n".join(passage.text for passage in passages)[:_MOST]
         start = 0
         for piece in _SENTENCE.split(text):
             at = text.find(piece, start)
@@ -87,7 +90,7 @@ def _sentences(page: Page) -> Iterator[_Said]:
                 place = piece.find((factor or accuracy or _TIME.search(words) or re.match("", ""))[0]) if words else 0  # type: ignore[index]
                 line = passages[min(text[: at + max(0, place)].count("\n"), len(passages) - 1)].line
                 share = read(accuracy[1] + "%") if accuracy else None
-                yield _Said(line, times, value, share, hardware | titled, processes, section, words)
+                yield _Sentence(line, times, value, share, hardware | titled, processes, section, words)
 
 
 def _paragraphs(page: Page) -> Iterator[list[Passage]]:
@@ -108,60 +111,45 @@ def _times(words: str) -> Iterator[tuple[Quantity, str]]:
             yield value, found[1]
 
 
-def _counts(page: Page) -> list[Finding]:
-    """Check `98.7% (1053 of 1067)` in the text."""
-    result = []
-    for passage in page.passages:
-        for share in shares.shares_in(passage.text):
-            value = float(f"{share.correct / share.total * 100:.8g}")
-            got = grade(share.printed, Span(value, value, value))
-            formula = f"{share.correct} / {share.total}"
-            text, number = one_line(passage.text, 80), share.printed.number
-            result.append(
-                Finding(page.file, passage.line, "share", 0, text, number, value, (value, value), got, formula)
-            )
-    return result
-
-
 @dataclass(frozen=True)
 class _Claim:
     """A claimed speed-up with the time that it is compared with."""
 
-    said: _Said
-    base: _Said | None
+    said: _Sentence
+    base: _Sentence | None
     computed: Span
     grade: str
     formula: str
 
 
-def _speedups(said: list[_Said], audit: Audit) -> list[Finding]:
-    pool = _first([one for one in said if len(one.times) == 1 and not one.factor], "times", audit)
+def _speedups(said: list[_Sentence], audit: Audit) -> list[Finding]:
+    pool = _first([sentence for sentence in said if len(sentence.times) == 1 and not sentence.factor], "times", audit)
     claims: list[_Claim] = []
-    open_: list[_Said] = []
-    for one in _first([one for one in said if one.factor], "speed-ups", audit):
-        if len(one.times) == 2:  # noqa: PLR2004
-            claims += _within(one)
-        elif len(one.times) == 1:
-            fitting = [claim for base in pool if (claim := _against(one, base)) and claim.grade != INCONSISTENT]
+    open_: list[_Sentence] = []
+    for sentence in _first([sentence for sentence in said if sentence.factor], "speed-ups", audit):
+        if len(sentence.times) == 2:  # noqa: PLR2004
+            claims += _within(sentence)
+        elif len(sentence.times) == 1:
+            fitting = [claim for base in pool if (claim := _against(sentence, base)) and claim.grade != INCONSISTENT]
             if fitting:
                 claims.append(min(fitting, key=_distance))
             else:
-                open_.append(one)
+                open_.append(sentence)
     bases = {id(claim.base): claim.base for claim in claims if claim.base}
     uses = Counter(id(claim.base) for claim in claims if claim.base)
     usual = bases[uses.most_common(1)[0][0]] if uses else None  # of equally many the first one
-    for one in open_:
-        base = usual or (pool[0] if len(pool) == 1 and pool[0].line < one.line else None)
-        wrong = _against(one, base) if base else None
+    for sentence in open_:
+        base = usual or (pool[0] if len(pool) == 1 and pool[0].line < sentence.line else None)
+        wrong = _against(sentence, base) if base else None
         if wrong:
             claims.append(wrong)
         else:
-            audit.skip(one.line, "speed-up", "no time in the text that it follows from")
+            audit.skip(sentence.line, "speed-up", "no time in the text that it follows from")
     _slow(pool, claims, audit)
     return [_finding(audit.file, claim, claims) for claim in sorted(claims, key=lambda claim: claim.said.line)]
 
 
-def _first(said: list[_Said], what: str, audit: Audit) -> list[_Said]:
+def _first(said: list[_Sentence], what: str, audit: Audit) -> list[_Sentence]:
     """Return as many sentences as are compared, and note where the others begin."""
     if len(said) > MOST_COMPARED:
         audit.skip(said[MOST_COMPARED].line, what, f"after the first {MOST_COMPARED} in the text")
@@ -179,92 +167,80 @@ def _distance(claim: _Claim) -> tuple[bool, bool, bool, int]:
     )
 
 
-def _against(one: _Said, base: _Said) -> _Claim | None:
-    factor, value = one.factor, ratio(span(base.times[0][0]), span(one.times[0][0]))
+def _against(sentence: _Sentence, base: _Sentence) -> _Claim | None:
+    factor, value = sentence.factor, ratio(span(base.times[0][0]), span(sentence.times[0][0]))
     if factor is None or value is None:
         return None
-    formula = f"{base.times[0][1]} / {one.times[0][1]}, line {base.line}"
-    return _Claim(one, base, value, grade(factor, value), formula)
+    formula = f"{base.times[0][1]} / {sentence.times[0][1]}, line {base.line}"
+    return _Claim(sentence, base, value, grade(factor, value), formula)
 
 
-def _within(one: _Said) -> list[_Claim]:
+def _within(sentence: _Sentence) -> list[_Claim]:
     """Compare the two times of one sentence; only if it says that one follows from the other, a misfit counts."""
-    (first, first_text), (second, second_text) = one.times
+    (first, first_text), (second, second_text) = sentence.times
     if first.value < second.value:
         first, first_text, second, second_text = second, second_text, first, first_text
     value = ratio(span(first), span(second))
-    if one.factor is None or value is None:
+    if sentence.factor is None or value is None:
         return []
-    got = grade(one.factor, value)
-    if got == INCONSISTENT and not re.search(r"\bfrom\b.*\bto\b|从.*(?:到|降|减)|由.*(?:到|降)", one.text):
+    got = grade(sentence.factor, value)
+    if got == INCONSISTENT and not re.search(r"\bfrom\b.*\bto\b|从.*(?:到|降|减)|由.*(?:到|降)", sentence.text):
         return []
-    return [_Claim(one, None, value, got, f"{first_text} / {second_text}")]
+    return [_Claim(sentence, None, value, got, f"{first_text} / {second_text}")]
 
 
 def _finding(file: str, claim: _Claim, claims: list[_Claim]) -> Finding:
-    one, factor, value = claim.said, claim.said.factor, claim.computed
+    sentence, factor, value = claim.said, claim.said.factor, claim.computed
     assert factor is not None  # noqa: S101 - a claim has one
     got = claim.grade
     if got == INCONSISTENT and (factor.low > 1 > value.high or factor.high < 1 < value.low):
         got = FLIPS
-    ends = (float(f"{value.low:.7g}"), float(f"{value.high:.7g}"))
-    middle = float(f"{value.middle:.7g}")
-    text, note = one_line(one.text, 80), _other_hardware(claim, claims)
-    return Finding(file, one.line, "speed-up", 0, text, factor.number, middle, ends, got, claim.formula, note)
+    return finding(
+        _place(file, "speed-up", sentence), factor, value, got, claim.formula, _other_hardware(claim, claims)
+    )
+
+
+def _place(file: str, what: str, sentence: _Sentence) -> Place:
+    return Place(file, sentence.line, what, 0, one_line(sentence.text, LONGEST))
 
 
 def _other_hardware(claim: _Claim, claims: list[_Claim]) -> str:
-    """Say that a speed-up is against a baseline on other hardware."""
+    """Return that a speed-up is against a baseline on other hardware."""
     base, mine = claim.base, claim.said.hardware
     if base is None or not mine:
         return ""
     if base.hardware and base.section <= claim.said.section and not base.hardware & mine:
         return f"the baseline is of other hardware: {', '.join(sorted(base.hardware))}, not {', '.join(sorted(mine))}"
-    for other in claims:
+    for other in claims if not base.hardware else ():
         others = other.said.hardware
-        if (
-            other.base is base
-            and other.said.line < claim.said.line
-            and not base.hardware
-            and others
-            and not others & mine
-        ):
+        if other.base is base and other.said.line < claim.said.line and others and not others & mine:
             names = f"{', '.join(sorted(others))} in line {other.said.line}"
             return f"the same baseline as for {names}: one of the two is on other hardware"
     return ""
 
 
-def _slow(pool: list[_Said], claims: list[_Claim], audit: Audit) -> None:
+def _slow(pool: list[_Sentence], claims: list[_Claim], audit: Audit) -> None:
     """Say which times are longer than the baseline of others near them, and have no speed-up beside them."""
-    bases = {claim.base.line: claim for claim in claims if claim.base}
-    for line, claim in bases.items():
-        last = max(one.said.line for one in claims if one.base and one.base.line == line)
-        near = sorted(one.line for one in pool if one.line > last)[:2]
-        for one in pool:
-            base = claim.base
-            value = ratio(span(base.times[0][0]), span(one.times[0][0])) if base and one.line in near else None
-            if base and value and value.high < 1 and one.processes > 1 and one.hardware:
+    bases = {claim.base.line: claim.base for claim in claims if claim.base}
+    for line, base in bases.items():
+        last = max(claimed.said.line for claimed in claims if claimed.base and claimed.base.line == line)
+        near = sorted(sentence.line for sentence in pool if sentence.line > last)[:2]
+        for sentence in pool:
+            value = ratio(span(base.times[0][0]), span(sentence.times[0][0])) if sentence.line in near else None
+            if value and value.high < 1 and sentence.processes > 1 and sentence.hardware:
                 against = f"against {base.times[0][1]} in line {line} it would be {value.middle:.2f}"
-                audit.skip(one.line, "time", f"{one.times[0][1]} has no speed-up beside it; {against}")
+                audit.skip(sentence.line, "time", f"{sentence.times[0][1]} has no speed-up beside it; {against}")
 
 
-def _padded(known: list[_Said], file: str) -> list[Finding]:
+def _padded(known: list[_Sentence], file: str) -> list[Finding]:
     """Look for a pair of accuracies of which the second counts samples twice."""
     result: dict[int, Finding] = {}
-    for first, second in [*pairwise(known), *((known[0], one) for one in known[2:])]:
+    for first, second in [*pairwise(known), *((known[0], sentence) for sentence in known[2:])]:
         if first.accuracy is None or second.accuracy is None:
             continue
-        pair = shares.padded(first.accuracy, second.accuracy, 100.0, second.processes)
-        if pair is None:
-            continue
-        total, larger = pair
-        for one, value in ((first, first.accuracy), (second, second.accuracy)):
-            _, computed, count = shares.of_total(value, total, 100.0)
-            ends = (float(f"{computed.low:.8g}"), float(f"{computed.high:.8g}"))
-            note = padding_note(value, total, larger, second.processes, 100.0) if one is second else ""
-            got = INCONSISTENT if one is second else CONSISTENT
-            text, formula = one_line(one.text, 80), f"{count} / {total}"
-            result[one.line] = Finding(
-                file, one.line, "accuracy", 0, text, value.number, ends[0], ends, got, formula, note
-            )
+        earlier = _place(file, "accuracy", first), first.accuracy
+        later = _place(file, "accuracy", second), second.accuracy
+        pair = check_padding(earlier, later, 100.0, second.processes)
+        for found in pair or ():
+            result[found.line] = found
     return list(result.values())

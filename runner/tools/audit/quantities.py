@@ -1,6 +1,7 @@
 """A printed number as what it says: a value, its unit, and the interval of all numbers that round to it.
 
-98.69% is every number from 98.685 to 98.695. Times are in seconds, rates per second; a percentage stays one.
+98.69% is every number from 98.685 to 98.695. Times are in seconds, rates per second; a percentage stays one. A cell may
+also name processes or devices.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, replace
+
+from runner.tools.audit.tables import LONGEST_CELL
 
 SECONDS = {
     word: scale
@@ -43,39 +46,40 @@ _CLOCK = re.compile(
     r"(?:(?P<d>\d{1,3})\s?(?:d|days?),?\s?)?(?:(?P<h>\d{1,4}):)?(?P<m>\d{1,3}):(?P<s>\d{2}(?:\.\d{1,6})?)"
 )
 _PIECES = re.compile(r"(\d+(?:[.,]\d+)?)\s*([a-zµμ]+|小时|分钟|秒钟|时|分|秒|毫秒|天)(?![a-z])[\s,]*", re.IGNORECASE)
-_MISSING = {
-    "",
-    "-",
-    "--",
-    "---",
-    "–",
-    "—",
-    "/",
-    "n/a",
-    "na",
-    "n.a.",
-    "none",
-    "null",
-    "nan",
-    "oom",
-    "?",
-    "tba",
-    "error",
-    "failed",
-    "tbd",
-    "x",
-    "✗",
-    "无",
-}
+_MISSING_WORDS = "- -- --- – — / n/a na n.a. none null nan oom ? tba error failed tbd x ✗ 无"
+_MISSING = {"", *_MISSING_WORDS.split()}
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹ᵃ-ᶻ]+|\\[\\^[^\\]]{1,20}\\]")
 _FOOTNOTE = re.compile(r"\s*(?:\[\d{1,2}\]|\(\d\)|[*†‡§¶#↑↓↗↘⬆⬇★☆✅✓✔]|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])+$")
 _PREFIX = re.compile(
     r"([kKMGTP万])(?=[ib]?B|b(?:it)?|FLOP|LUP|H/|\s|/|tok|img|sam|req|ops|it|elem|path|part|point|cell|row|key|pix|ray|step"
     r"|quer|hash|event|edge|node|msg|packet|rec|word|char|line|atom|vox|up)"
 )
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?![\d,])|(?<!\d)0,\d|\d\.\d{3},\d")
+_DECIMAL_POINT = re.compile(r"(?<![\d.,])\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})(?![\d.])|(?<!\d)0\.\d|\d,\d{3}\.\d")
 _LARGEST_EXPONENT = 30
 _MOST_DIGITS = 30
 _BASE = re.compile(r"\(?\b(baseline|base|ref(erence)?\.?|基准|基线)\)?", re.IGNORECASE)
+MOST_DEVICES = 10_000_000
+_TIMES = r"\s?[x×*]\s?"
+_NODES = r"(?:nodes?|machines?|servers?|机|台|节点|hosts?|n(?=\s*\d))"
+_CARDS = (
+    r"(?:gpus?|cards?|卡|张|个|块|proc\w*|进程|ranks?|workers?|tpus?|npus?|devices?|cores?|threads?|核|线程|cpus?"
+    r"|chips?|g)"
+)
+_PRODUCTS = (
+    re.compile(rf"(\d{{1,5}}){_TIMES}(\d{{1,5}})(?:{_TIMES}[a-z]|$)"),
+    re.compile(rf".*?(\d{{1,4}})\s*-?{_NODES}\W*(?:[x×*,]\s*)?(\d{{1,4}})\s*-?{_CARDS}(?![a-z])"),
+    re.compile(r".*?\bnodes?[ =](\d{1,4})\b.*?\b(?:ntasks|nproc|gpus|procs)[-_]per[-_]node[ =](\d{1,4})\b"),
+)
+_NUMBERS = (
+    re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,6})$"),
+    re.compile(rf"(\d{{1,5}}){_TIMES}(?=[a-z])"),
+    re.compile(r".*(?:(?<=[\d\s)])x\s?|[×*]\s?)(\d{1,5})$"),
+    re.compile(rf".*?(?<![\d.])(\d{{1,5}})\s*-?{_CARDS}(?![a-z])"),
+    re.compile(rf"(\d{{1,4}})\s*-?{_NODES}$"),
+    re.compile(r".*?(?<![a-z])-{0,2}(?:np?|nprocs?|nproc[-_]per[-_]node|ntasks|world[-_]size|gpus)[ =]\s?(\d{1,5})\b"),
+)
+_ONE = re.compile(r"(?:single|one|单)\s*-?(?:gpu|card|卡|process|node|机|cpu)")
 
 
 @dataclass(frozen=True)
@@ -258,12 +262,24 @@ def _multiplier(unit: str) -> float:
 def has_decimal_comma(texts: list[str]) -> bool | None:
     """Return whether the numbers of a table have decimal commas; None if nothing says so."""
     commas = points = 0
-    for text in texts:
-        one = plain(text)
-        commas += bool(
-            re.search(r"(?<![\d.,])\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?![\d,])|(?<!\d)0,\d|\d\.\d{3},\d", one)
-        )
-        points += bool(
-            re.search(r"(?<![\d.,])\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})(?![\d.])|(?<!\d)0\.\d|\d,\d{3}\.\d", one)
-        )
+    for text in map(plain, texts):
+        commas += bool(_DECIMAL_COMMA.search(text))
+        points += bool(_DECIMAL_POINT.search(text))
     return None if commas == points else commas > points
+
+
+def devices(text: str) -> float | None:
+    """Read how many processes or devices a cell names: `4`, `2x A100`, `8 GPUs`, `2x4`, `2x A100 + 3x T4`."""
+    counts = [_devices(part) for part in re.split(r"\s*\+\s*", plain(text[:LONGEST_CELL]).lower().strip("`*~ "))]
+    known = [count for count in counts if count]
+    return sum(known) if len(known) == len(counts) and sum(known) < MOST_DEVICES else None
+
+
+def _devices(part: str) -> float | None:
+    for pattern in _PRODUCTS:
+        if found := pattern.match(part):
+            return float(int(found[1]) * int(found[2]))
+    for pattern in _NUMBERS:
+        if found := pattern.match(part):
+            return float(found[1].replace(",", ""))
+    return 1.0 if _ONE.match(part) else None

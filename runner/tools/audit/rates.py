@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
-from runner.tools.audit.bases import comparable
-from runner.tools.audit.columns import Column
+from runner.tools.audit.columns import Column, comparable
+from runner.tools.audit.counts import Counts
+from runner.tools.audit.formulas import Context, Ratios, divided, per_device, scaled, spans_of
 from runner.tools.audit.groups import groupings
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.readings import LOOSE, Reading, stab
 from runner.tools.audit.roles import Role
-from runner.tools.audit.shapes import Context, per_device
-from runner.tools.audit.spans import Span, ratio, span
+from runner.tools.audit.spans import ONE, product, ratio
 
 _FEWEST = 3
 """Rows that have to agree before a number that is not printed is believed, for example the samples of an epoch."""
@@ -26,16 +25,16 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
         return
     works = list(_works(column, context))
     for time in comparable(column, context.of(Role.TIME)):
-        spans = [span(value) if value else None for value in time.values]
+        spans = spans_of(time)
         averaged = _averaged(column) or _averaged(time)
         units = all(value.kind == "time" for value in time.values if value)
         for rank, (work, words) in enumerate(works):
-            values = [ratio(one, here) for one, here in zip(work, spans, strict=True)]
+            values = [ratio(done, here) for done, here in zip(work, spans, strict=True)]
             if units and words:
-                yield Reading(tuple(values), _Work(words, time), rank + (LOOSE if averaged else 0))
+                yield Reading(tuple(values), _by_time(words, time), rank + (LOOSE if averaged else 0))
         if averaged:
             continue
-        alike: list[Span | None] = [Span(1, 1, 1)] * len(spans)
+        alike: Ratios = [ONE] * len(spans)
         for rank, (work, words) in enumerate([(alike, ""), *works]):
             yield from _fitted(column, time, work, words, context, 10 + rank)
     for other in comparable(column, context.of(Role.RATE)):
@@ -43,45 +42,37 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
             yield from _per(other, context)
 
 
-def _works(column: Column, context: Context) -> Iterator[tuple[list[Span | None], str]]:
-    if column.cells:
-        yield [Span(1.0, 1.0, 1.0)] * len(column.cells), "1"
+def _works(column: Column, context: Context) -> Iterator[tuple[Ratios, str]]:
+    """Yield the work of each row, with its words: one unit, samples, batches, and each times the processes."""
+    alike: Ratios = [ONE] * len(column.cells)
+    yield alike, "1"
     for source in context.of(Role.SAMPLES, Role.BATCH):
-        spans = [span(value) if value else None for value in source.values]
+        spans = spans_of(source)
         yield spans, source.heading
         for counts in context.processes.vectors[: context.processes.said]:
-            pairs = list(zip(spans, counts, strict=True))
-            yield [one.times(count) if one and count else None for one, count in pairs], f"{source.heading} * processes"
+            yield scaled(spans, counts), f"{source.heading} * processes"
             if per_device(column):
-                yield (
-                    [one.times(1 / count) if one and count else None for one, count in pairs],
-                    f"{source.heading} / processes",
-                )
+                yield divided(spans, counts), f"{source.heading} / processes"
     for counts in context.processes.vectors[: context.processes.said]:
-        yield [Span(count, count, count) if count else None for count in counts], ""
+        yield scaled(alike, counts), ""
         if per_device(column):
-            yield [Span(1 / count, 1 / count, 1 / count) if count else None for count in counts], ""
+            yield divided(alike, counts), ""
 
 
-def _fitted(
-    column: Column, time: Column, work: Sequence[Span | None], words: str, context: Context, rank: int
-) -> Iterator[Reading]:
+def _fitted(column: Column, time: Column, work: Ratios, words: str, context: Context, rank: int) -> Iterator[Reading]:
     """Look for one amount of work that fits most rows."""
-    printed = [span(value) if value else None for value in column.values]
-    spans = [span(value) if value else None for value in time.values]
-    shares = [ratio(here, one) for here, one in zip(spans, work, strict=True)]
-    implied = [
-        Span(rate.low * share.low, rate.middle * share.middle, rate.high * share.high) if rate and share else None
-        for rate, share in zip(printed, shares, strict=True)
-    ]
-    for depth, groups in enumerate(groupings(context.columns, len(spans))[:8]):
-        values: list[Span | None] = [None] * len(spans)
+    shares = [ratio(here, own) for here, own in zip(spans_of(time), work, strict=True)]
+    implied = [product(rate, share) for rate, share in zip(spans_of(column), shares, strict=True)]
+    for depth, groups in enumerate(groupings(context.columns, len(shares))[:8]):
+        values: Ratios = [None] * len(shares)
         free = 0
         for group in sorted(set(groups)):
-            mine = [one if groups[row] == group else None for row, one in enumerate(implied)]
+            mine = [amount if groups[row] == group else None for row, amount in enumerate(implied)]
             common = stab(mine)
-            inside = sum(bool(common and one and one.low <= common.high and common.low <= one.high) for one in mine)
-            known = sum(one is not None for one in mine)
+            inside = sum(
+                bool(common and amount and amount.low <= common.high and common.low <= amount.high) for amount in mine
+            )
+            known = sum(amount is not None for amount in mine)
             if common is None or inside < _FEWEST or inside - 1 < 2 * (known - inside):
                 continue
             free += 1
@@ -90,42 +81,27 @@ def _fitted(
                     values[row] = ratio(common, share)
         if free:
             note = "one amount of work, which fits most rows"
-            yield Reading(tuple(values), _Work(words or "work", time), rank + depth, free=free, note=note)
+            yield Reading(tuple(values), _by_time(words or "work", time), rank + depth, free=free, note=note)
 
 
 def _per(total: Column, context: Context) -> Iterator[Reading]:
     """Divide a throughput of all devices; the total is not computed from it, or a slip would accuse both."""
-    spans = [span(value) if value else None for value in total.values]
     for rank, counts in enumerate(context.processes.vectors):
-        values = [
-            whole.times(1 / count) if whole and count else None for whole, count in zip(spans, counts, strict=True)
-        ]
-        yield Reading(tuple(values), _PerDevice(total, counts), 5 + rank)
+        values = divided(spans_of(total), counts)
+        yield Reading(tuple(values), _per_device(total, counts), 5 + rank)
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What a throughput was computed from."""
-
-    words: str
-    time: Column
-
-    def __call__(self, row: int) -> str:
-        return f"{self.words} / {plain(self.time.cells[row].text)[:40]}"
+def _by_time(work: str, time: Column) -> Callable[[int], str]:
+    """Return the words for work divided by the time of a row."""
+    return lambda row: f"{work} / {plain(time.cells[row].text)[:40]}"
 
 
-@dataclass(frozen=True)
-class _PerDevice:
-    """What the throughput of one device was computed from."""
-
-    total: Column
-    counts: Sequence[float | None]
-
-    def __call__(self, row: int) -> str:
-        return f"{plain(self.total.cells[row].text)[:40]} / {self.counts[row] or 0:g}"
+def _per_device(total: Column, counts: Counts) -> Callable[[int], str]:
+    """Return the words for the throughput of a row divided by its devices."""
+    return lambda row: f"{plain(total.cells[row].text)[:40]} / {counts[row] or 0:g}"
 
 
 def _averaged(column: Column) -> bool:
-    """Whether a column holds means or percentiles: samples by a mean time are not the mean of samples by time."""
+    """Return whether a column holds means or percentiles: samples by a mean time are no mean of samples by time."""
     words = plain(column.heading).lower()
     return bool(re.search(r"\bavg|average|mean|median|平均|\bp\d\d|percentile|\d\d\s*%", words))

@@ -1,26 +1,42 @@
-"""Speed-ups, efficiencies and changes: what they may have been computed from."""
+"""Speed-ups, efficiencies and changes: what they may follow from, also baselines that the table does not print."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from runner.tools.audit.bases import added, comparable, measured, numbers, of_another_role
 from runner.tools.audit.certain import is_certain, is_pair, is_scaling, named_pair, names_only, of_same_work
-from runner.tools.audit.columns import Column
+from runner.tools.audit.columns import Column, added, comparable, measured, numbers, of_another_role
+from runner.tools.audit.counts import Counts
 from runner.tools.audit.efficiencies import from_speedups, implied_processes, of_rounded, of_the_ideal
-from runner.tools.audit.formulas import Formula, ones_of, ratios_beside, ratios_over
-from runner.tools.audit.groups import Comparison, comparisons
-from runner.tools.audit.outside import one_baseline, shared_baseline
+from runner.tools.audit.formulas import (
+    Context,
+    Formula,
+    Ratios,
+    Shape,
+    changes,
+    divided,
+    inverse,
+    negative,
+    ones_of,
+    ratios_beside,
+    ratios_over,
+    scaled,
+    shapes,
+    shares_of,
+    spans_of,
+    word,
+)
+from runner.tools.audit.groups import Comparison, Groups, comparisons, groupings
 from runner.tools.audit.quantities import plain
-from runner.tools.audit.readings import FAR, IN_ROWS, LOOSE, Reading
+from runner.tools.audit.readings import FAR, IN_ROWS, LOOSE, Reading, stab
 from runner.tools.audit.roles import Role
-from runner.tools.audit.shapes import Context, Shape, changes, inverse, negative, shapes
-from runner.tools.audit.spans import difference
+from runner.tools.audit.spans import Span, difference, product, ratio
 
 _MOST_STEPS = 60_000
 _FEW_WAYS = 8
+_OUTSIDE = 20
 _POINTS = re.compile(r"points?\b|\bpp\b|\bpts?\b|\babs|δ|delta|differ|百分点", re.IGNORECASE)
 
 
@@ -70,9 +86,8 @@ def _further(
 def _over(column: Column, base: Column, way: Comparison, context: Context, *, sure: bool) -> Iterator[Reading]:
     """Compare rows with their baselines, in one column."""
     ratios = ratios_over(base, way.bases)
-    same = frozenset(row for row, other in enumerate(way.bases) if other == row)
     named = way.anchored and column.explicit and of_same_work(context.columns, way)
-    named = named and names_only(column, base, context.columns, [*same])
+    named = named and names_only(column, base, context.columns, [*way.same])
     certain = sure and named and (column.role is not Role.EFFICIENCY or bool(context.processes.said))
     plainest = named and is_scaling(context, way)
     for shape in shapes(column, base, ratios, way.bases, context):
@@ -82,7 +97,7 @@ def _over(column: Column, base: Column, way: Comparison, context: Context, *, su
             way.rank + shape.rank,
             certain=certain and shape.rank < FAR,
             plainest=plainest and shape.rank < FAR,
-            same=same,
+            same=way.same,
             bases=way.bases,
             note=shape.note,
         )
@@ -129,8 +144,70 @@ def _differences(column: Column, ways: Sequence[Comparison], context: Context) -
         for way in ways:
             its = [source.values[base] if base is not None else None for base in way.bases]
             spans = [difference(mine, other) for mine, other in zip(source.values, its, strict=True)]
-            same = frozenset(row for row, other in enumerate(way.bases) if other == row)
             for values, shape in ((spans, "{d}"), (negative(spans), "-({d})")):
                 formula = Formula(source, way.bases, shape)
                 rank = way.rank + plain_rank
-                yield Reading(tuple(values), formula, rank, same=same, bases=way.bases, note="a difference")
+                yield Reading(tuple(values), formula, rank, same=way.same, bases=way.bases, note="a difference")
+
+
+def shared_baseline(column: Column, base: Column, context: Context) -> Iterator[Reading]:
+    """Take a baseline outside the table from the efficiencies for the speed-ups, or the other way around."""
+    other_role = {Role.EFFICIENCY: Role.SPEEDUP, Role.SPEEDUP: Role.EFFICIENCY}.get(column.role)
+    spans = spans_of(base)
+    alone: Counts = (1.0,) * len(spans)
+    for other in context.of(other_role) if other_role else ():
+        for place, counts in enumerate(context.processes.vectors[: context.processes.said]):
+            mine, its = (counts, alone) if column.role is Role.EFFICIENCY else (alone, counts)
+            speeds = scaled(shares_of(other), its)
+            common = stab([_implied(speed, here, base.role) for speed, here in zip(speeds, spans, strict=True)])
+            if common:
+                found = [(ratio(common, here) if base.role is Role.TIME else ratio(here, common)) for here in spans]
+                values = scaled(divided(found, mine), column.unit)
+                formula = _outside(base, (0,) * len(spans), {0: common}, "" if mine is alone else " / p")
+                note = f"a baseline that follows from {plain(other.heading)}"
+                same = frozenset(row for row, printed_one in enumerate(ones_of(column)) if printed_one)
+                yield Reading(tuple(values), formula, FAR + place, same=same, note=note)
+
+
+def one_baseline(column: Column, base: Column, context: Context) -> Iterator[Reading]:
+    """Look for one baseline that is not in the table and fits all rows."""
+    printed = shares_of(column)
+    spans = spans_of(base)
+    if column.role is Role.SLOWDOWN:
+        printed = inverse(printed)
+    for rank, groups in enumerate(groupings(context.columns, len(spans))[:12]):
+        values: Ratios = [None] * len(spans)
+        fitted: dict[int, Span] = {}
+        for group in sorted(set(groups)):
+            implied = [
+                _implied(speed, here, base.role) if groups[row] == group else None
+                for row, (speed, here) in enumerate(zip(printed, spans, strict=True))
+            ]
+            common = stab(implied)
+            if common is None:
+                continue
+            fitted[group] = common
+            for row, here in enumerate(spans):
+                if groups[row] == group and here:
+                    found = ratio(common, here) if base.role is Role.TIME else ratio(here, common)
+                    found = found.inverse() if found and column.role is Role.SLOWDOWN else found
+                    values[row] = found and found.times(column.unit)
+        if fitted:
+            formula, note = _outside(base, groups, fitted), "a baseline outside the table that fits most rows"
+            yield Reading(tuple(values), formula, _OUTSIDE + rank, free=len(fitted), note=note)
+
+
+def _outside(base: Column, groups: Groups, fitted: dict[int, Span], share: str = "") -> Callable[[int], str]:
+    """Return the words for a row over a baseline that the table does not print."""
+
+    def words(row: int) -> str:
+        value = base.values[row]
+        known = f"{fitted[groups[row]].middle / (value.scale if value else 1.0):.4g}"
+        mine = word(base, row)
+        return (f"{known} / {mine}" if base.role is Role.TIME else f"{mine} / {known}") + share
+
+    return words
+
+
+def _implied(speed: Span | None, here: Span | None, role: Role) -> Span | None:
+    return ratio(here, speed) if role is Role.RATE else product(speed, here)

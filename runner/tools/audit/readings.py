@@ -85,10 +85,6 @@ class Verdict:
     usual: Reading | None = None
     """The reading of the column, if it is sure enough to call other numbers wrong."""
 
-    def wrong(self) -> int:
-        """Return how many numbers are called wrong."""
-        return self.grades.count(INCONSISTENT)
-
 
 def judge(reading: Reading, printed: Sequence[Quantity | None], ones: Sequence[bool] = ()) -> Judged:
     """Grade every printed number by a reading.
@@ -99,8 +95,8 @@ def judge(reading: Reading, printed: Sequence[Quantity | None], ones: Sequence[b
         grade(quantity, value) if value and quantity else None
         for value, quantity in zip(reading.values, printed, strict=True)
     )
-    fits = frozenset(row for row, found in enumerate(grades) if found and found != INCONSISTENT)
     misses = frozenset(row for row, found in enumerate(grades) if found == INCONSISTENT)
+    fits = frozenset(row for row, found in enumerate(grades) if found) - misses
     marked = frozenset(row for row, printed_one in enumerate(ones) if printed_one)
     score = len(fits - reading.same) - reading.free + len(fits & reading.same) / 2 - len(misses & marked)
     score -= _CUT * grades.count(TRUNCATED)

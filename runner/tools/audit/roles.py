@@ -175,7 +175,7 @@ def role_of(heading: str) -> Role:
         return Role.OTHER
     both = (words, words.replace("_", " "), words.replace("_", " _"))
     for role, pattern in _COMPILED:
-        if any(pattern.search(one) for one in both):
+        if any(pattern.search(form) for form in both):
             return role
     return Role.UNKNOWN
 
@@ -190,9 +190,9 @@ def _noun_of(words: str) -> str:
 
 
 def is_explicit(heading: str) -> bool:
-    """Whether a heading says outright that a column is a speed-up or an efficiency."""
+    """Return whether a heading says outright that a column is a speed-up or an efficiency."""
     words = plain(heading)
-    return bool(_EXPLICIT.search(words)) or any(words in _SYMBOLS[one] for one in (Role.SPEEDUP, Role.EFFICIENCY))
+    return bool(_EXPLICIT.search(words)) or any(words in _SYMBOLS[role] for role in (Role.SPEEDUP, Role.EFFICIENCY))
 
 
 def assumed(heading: str) -> str:

@@ -35,6 +35,14 @@ class Span:
         return Span(1 / self.high, 1 / self.middle, 1 / self.low)
 
 
+def exact(value: float) -> Span:
+    """Return the interval of a number that is known."""
+    return Span(value, value, value)
+
+
+ONE = exact(1.0)
+
+
 def span(quantity: Quantity) -> Span | None:
     """Return the interval of a printed number that has to be positive; None if it is not, or has no digits left."""
     if quantity.value <= 0 or quantity.high > 1e30:  # noqa: PLR2004
@@ -50,6 +58,13 @@ def ratio(above: Span | None, below: Span | None) -> Span | None:
     if above is None or below is None or below.low <= 0:
         return None
     return Span(above.low / below.high, above.middle / below.middle, above.high / below.low)
+
+
+def product(one: Span | None, other: Span | None) -> Span | None:
+    """Multiply two intervals of positive numbers."""
+    if one is None or other is None:
+        return None
+    return Span(one.low * other.low, one.middle * other.middle, one.high * other.high)
 
 
 def difference(above: Quantity | None, below: Quantity | None) -> Span | None:

@@ -53,7 +53,7 @@ def _served(cluster: Cluster, kind: str) -> list[str]:
     try:
         crd = f"{PLURALS[kind]}.{PATHS[kind].split('/')[2]}"
         versions = cluster.get(f"{_CRDS}/{crd}")["spec"]["versions"]
-        return [f"{kind} {one['name']}" for one in versions if one.get("served")]
+        return [f"{kind} {version['name']}" for version in versions if version.get("served")]
     except (ClusterError, KeyError, TypeError):
         return []
 
@@ -80,7 +80,7 @@ def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:
 def _node(item: dict[str, Any]) -> dict[str, Any]:
     status, spec = item.get("status") or {}, item.get("spec") or {}
     offered = status.get("allocatable") or {}
-    conditions = {one.get("type"): one.get("status") for one in status.get("conditions") or []}
+    conditions = {condition.get("type"): condition.get("status") for condition in status.get("conditions") or []}
     return {
         "name": item["metadata"]["name"],
         "ready": conditions.get("Ready") == "True",
@@ -89,7 +89,7 @@ def _node(item: dict[str, Any]) -> dict[str, Any]:
         "gpus": _count(offered.get(GPU)),
         "cpu": offered.get("cpu"),
         "memory": _size(offered.get("memory")),
-        "images": [name for one in status.get("images") or [] for name in one.get("names") or []],
+        "images": [name for image in status.get("images") or [] for name in image.get("names") or []],
     }
 
 
@@ -170,7 +170,7 @@ def _check_image(ready: list[dict[str, Any]], cluster: str, image: str) -> Findi
 
 
 def _same(image: str, name: str) -> bool:
-    """Whether a node's name of an image, which is a whole one, is this image."""
+    """Return whether a node's name of an image, which is a whole one, is this image."""
     whole_image = image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
     return name in (whole_image, f"docker.io/library/{whole_image}", f"docker.io/{whole_image}")
 

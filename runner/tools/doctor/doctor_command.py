@@ -64,7 +64,7 @@ def doctor(
         show_document(to_json(report(request, findings)))
     else:
         _show(findings)
-    raise typer.Exit(1 if any(one.state == WRONG for one in findings) else 0)
+    raise typer.Exit(1 if any(finding.state == WRONG for finding in findings) else 0)
 
 
 def _check_device(device: str) -> None:
@@ -99,12 +99,13 @@ def _show(findings: list[Finding]) -> None:
     from runner.cli.columns import show_rows
     from runner.tools.doctor.finding import STATES
 
+    rows = [(finding.state, finding.check, finding.where, finding.seen, finding.mend) for finding in findings]
     if sys.stdout.isatty():
         from runner.cli.terminal import print_findings
 
-        print_findings([(one.state, one.check, one.where, one.seen, one.mend) for one in findings])
+        print_findings(rows)
     else:
-        show_rows([(one.state, one.check, one.where, one.seen, one.mend) for one in findings])
-    counts = {state: sum(1 for one in findings if one.state == state) for state in STATES}
+        show_rows([*rows])
+    counts = {state: sum(1 for finding in findings if finding.state == state) for state in STATES}
     many = f"{counts['warning']} warning{'s' * (counts['warning'] != 1)}"
     say(f"{len(findings)} checks: {counts['ok']} ok, {many}, {counts['wrong']} wrong")

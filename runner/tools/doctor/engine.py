@@ -18,9 +18,8 @@ from runner.targets.compose.target import Options
 from runner.tools.doctor import inside
 from runner.tools.doctor.finding import Finding, ok, warning, wrong
 from runner.tools.doctor.gpus import check_gpus
-from runner.tools.doctor.machine import check_image_disk, check_machine
+from runner.tools.doctor.machine import check_difference, check_image_disk, check_machine, check_versions
 from runner.tools.doctor.network import check_variables
-from runner.tools.doctor.versions import check_difference, check_versions
 
 CONTAINER_SECONDS = 10
 _REMOVE_SECONDS = 3

@@ -10,18 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.tools.doctor import answer, cluster, engine, inside, nvml, ssh_hosts
+from runner.targets.ssh.verdicts import Verdict
+from runner.tools.doctor import answer, cluster, engine, inside
 from runner.tools.doctor import peers as hosts
 from runner.tools.doctor.finding import OK, STATES, Finding, ok, wrong
-from runner.tools.doctor.gpus import check_gpus, check_links
-from runner.tools.doctor.machine import check_folder, check_machine
+from runner.tools.doctor.gpus import check_gpus, check_links, links
+from runner.tools.doctor.machine import check_folder, check_machine, check_versions
 from runner.tools.doctor.network import check_peers, check_variables
-from runner.tools.doctor.together import together
-from runner.tools.doctor.versions import check_versions
+from runner.tools.doctor.peers import together
 
 SECONDS = 12.0
 """All questions together, hosts by SSH aside; what has not answered by then is a finding."""
+SSH_SECONDS = 60.0
+"""A host that does not answer takes 18 s, one whose shared connection does not 11 s more; the ways between follow."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def examine(request: Request) -> list[Finding]:
     chosen = "cuda" if request.device == "cuda" else "cpu"
     questions: dict[str, Callable[[], Any]] = {
         "here": partial(inside.gather, str(request.results)),
-        "links": nvml.links,
+        "links": links,
         "peers": partial(hosts.look_at, request.peers),
         "port": partial(_holder_of, request.port),
     }
@@ -55,8 +58,8 @@ def examine(request: Request) -> list[Finding]:
         questions["cluster"] = partial(cluster.gather, request.options)
     seconds = SECONDS
     if request.target == "ssh":
-        seconds = ssh_hosts.SECONDS
-        questions["hosts"] = partial(ssh_hosts.gather, request.options, chosen)
+        seconds = SSH_SECONDS
+        questions["hosts"] = partial(_verdicts, request.options, chosen)
     try:
         facts = dict(zip(questions, together(list(questions.values()), seconds), strict=True))
     finally:
@@ -83,7 +86,7 @@ def _check(request: Request, facts: dict[str, Any], device: str, seconds: float)
     if facts.get("cluster"):
         found += cluster.check(facts["cluster"], where, request.options, device, request.image)
     if facts.get("hosts"):
-        found += ssh_hosts.check(facts["hosts"], where)
+        found += _check_hosts(facts["hosts"], where)
     if facts["peers"]:
         found += check_peers(facts["peers"], here, where) + _check_port(request.port, facts["port"], where)
     return found
@@ -107,10 +110,10 @@ def _holder_of(port: int) -> str:
     """Say what listens at a port of this machine: nothing (empty), `a doctor`, or another program."""
     import psutil  # noqa: PLC0415 - imported on use
 
-    for one in psutil.net_connections("tcp"):
-        if one.status != psutil.CONN_LISTEN or not one.laddr or one.laddr.port != port:
+    for connection in psutil.net_connections("tcp"):
+        if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port != port:
             continue
-        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(one.laddr.ip, one.laddr.ip)  # noqa: S104 - it is read
+        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(connection.laddr.ip, connection.laddr.ip)  # noqa: S104
         with suppress(OSError), closing(socket.create_connection((address, port), answer.SECONDS)) as connected:
             if answer.ask(connected):
                 return "a doctor"
@@ -130,10 +133,32 @@ def report(request: Request, findings: list[Finding]) -> dict[str, Any]:
     return {
         "target": request.target,
         "device": request.device,
-        "state": max((one.state for one in findings), key=STATES.index, default=OK),
-        "counts": {state: sum(1 for one in findings if one.state == state) for state in STATES},
+        "state": max((finding.state for finding in findings), key=STATES.index, default=OK),
+        "counts": {state: sum(1 for finding in findings if finding.state == state) for state in STATES},
         "findings": [
-            {"check": one.check, "state": one.state, "where": one.where, "seen": one.seen, "mend": one.mend or None}
-            for one in findings
+            {name: getattr(finding, name) for name in ("check", "state", "where", "seen")}
+            | {"mend": finding.mend or None}
+            for finding in findings
         ],
     }
+
+
+def _verdicts(options: Any, device: str) -> list[Verdict] | str:
+    """Look at all hosts of target ssh at the same time; a line that says why that is impossible, if it is."""
+    from runner.targets.ssh.target import Ssh  # noqa: PLC0415 - imported on use
+
+    try:
+        return Ssh(options).examine(device)
+    except RequestError as error:
+        return str(error)
+
+
+def _check_hosts(found: list[Verdict] | str, where: str) -> list[Finding]:
+    """Report the verdicts of target ssh as findings."""
+    if isinstance(found, str):
+        return [wrong("ssh", where, found, "runner targets ssh lists the options")]
+    findings = []
+    for verdict in found:
+        look = f"ssh {verdict.host} true shows whether ssh itself reaches it" if verdict.state != OK else ""
+        findings.append(Finding(verdict.check, verdict.state, verdict.host, verdict.seen, verdict.mend or look))
+    return findings

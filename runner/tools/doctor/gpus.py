@@ -6,6 +6,7 @@ and the one that corresponds to each toolkit), Linux x86_64.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
@@ -37,6 +38,7 @@ OWN = {
 }
 """The driver that each CUDA toolkit was released with."""
 _TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
+_MOST_LINKS = 18
 
 
 def check_gpus(facts: dict[str, Any], where: str, *, device: str, image: str = "") -> list[Finding]:
@@ -89,7 +91,7 @@ def check_links(links: dict[str, Any], where: str) -> list[Finding]:
     """Describe how the GPUs are linked, which limits all-reduce: NVLink, or PCIe with or without direct access.
 
     Args:
-        links: `gpus` (names) and `pairs`: `{"a", "b", "nvlinks", "direct", "common"}`, as `nvml.links` returns them.
+        links: `gpus` (names) and `pairs`: `{"a", "b", "nvlinks", "direct", "common"}`, as `links` returns them.
         where: what it is about.
     """
     names, pairs = links.get("gpus", []), links.get("pairs", [])
@@ -110,10 +112,49 @@ def check_links(links: dict[str, Any], where: str) -> list[Finding]:
     return found
 
 
-def pairs_of(count: int) -> list[tuple[int, int]]:
-    """List the pairs of GPUs."""
-    return list(combinations(range(count), 2))
-
-
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(word) for word in version.split(".") if word.isdigit()) or (0,)
+
+
+def links() -> dict[str, Any]:
+    """Return `gpus` (their names) and `pairs`; empty where NVML or a GPU is not there."""
+    try:
+        import pynvml  # type: ignore[import-untyped] # noqa: PLC0415 - optional
+    except ImportError:
+        return {}
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return {}
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        names = [_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+        return {"gpus": names, "pairs": [_pair(pynvml, handles, a, b) for a, b in combinations(range(len(handles)), 2)]}
+    except pynvml.NVMLError:
+        return {}
+    finally:
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+
+def _pair(pynvml: Any, handles: list[Any], a: int, b: int) -> dict[str, Any]:
+    """Describe two GPUs; a question that a GPU does not answer is answered by no."""
+    first, second = handles[a], handles[b]
+    able = {}
+    for name, way in (("direct", pynvml.NVML_P2P_CAPS_INDEX_READ), ("nvlink", pynvml.NVML_P2P_CAPS_INDEX_NVLINK)):
+        with suppress(pynvml.NVMLError):
+            able[name] = pynvml.nvmlDeviceGetP2PStatus(first, second, way) == pynvml.NVML_P2P_STATUS_OK
+    nvlinks = _active(pynvml, first) if able.get("nvlink") else 0
+    return {"a": a, "b": b, "direct": able.get("direct", False), "nvlinks": nvlinks}
+
+
+def _active(pynvml: Any, handle: Any) -> int:
+    count = 0
+    for link in range(_MOST_LINKS):
+        with suppress(pynvml.NVMLError):
+            count += bool(pynvml.nvmlDeviceGetNvLinkState(handle, link))
+    return count
+
+
+def _text(name: Any) -> str:
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)

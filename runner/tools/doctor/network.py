@@ -8,8 +8,8 @@ from runner.core.network import GLOO, NCCL, chosen_by, is_loopback, variables_fo
 from runner.core.text import listed
 from runner.tools.doctor import peers as facts_of
 from runner.tools.doctor.finding import Finding, ok, warning, wrong
+from runner.tools.doctor.machine import check_difference
 from runner.tools.doctor.peers import Peer
-from runner.tools.doctor.versions import check_difference
 
 SKEW_GOOD, SKEW_MOST = 0.25, 2.0
 """Seconds: times of several hosts are compared, in a record and in logs."""
@@ -23,7 +23,7 @@ def check_peers(peers: list[Peer], here: dict[str, Any], where: str) -> list[Fin
         here: what `inside.gather` returned on this machine.
         where: this machine's name.
     """
-    found = [one for peer in peers for one in _check_peer(peer, here)]
+    found = [finding for peer in peers for finding in _check_peer(peer, here)]
     others = [peer for peer in peers if peer.route and not peer.is_here]
     used = sorted({peer.route.interface for peer in others if peer.route})
     if len(used) > 1:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import re
 import socket
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from runner.core.errors import RequestError
+from runner.core import clock
+from runner.core.errors import RequestError, reason_of
 from runner.core.network import Route, is_loopback, route_to
 from runner.core.text import one_line, shown
 from runner.tools.doctor import answer
-from runner.tools.doctor.together import together
 
 SECONDS = 3.0
 """How long an address may take to accept or refuse a connection."""
@@ -29,6 +31,7 @@ _PEER = re.compile(
     r"|(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}))(?::(?P<port2>\d{1,5}))?",
     re.ASCII,
 )
+Answer = TypeVar("Answer")
 
 
 @dataclass
@@ -75,11 +78,11 @@ def _port(match: re.Match[str], port: int) -> int:
 def look_at(names: list[tuple[str, int]]) -> list[Peer]:
     """Look at all hosts at the same time, for `RESOLVE_SECONDS` and then twice `SECONDS` at most."""
     peers = [Peer(name, port) for name, port in names]
-    for peer, done in zip(peers, together([partial(_resolve, one) for one in peers], RESOLVE_SECONDS), strict=True):
+    for peer, done in zip(peers, together([partial(_resolve, peer) for peer in peers], RESOLVE_SECONDS), strict=True):
         if not done:
             peer.unresolved = f"the resolver gives no answer within {RESOLVE_SECONDS:g} s"
     known = [peer for peer in peers if not peer.unresolved]
-    tries = [partial(one, peer) for peer in known for one in (_reach, _reach_other)]
+    tries = [partial(look, peer) for peer in known for look in (_reach, _reach_other)]
     together(tries, SECONDS + answer.SECONDS + 0.5)
     return peers
 
@@ -88,9 +91,9 @@ def _resolve(peer: Peer) -> bool:
     try:
         found = socket.getaddrinfo(peer.name, peer.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        peer.unresolved = one_line(getattr(error, "strerror", None) or error)
+        peer.unresolved = one_line(reason_of(error))
         return True
-    peer.addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+    peer.addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     peer.route = route_to(peer.addresses[0], peer.port)
     return True
 
@@ -117,7 +120,32 @@ def _connect(address: str, port: int) -> tuple[str, str, socket.socket | None]:
     except TimeoutError:
         return FILTERED, f"no answer within {SECONDS:g} s", None
     except OSError as error:
-        why = one_line(error.strerror or error)
+        why = one_line(reason_of(error))
         kinds = {errno.ECONNREFUSED: CLOSED, errno.EHOSTUNREACH: ABSENT, errno.ENETUNREACH: NO_ROUTE}
         return kinds.get(error.errno or 0, FILTERED), why, None
     return OPEN, "", connected
+
+
+def together(questions: Sequence[Callable[[], Answer]], seconds: float) -> list[Answer | None]:
+    """Return what each function returns, None for one that takes longer; what one raises is raised here.
+
+    A function that hangs, for example in the resolver, is left alone: its thread does not keep the process alive.
+    """
+    answers: list[Answer | None] = [None] * len(questions)
+    errors: list[BaseException] = []
+
+    def put(number: int, question: Callable[[], Answer]) -> None:
+        try:
+            answers[number] = question()
+        except BaseException as error:  # noqa: BLE001 - raised below, in the thread that asks
+            errors.append(error)
+
+    threads = [threading.Thread(target=put, args=numbered, daemon=True) for numbered in enumerate(questions)]
+    for thread in threads:
+        thread.start()
+    deadline = clock.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - clock.monotonic()))
+    if errors:
+        raise errors[0]
+    return list(answers)

@@ -13,8 +13,8 @@ from runner.tools.predict.base import Base
 from runner.tools.predict.communication import PLAIN, Communication
 from runner.tools.predict.forecast import NEAR_BEST, Expected, best_of, cheapest_of, expect
 from runner.tools.predict.links import Assumed
-from runner.tools.predict.place import Setting, setting_of
-from runner.tools.predict.reading import Start, communication_of
+from runner.tools.predict.place import setting_of
+from runner.tools.predict.starts import Start, communication_of
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ def answer(
     lacks: dict[str, None] = dict.fromkeys(base.lacks)
     unmeasured: dict[str, None] = {}
     network_runs: dict[str, int] = {}
-    for layout in sorted(set(layouts), key=lambda one: (one.world_size, one.nodes, str(one))):
+    for layout in sorted(set(layouts), key=lambda layout: (layout.world_size, layout.nodes, str(layout))):
         setting = setting_of(layout, base, start.measured, assumed)
         if layout.world_size > 1:
-            network_runs |= _used(setting)
+            network_runs |= {setting.runs[0].layout: len(setting.runs)} if setting.runs else {}
             if setting.missing and not (assumed.has_link and layout.nodes > 1 and setting.runs):
                 unmeasured[str(layout)] = None
             lacks |= dict.fromkeys(setting.lacks)
@@ -137,31 +137,27 @@ def _beside(expected: Expected, start: Start, moved: float) -> Line:
     )
 
 
-def _used(setting: Setting) -> dict[str, int]:
-    return {setting.runs[0].layout: len(setting.runs)} if setting.runs else {}
-
-
-def to_plain(one: Answer) -> dict[str, Any]:
+def to_plain(prediction: Answer) -> dict[str, Any]:
     """Return an answer as plain values; the names of the fields are a promise to other people's scripts."""
     return {
-        "cell": one.name,
+        "cell": prediction.name,
         "one_process": {
-            "runs": [run.path for run in one.base.runs],
-            "step_seconds": one.base.inputs.seconds.value,
-            "samples": one.base.step.samples,
-            "gradient_bytes": one.base.step.gradient_bytes,
-            "forward_share": one.base.inputs.forward.value,
-            "backward_share": one.base.inputs.backward.value,
-            "fixed_share": one.base.inputs.fixed.value,
+            "runs": [run.path for run in prediction.base.runs],
+            "step_seconds": prediction.base.inputs.seconds.value,
+            "samples": prediction.base.step.samples,
+            "gradient_bytes": prediction.base.step.gradient_bytes,
+            "forward_share": prediction.base.inputs.forward.value,
+            "backward_share": prediction.base.inputs.backward.value,
+            "fixed_share": prediction.base.inputs.fixed.value,
         },
-        "assumed": {name: value for name, value in one.assumed._asdict().items() if value is not None},
-        "network_runs": one.network_runs,
-        "rows": [_row(line) for line in one.lines],
-        "best": _named(one.best),
-        "cheapest_near_best": _named(one.cheapest),
+        "assumed": {name: value for name, value in prediction.assumed._asdict().items() if value is not None},
+        "network_runs": prediction.network_runs,
+        "rows": [_row(line) for line in prediction.lines],
+        "best": _named(prediction.best),
+        "cheapest_near_best": _named(prediction.cheapest),
         "near_best": NEAR_BEST,
-        "not_known": list(one.lacks),
-        "unmeasured_layouts": list(one.unmeasured),
+        "not_known": list(prediction.lacks),
+        "unmeasured_layouts": list(prediction.unmeasured),
     }
 
 

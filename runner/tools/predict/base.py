@@ -64,19 +64,21 @@ def base_of(pairs: list[tuple[RunSummary, Record]], assumed_bytes: float | None)
     if not timed:
         return "its one-process runs do not report their steps: only programs whose epochs count them are predicted"
     run, record, _ = timed[-1]
-    profiles = [profile for _, one, _ in timed if (profile := _profile(one))]
+    profiles = [profile for _, record, _ in timed if (profile := _profile(record))]
     last = profiles[-1] if profiles else {}
     size = assumed_bytes or positive(last.get("gradient_bytes"))
     if size is None:
         return "its one-process runs do not report the bytes of their gradients: add --assume gradients=90MB"
-    has_parts = any(positive(one.get("seconds")) is not None for one in profiles)
+    has_parts = any(positive(profile.get("seconds")) is not None for profile in profiles)
     lacks = [] if has_parts else ["the parts of a step: forward and backward are taken to be 30% and 60% of it"]
-    noisy = any(one.disturbed for one, _, _ in timed)
+    noisy = any(run.disturbed for run, _, _ in timed)
     lacks += [f"a step of one process without {DISTURBED}"] if noisy else []
-    shares = [_shares(one) for one in profiles if positive(one.get("seconds")) is not None]
+    shares = [_shares(profile) for profile in profiles if positive(profile.get("seconds")) is not None]
     inputs = _inputs([value for _, _, value in timed], shares, DISTURBED_SPREAD if noisy else 0.0)
     step = _step(run, last, size, len(record.epochs))
-    return Base(tuple(one for one, _, _ in timed), step, inputs, _threads(record), tuple(lacks))
+    facts = record.ranks[0].facts if record.ranks else {}
+    threads = whole(facts.get("threads"), 1, 10_000) or 1
+    return Base(tuple(run for run, _, _ in timed), step, inputs, threads, tuple(lacks))
 
 
 def step_seconds(record: Record) -> float | None:
@@ -86,7 +88,7 @@ def step_seconds(record: Record) -> float | None:
     known = [(a, b) for a, b in zip(seconds, steps, strict=True) if a is not None and b is not None]
     if not known or len(known) < len(record.epochs):
         return None
-    return sum(one for one, _ in known) / sum(count for _, count in known)
+    return sum(spent for spent, _ in known) / sum(count for _, count in known)
 
 
 def _inputs(seconds: list[float], shares: list[tuple[float, float, float]], noise: float) -> Inputs:
@@ -96,7 +98,7 @@ def _inputs(seconds: list[float], shares: list[tuple[float, float, float]], nois
     )
     step = of_sample(seconds, _SECONDS_LEAST, _SECONDS_ALONE)
     # How far another run may be, and how far off the mean of these may be: of few runs it is the second.
-    apart = max(step.spread, statistics.stdev([math.log(one) for one in seconds]) if len(seconds) > 1 else 0.0)
+    apart = max(step.spread, statistics.stdev([math.log(value) for value in seconds]) if len(seconds) > 1 else 0.0)
     spread = _SHARE_SPREAD if shares else 3 * _SHARE_SPREAD
     return Inputs(
         step,
@@ -162,10 +164,5 @@ def _rows(value: object, length: int) -> list[list[float]]:
     return [
         row
         for row in rows
-        if isinstance(row, list) and len(row) == length and all(number(one, 0.0) is not None for one in row)
+        if isinstance(row, list) and len(row) == length and all(number(value, 0.0) is not None for value in row)
     ]
-
-
-def _threads(record: Record) -> int:
-    facts = record.ranks[0].facts if record.ranks else {}
-    return whole(facts.get("threads"), 1, 10_000) or 1

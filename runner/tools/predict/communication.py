@@ -107,7 +107,7 @@ class Communication:
             ranks: how many there are.
             steps: of an epoch, as for `every`.
         """
-        handed = step.gradient_bytes if self.kind == SHARED else sum(one.size for one in self.exchanges(step))
+        handed = step.gradient_bytes if self.kind == SHARED else sum(exchange.size for exchange in self.exchanges(step))
         sums = handed / self.every(steps, step.parts) * self.accumulate / step.parts
         return (ranks - 1) * (2 * sums + (0.0 if self.at_once else step.broadcast_bytes))
 

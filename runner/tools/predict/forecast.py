@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
+from statistics import NormalDist
 
 from runner.core.layout import Layout
-from runner.report.statistics import Estimate
+from runner.report.statistics import CONFIDENCE, Estimate
 from runner.tools.predict.base import Base
 from runner.tools.predict.communication import SHARED, Communication
-from runner.tools.predict.interval import estimate
-from runner.tools.predict.model import Cell, Parts, Place
+from runner.tools.predict.figures import FURTHEST
+from runner.tools.predict.model import Cell, Inputs, Parts, Place
 from runner.tools.predict.place import Setting
 
 NEAR_BEST = 0.9
@@ -29,6 +32,7 @@ NETWORK = "the network"
 """What is not known where nobody has measured it."""
 _LITTLE = 0.05
 """Part of a step; who loses less is limited by computing."""
+DRAWS = 400
 
 
 @dataclass(frozen=True)
@@ -101,3 +105,20 @@ def cheapest_of(rows: Sequence[Expected]) -> Expected | None:
 
 def _value(row: Expected) -> float:
     return row.speedup.value if row.speedup else 0.0
+
+
+def estimate(cell: Cell, inputs: Inputs) -> Estimate:
+    """Return the speed-up of a cell with its 95% interval; of one process it is 1 and has none.
+
+    Every figure is drawn anew many times, and most of what comes out is the interval. The draws begin with the same
+    number each time, so that the same records give the same interval.
+    """
+    point = cell.speedup(inputs.central())
+    if cell.ranks == 1:
+        return Estimate(point)
+    normal = Random(0)  # noqa: S311 - nothing secret
+    drawn = sorted(cell.speedup(inputs.drawn(lambda: normal.gauss(0.0, 1.0))) for _ in range(DRAWS))
+    outside = round(DRAWS * (1 - CONFIDENCE) / 2)
+    alone = math.exp(min(FURTHEST, NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * inputs.whole.spread))
+    # So few draws may make it narrower than what is known of the whole alone.
+    return Estimate(point, min(drawn[outside], point / alone), max(drawn[-1 - outside], point * alone))

@@ -155,10 +155,10 @@ class Cell:
         network = place.network
         if network is None:
             return
-        for one in communication.exchanges(step):
-            each = network.cost(one.size / one.calls, self.ranks)
-            latency, transfer, processor = (one.calls * value for value in each)
-            self._sums.append(Sum(one.ready, latency, transfer, processor, one.half))
+        for exchange in communication.exchanges(step):
+            each = network.cost(exchange.size / exchange.calls, self.ranks)
+            latency, transfer, processor = (exchange.calls * value for value in each)
+            self._sums.append(Sum(exchange.ready, latency, transfer, processor, exchange.half))
         if step.broadcast_bytes and not communication.at_once:  # half of a sum's way, and nothing goes on meanwhile
             latency, transfer, processor = (value / 2 for value in network.cost(step.broadcast_bytes, self.ranks))
             self._before = Sum(0.0, latency, transfer, processor, False)
@@ -218,12 +218,12 @@ class Cell:
         """Return the seconds of an exchange that backward does not hide, and its CPU time that computing lacks."""
         end = busy = 0.0
         assumed = self._place.network is not None and self._place.network.assumed
-        for one in self._sums:
-            half = values.half if one.half else 1.0
+        for exchange in self._sums:
+            half = values.half if exchange.half else 1.0
             # What numbers of half the size cost to add up was measured; a link that was not takes them as bytes.
-            transfer = max(one.transfer, one.processor * half) if assumed else one.transfer * half
-            end = max(end, one.ready * backward) + one.latency * values.latency + transfer * values.transfer
-            busy += one.processor * half
+            transfer = max(exchange.transfer, exchange.processor * half) if assumed else exchange.transfer * half
+            end = max(end, exchange.ready * backward) + exchange.latency * values.latency + transfer * values.transfer
+            busy += exchange.processor * half
         before = self._before
         whole = max(0.0, end - backward) + before.latency * values.latency + before.transfer * values.transfer
         return whole, (busy + before.processor) * values.processor * self._place.crowded

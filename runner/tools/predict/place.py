@@ -52,7 +52,7 @@ class Measured:
 
     def values(self, name: str) -> list[float]:
         """Return a figure of each run that has it."""
-        return [value for one in self.metrics if (value := positive(one.get(name))) is not None]
+        return [value for metrics in self.metrics if (value := positive(metrics.get(name))) is not None]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def measured_of(pairs: list[tuple[RunSummary, Record]]) -> list[Measured]:
 
 
 def setting_of(layout: Layout, base: Base, measured: list[Measured], assumed: Assumed) -> Setting:
-    """Say what is known of a layout: by runs at the same layout, else by others of the same kind."""
+    """Return what is known of a layout: by runs at the same layout, else by others of the same kind."""
     ranks = layout.world_size
     if ranks == 1:
         return Setting(None, base.inputs, 0.0)
@@ -122,19 +122,19 @@ def _less_certain(inputs: Inputs) -> Inputs:
     wider = {name: getattr(inputs, name) for name in names}
     return replace(
         inputs,
-        **{name: Figure(one.value, math.hypot(one.spread, DISTURBED_SPREAD)) for name, one in wider.items()},
+        **{name: Figure(figure.value, math.hypot(figure.spread, DISTURBED_SPREAD)) for name, figure in wider.items()},
     )
 
 
 def _nearest(layout: Layout, measured: list[Measured]) -> Measured | None:
     """Return the runs at this layout, else at one of the same kind (one node, or several) with about as many ranks."""
-    alike = [one for one in measured if (one.layout.nodes > 1) == (layout.nodes > 1)]
-    order = sorted(alike, key=lambda one: (one.layout != layout, _distance(one.layout, layout), str(one.layout)))
-    return order[0] if order else None
+    alike = [runs for runs in measured if (runs.layout.nodes > 1) == (layout.nodes > 1)]
 
+    def distance(runs: Measured) -> tuple[bool, float, str]:
+        further = abs(math.log(runs.layout.world_size / layout.world_size))
+        return runs.layout != layout, further, str(runs.layout)
 
-def _distance(one: Layout, other: Layout) -> float:
-    return abs(math.log(one.world_size / other.world_size))
+    return min(alike, key=distance, default=None)
 
 
 def _network(
@@ -153,7 +153,7 @@ def _network(
         return None, inputs, ()
     elsewhere = 0.0 if link or (at and at.layout == layout) else _ELSEWHERE
     by_sums = bool(points) and not link
-    sums = of_sample([one.seconds for one in _largest(at)], 0.07, 0.12) if by_sums and at else bandwidth
+    sums = of_sample([point.seconds for point in _largest(at)], 0.07, 0.12) if by_sums and at else bandwidth
     inputs = replace(
         inputs,
         latency=Figure(1.0, math.hypot(latency.spread, elsewhere)),
@@ -170,7 +170,8 @@ def _network(
 
 def _points(at: Measured) -> tuple[Point, ...]:
     """Return the sums that were measured, each the typical one of all runs."""
-    sizes = sorted({int(match[1]) for one in at.metrics for name in one if (match := _SUM.fullmatch(name))} - {0})
+    names = {name for metrics in at.metrics for name in metrics}
+    sizes = sorted({int(match[1]) for name in names if (match := _SUM.fullmatch(name))} - {0})
     found = []
     for size in sizes:
         seconds = at.values(f"all_reduce_{size}_seconds")
@@ -184,7 +185,7 @@ def _largest(at: Measured | None) -> list[Point]:
     """Return the largest sum of each run."""
     if at is None:
         return []
-    own = [_points(replace(at, metrics=(one,))) for one in at.metrics]
+    own = [_points(replace(at, metrics=(metrics,))) for metrics in at.metrics]
     return [points[-1] for points in own if points]
 
 
@@ -192,9 +193,10 @@ def _half(at: Measured | None, base: Base) -> Figure:
     """Return what numbers of half the size cost more than as many bytes of whole ones."""
     pattern = re.compile("half_" + _SUM.pattern)
     ratios = []
-    for one in at.metrics if at else ():
-        for name, value in one.items():
-            if pattern.fullmatch(name) and (whole := positive(one.get(name.removeprefix("half_")))) and positive(value):
+    for metrics in at.metrics if at else ():
+        for name, value in metrics.items():
+            whole = positive(metrics.get(name.removeprefix("half_")))
+            if pattern.fullmatch(name) and whole and positive(value):
                 ratios.append(value / whole)
     if ratios:
         return of_sample(ratios, 0.05, 0.1)
@@ -217,7 +219,7 @@ def _neighbours(
     compute, memory = (at.values(f"{name}_slowdown") if at else [] for name in ("compute", "memory"))
     lacks: tuple[str, ...] = ()
     if compute and memory and at:
-        ends = [statistics.geometric_mean(one) for one in (compute, memory)]
+        ends = [statistics.geometric_mean(values) for values in (compute, memory)]
         ends = [_scaled(end, at.most_on_a_machine, on_machine, base) for end in ends]
         slower = between(max(0.9, min(ends)), max(0.9, *ends))
         slower = Figure(slower.value, math.hypot(slower.spread, 0.03 if at.layout == layout else 0.1))

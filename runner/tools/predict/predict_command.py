@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Optional
@@ -14,11 +15,18 @@ from runner.cli.options import Layouts, Name, Only, Results, With, complete_targ
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.layout import Layout
 from runner.core.text import MOST_NAMED
+from runner.definitions import experiment as definition
+from runner.definitions.choices import read_layouts, read_only
 from runner.definitions.experiment import Experiment
-from runner.tools.predict.answer import Answer
+from runner.report.reading import read_results
+from runner.targets import TARGETS, find
+from runner.tools.predict import MEASURE
+from runner.tools.predict.answer import Answer, answer, measured_cells, to_plain
 from runner.tools.predict.communication import Communication
-from runner.tools.predict.links import Assumed
-from runner.tools.predict.reading import Start, Wanted
+from runner.tools.predict.forecast import NETWORK
+from runner.tools.predict.links import Assumed, assumed_of
+from runner.tools.predict.starts import CHOICES, Reader, Start, Wanted
+from runner.tools.predict.words import advice, head_lines, notes, table
 
 COMMUNICATIONS = ("ddp", "fp16", "powersgd", "local-sgd")
 _MOST_CELLS = 500
@@ -58,65 +66,51 @@ def predict(
     From runs with one process and from runs that measured a network: the speed-up of each layout with each
     communication, with its interval, what limits it, and the cheapest layout that comes within 10% of the best.
     """
-    from runner.core.layout import Layout
-    from runner.definitions.choices import read_layouts
-    from runner.report.reading import read_results
-    from runner.tools.predict import MEASURE
-    from runner.tools.predict.answer import answer
-    from runner.tools.predict.communication import Communication
-    from runner.tools.predict.links import assumed_of
-    from runner.tools.predict.reading import Reader
-
     experiment = experiment_of(name)
     if experiment.measure == MEASURE:
         raise RequestError(f"{experiment.name} measures a network: name an experiment that trains")
     assumed = assumed_of(link, assume or [])
-    words = read_layouts(experiment, layout) or [str(one) for one in experiment.matrix["layout"]]
-    layouts = [Layout.parse(one) for one in dict.fromkeys(["1x1", *words])]
+    words = read_layouts(experiment, layout) or [str(value) for value in experiment.matrix["layout"]]
+    layouts = [Layout.parse(word) for word in dict.fromkeys(["1x1", *words])]
     contents = read_results(results)
     for note in contents.notes:
         say(f"note: {note}")
     starts = Reader(results, contents.runs).starts(
         experiment.name, _wanted(experiment, only, on, with_), assumed.gradients
     )
-    chosen = [Communication.parse(one) for one in communication] if communication else _usual(starts)
+    chosen = [Communication.parse(word) for word in communication] if communication else _usual(starts)
     if len(starts) * len(layouts) * len(chosen) > _MOST_CELLS:
         raise RequestError(
             f"{len(starts)} x {len(layouts)} layouts x {len(chosen)} communications: {_MOST_CELLS} are the most"
         )
-    answers = [answer(one, one.base, layouts, chosen, assumed) for one in starts if one.base is not None]
+    answers = [answer(start, start.base, layouts, chosen, assumed) for start in starts if start.base is not None]
     network = _network_experiment(experiment)
     there = (f" --on {on}" if on else "") + "".join(f" --with {quote(word)}" for word in with_ or [])
     _require(answers, starts, experiment, results, network, layouts, assumed, there)
-    for one in starts:
-        if one.base is None:
-            say(f"note: {one.name}: {one.why}")
+    for start in starts:
+        if start.base is None:
+            say(f"note: {start.name}: {start.why}")
     _show(answers, network, as_json=json)
 
 
 def _show(answers: list[Answer], network: str, *, as_json: bool) -> None:
     from runner.report.markup import json as encode
-    from runner.tools.predict.answer import to_plain
-    from runner.tools.predict.words import advice, head_lines, notes, table
 
     if as_json:
-        show_document(encode({"predictions": [to_plain(one) for one in answers]}) + "\n")
+        show_document(encode({"predictions": [to_plain(prediction) for prediction in answers]}) + "\n")
         return
-    for number, one in enumerate(answers):
+    for number, prediction in enumerate(answers):
         if number:
             show("")
-        for text in head_lines(one):
+        for text in head_lines(prediction):
             show(text)
-        show_rows(table(one))
-        for text in [*advice(one), *notes(one, network)]:
+        show_rows(table(prediction))
+        for text in [*advice(prediction), *notes(prediction, network)]:
             show(f"- {text}")
 
 
 def _wanted(experiment: Experiment, only: list[str] | None, on: str, with_: list[str] | None) -> Wanted:
     """Read which runs a prediction may start from."""
-    from runner.definitions.choices import read_only
-    from runner.tools.predict.reading import CHOICES, Wanted
-
     axes = read_only(experiment, only or [])
     for axis in axes:
         if axis == "layout" or axis in CHOICES:
@@ -127,12 +121,8 @@ def _wanted(experiment: Experiment, only: list[str] | None, on: str, with_: list
 
 def _options(on: str, words: list[str]) -> dict[str, str]:
     """Read the options of the target that the runs were given; any target's, if none is named."""
-    from dataclasses import fields
-
-    from runner.targets import TARGETS, find
-
     names = [on] if on else list(TARGETS) if words else []
-    known = [one.name for name in names for one in fields(find(name).Options)]
+    known = [option.name for name in names for option in fields(find(name).Options)]
     options: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -150,19 +140,13 @@ def _options(on: str, words: list[str]) -> dict[str, str]:
 
 def _usual(starts: list[Start]) -> list[Communication]:
     """Return what is worth a look, and whatever was measured."""
-    from runner.tools.predict.answer import measured_cells
-    from runner.tools.predict.communication import Communication
-
-    measured = [communication for one in starts for _, communication in measured_cells(one)]
-    usual = [Communication.parse(one) for one in COMMUNICATIONS]
+    measured = [communication for start in starts for _, communication in measured_cells(start)]
+    usual = [Communication.parse(word) for word in COMMUNICATIONS]
     return list(dict.fromkeys([*usual, *sorted(measured, key=str)]))
 
 
 def _network_experiment(experiment: Experiment) -> str:
     """Name the project's experiment that measures a network, for the commands that are proposed."""
-    from runner.definitions import experiment as definition
-    from runner.tools.predict import MEASURE
-
     for path in definition.files(experiment.root):
         try:
             if definition.load(path, experiment.root).measure == MEASURE:
@@ -183,8 +167,6 @@ def _require(
     there: str,
 ) -> None:
     """Refuse in one line what cannot be predicted, with the command that measures what is missing."""
-    from runner.tools.predict.forecast import NETWORK
-
     if not starts:
         raise RequestError(
             f"{results}: no run of {experiment.name} with one process to predict from:"
@@ -192,14 +174,14 @@ def _require(
         )
     if not answers:
         raise RequestError(f"{starts[0].name}: {starts[0].why}")
-    several = [one for one in layouts if one.world_size > 1]
-    if several and all(line.expected.speedup is None for one in answers for line in one.lines[1:]):
-        lacks = [lack for one in answers for line in one.lines[1:] for lack in line.expected.lacks]
+    several = [cell for cell in layouts if cell.world_size > 1]
+    if several and all(line.expected.speedup is None for prediction in answers for line in prediction.lines[1:]):
+        lacks = [lack for prediction in answers for line in prediction.lines[1:] for lack in line.expected.lacks]
         if NETWORK not in lacks:
             first = answers[0].lines[-1].expected
             what = f"{first.layout} {first.communication}: {first.lacks[0]}"
             raise RequestError(f"{experiment.name}: {what}: choose others with --layout")
-        asked = " ".join(f"--layout {one}" for one in several[:MOST_NAMED])
+        asked = " ".join(f"--layout {cell}" for cell in several[:MOST_NAMED])
         way_out = "" if assumed.has_link else ", or assume a link between nodes: --link 1gbit"
         raise RequestError(
             f"{results}: no run that measured the network: runner run {network} {asked} --repeat 1{there}{way_out}"

@@ -19,55 +19,56 @@ _AND, _GIVEN = "+", ","
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 
 
-def head_lines(one: Answer) -> list[str]:
-    """Say what a prediction is from."""
-    base, step = one.base, one.base.step
+def head_lines(answer: Answer) -> list[str]:
+    """Return what a prediction is from."""
+    base, step = answer.base, answer.base.step
     runs = f"{len(base.runs)} run{'s' if len(base.runs) > 1 else ''} with one process"
     a_step = f"{duration(base.inputs.seconds.value)} a step of {step.samples:,} samples"
-    lines = [f"{one.name}, from {runs}: {a_step}, gradients of {size(step.gradient_bytes)}; on {base.first.hardware}"]
-    used = [f"{count} at {layout}" for layout, count in sorted(one.network_runs.items())]
-    place = [f"{axis} {value}" for axis, value in one.place.items()]
-    elsewhere = [f"target {one.network_target}"] if one.network_target != base.first.target else []
+    about = f"{a_step}, gradients of {size(step.gradient_bytes)}; on {base.first.hardware}"
+    lines = [f"{answer.name}, from {runs}: {about}"]
+    used = [f"{count} at {layout}" for layout, count in sorted(answer.network_runs.items())]
+    place = [f"{axis} {value}" for axis, value in answer.place.items()]
+    elsewhere = [f"target {answer.network_target}"] if answer.network_target != base.first.target else []
     lines += [f"network: measured in {', '.join([*used, *place, *elsewhere])}"] if used else []
     words = []
-    if one.assumed.bandwidth is not None:
-        words.append(f"{one.assumed.bandwidth * 8 / 1e9:g} Gbit/s")
-    if one.assumed.latency is not None:
-        words.append(f"latency {duration(one.assumed.latency)}")
+    if answer.assumed.bandwidth is not None:
+        words.append(f"{answer.assumed.bandwidth * 8 / 1e9:g} Gbit/s")
+    if answer.assumed.latency is not None:
+        words.append(f"latency {duration(answer.assumed.latency)}")
     return [*lines, f"assumed between nodes: {', '.join(words)}"] if words else lines
 
 
-def table(one: Answer) -> list[tuple[str, ...]]:
+def table(answer: Answer) -> list[tuple[str, ...]]:
     """Return the rows with their head; what nobody has measured has no column."""
-    rows = [HEAD, *(_cells(line) for line in one.lines)]
-    return rows if any(line.measured for line in one.lines) else [row[:-1] for row in rows]
+    rows = [HEAD, *(_cells(line) for line in answer.lines)]
+    return rows if any(line.measured for line in answer.lines) else [row[:-1] for row in rows]
 
 
-def advice(one: Answer) -> list[str]:
-    """Say which row is best, and which is worth its price."""
-    if one.best is None or one.cheapest is None:
+def advice(answer: Answer) -> list[str]:
+    """Return which row is best, and which is worth its price."""
+    if answer.best is None or answer.cheapest is None:
         return []
-    best = f"best: {_name(one.best)}, speed-up {estimate(one.best.speedup)}"
-    if one.best is one.cheapest:
+    best = f"best: {_name(answer.best)}, speed-up {estimate(answer.best.speedup)}"
+    if answer.best is answer.cheapest:
         return [f"{best}; nothing cheaper comes within {1 - NEAR_BEST:.0%} of it"]
-    cheapest = f"{_name(one.cheapest)}, speed-up {estimate(one.cheapest.speedup)}"
+    cheapest = f"{_name(answer.cheapest)}, speed-up {estimate(answer.cheapest.speedup)}"
     return [best, f"cheapest within {1 - NEAR_BEST:.0%} of it: {cheapest}"]
 
 
-def notes(one: Answer, network: str) -> list[str]:
-    """Say what is not known, and which command measures it.
+def notes(answer: Answer, network: str) -> list[str]:
+    """Return what is not known, and which command measures it.
 
     Args:
-        one: the answer.
+        answer: the answer.
         network: the name of the experiment that measures a network.
     """
-    found = [f"not known: {what}" for what in one.lacks]
-    if one.unmeasured:
-        words = [network, *(f"--layout {layout}" for layout in one.unmeasured)]
-        words += [f"--on {one.base.first.target}"] if one.base.first.target != _HERE else []
-        words += [f"--with {quote(f'{axis}={value.replace(_AND, _GIVEN)}')}" for axis, value in one.place.items()]
-        found.append(f"the network was not measured at {', '.join(one.unmeasured)}: runner run {' '.join(words)}")
-    return [*found, *missed(one.lines), *otherwise(one.lines)]
+    found = [f"not known: {what}" for what in answer.lacks]
+    if answer.unmeasured:
+        words = [network, *(f"--layout {layout}" for layout in answer.unmeasured)]
+        words += [f"--on {answer.base.first.target}"] if answer.base.first.target != _HERE else []
+        words += [f"--with {quote(f'{axis}={value.replace(_AND, _GIVEN)}')}" for axis, value in answer.place.items()]
+        found.append(f"the network was not measured at {', '.join(answer.unmeasured)}: runner run {' '.join(words)}")
+    return [*found, *missed(answer.lines), *otherwise(answer.lines)]
 
 
 def otherwise(lines: Sequence[Line]) -> list[str]:
@@ -90,7 +91,7 @@ def missed(lines: Sequence[Line]) -> list[str]:
 
 
 def limit(row: Expected) -> str:
-    """Say what limits a row, and how much of the step it costs."""
+    """Return what limits a row, and how much of the step it costs."""
     name, share = row.limit
     if not name:
         return row.lacks[0] if row.lacks else ""

@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import re
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO
 
-from runner.core.errors import RequestError, RunError
+from runner.core.errors import RequestError, RunError, reason_of
 from runner.core.text import one_line
 from runner.records import manifest
 from trainkit import files
@@ -73,7 +72,7 @@ def unpack(path: Path, folder: Path) -> None:
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         _fail(path, f"altered or cut off: {one_line(error, 200)}")
     except OSError as error:
-        raise RequestError(f"{one_line(path)}: {error.strerror or error}") from None
+        raise RequestError(f"{one_line(path)}: {reason_of(error)}") from None
 
 
 def _require_archive(path: Path, file: BinaryIO) -> None:
@@ -169,7 +168,7 @@ class _BoundedHeader(tarfile.TarInfo):
         return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
 
     def _is_as_packed(self, file: Any) -> bool:
-        """Whether these are the pax records of a regular file, whose header comes next; the place in the file stays."""
+        """Return whether these are records of a regular file, whose header comes next; the place in the file stays."""
         if self.type != tarfile.XHDTYPE or not 0 < self.size <= _LARGEST_HEADER:
             return False
         begin = file.tell()
@@ -183,8 +182,3 @@ class _BoundedHeader(tarfile.TarInfo):
             if record := _RECORD.match(text):
                 text = text[int(record[1]) :]
         return not text
-
-
-def members(folder: Path) -> Iterator[str]:
-    """Yield the paths of an unpacked archive's files."""
-    yield from manifest.listing(folder)[0]

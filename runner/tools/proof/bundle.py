@@ -20,10 +20,18 @@ from runner.records.folder import RunFolder
 from runner.records.schema import Record
 from runner.tools.proof import crate
 from runner.tools.proof.archive import pack
-from runner.tools.proof.masked_json import mask_json
-from runner.tools.proof.masking import ASSIGNING, WHAT, Mask, holds_secrets, is_artifact, is_printed, without_secrets
-from runner.tools.proof.sources import LACKS, check_out, lacking
-from runner.tools.proof.whole import check_whole, runs_at
+from runner.tools.proof.integrity import check_whole, runs_at
+from runner.tools.proof.masking import (
+    ASSIGNING,
+    WHAT,
+    Mask,
+    holds_secrets,
+    is_artifact,
+    is_printed,
+    mask_json,
+    without_secrets,
+)
+from runner.tools.proof.sources import DIFF, LACKS, Sources
 from trainkit import files
 
 RESULTS = "results"
@@ -34,7 +42,6 @@ LARGEST_SOURCE = 50_000_000
 LARGEST_MASKED = 200_000_000
 """Bytes of a file that is masked in memory; a larger one is left out."""
 _LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING")
-_DIFF = "request/code.diff"
 _RECORDS = ("run.json", "launch.json", "outcome.json", "-exit.json")
 
 
@@ -60,17 +67,17 @@ class Bundle:
         self._take_code()
         self._make_tables()
         readme = _readme(self.records, self.trees, self.left_out)
-        self._write(README, readme.encode("utf-8", "backslashreplace"))
+        _put(self.folder / README, readme.encode("utf-8", "backslashreplace"))
         described = crate.describe(self.records, manifest.make(self.folder), self.trees, self._licence())
-        self._write(crate.NAME, described)
+        _put(self.folder / crate.NAME, described)
         whole = manifest.make(self.folder, ["written by runner bundle", *self.lacking])
-        self._write(manifest.NAME, manifest.write(whole))
+        _put(self.folder / manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
         """Copy every run that has ended, masked."""
         found: list[tuple[Path, Record]] = []
         for path in runs_at(self.results, self.left_out):
-            record, faults = check_whole(path)
+            record, faults, _ = check_whole(path)
             old = bool(faults) and faults[0].startswith("no manifest: made before")
             if record is None or (faults and not old and record.status != "running"):
                 raise RunError(
@@ -97,21 +104,21 @@ class Bundle:
         target = self.folder / name
         secret = holds_secrets(record)
         regular, other = manifest.listing(path)
-        changed, gone = [], [f"{one}: it is {why}" for one, why in other.items()]
-        for one in regular:
-            if is_artifact(one):
-                gone.append(f"{one}: an artifact may hold anything")
+        changed, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
+        for file in regular:
+            if is_artifact(file):
+                gone.append(f"{file}: an artifact may hold anything")
                 continue
-            if secret and is_printed(one):
-                gone.append(f"{one}: the run has secret args, and its processes may have printed them")
+            if secret and is_printed(file):
+                gone.append(f"{file}: the run has secret args, and its processes may have printed them")
                 continue
-            if (path / one).stat().st_size > LARGEST_MASKED:
-                gone.append(f"{one}: it has more than {LARGEST_MASKED:,} bytes")
+            if (path / file).stat().st_size > LARGEST_MASKED:
+                gone.append(f"{file}: it has more than {LARGEST_MASKED:,} bytes")
                 continue
-            data = files.read_file(path / one, LARGEST_MASKED, below=path)
-            shown = without_secrets(_masked(one, data, mask))
-            changed += [one] if shown != data else []
-            _put(target / one, shown)
+            data = files.read_file(path / file, LARGEST_MASKED, below=path)
+            shown = without_secrets(_masked(file, data, mask))
+            changed += [file] if shown != data else []
+            _put(target / file, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]
         if not files.is_file(path / manifest.NAME):
             return
@@ -136,15 +143,16 @@ class Bundle:
             if self.root is None:
                 self.left_out.append(f"the code of {runs}: the command was not given in its project")
                 continue
+            sources = Sources(self.root)
             with temporary_folder("bundle") as scratch:
-                tree, why = check_out(self.root, commit, scratch, None)
+                tree, why = sources.check_out({"commit": commit}, scratch, None)
                 if tree is None:
                     self.left_out.append(f"the code of {runs}: commit {commit[:12]} {why}")
                     continue
                 self._copy_tree(tree, f"{PROJECT}/{commit}")
                 self.trees[commit] = f"{PROJECT}/{commit}"
                 self.left_out += [f"{PROJECT}/{commit}: {why}"] if why else []
-            submodules, filtered = lacking(self.root, commit)
+            submodules, filtered = sources.lacking(commit)
             for begin, lacks in zip(LACKS, (submodules, filtered), strict=True):
                 self.lacking += [f"{begin}{PROJECT}/{commit}/{name}" for name in lacks]
             of_others = ": a submodule: its files are in another repository"
@@ -152,11 +160,11 @@ class Bundle:
 
     def _copy_tree(self, tree: Path, name: str) -> None:
         regular, other = manifest.listing(tree)
-        self.left_out += [one_line(f"{name}/{one}: it is {why}") for one, why in other.items()]
-        for one in regular:
-            source, target = tree / one, self.folder / name / one
+        self.left_out += [one_line(f"{name}/{file}: it is {why}") for file, why in other.items()]
+        for file in regular:
+            source, target = tree / file, self.folder / name / file
             if source.stat().st_size > LARGEST_SOURCE:
-                self.left_out.append(one_line(f"{name}/{one}: it has more than {LARGEST_SOURCE:,} bytes"))
+                self.left_out.append(one_line(f"{name}/{file}: it has more than {LARGEST_SOURCE:,} bytes"))
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
@@ -164,7 +172,7 @@ class Bundle:
             if (shown := without_secrets(data, assigned=source.suffix in ASSIGNING)) != data:
                 target.write_bytes(shown)
                 self.left_out.append(
-                    one_line(f"{name}/{one}: a secret in it is masked: change it, it is in the repository")
+                    one_line(f"{name}/{file}: a secret in it is masked: change it, it is in the repository")
                 )
 
     def _make_tables(self) -> None:
@@ -175,10 +183,10 @@ class Bundle:
         results, here = self.folder / RESULTS, f"{self.folder}/"
         for form, file in (("markdown", "table.md"), ("json", "table.json"), ("csv", "table.csv")):
             text = "".join(FORMS[form].document(show(results, form)[0]))
-            self._write(file, text.replace(here, "").encode("utf-8", "backslashreplace"))
+            _put(self.folder / file, text.replace(here, "").encode("utf-8", "backslashreplace"))
         if pages := capability("page"):
             page: str = pages.page_of(results, "Results").replace(here, "")
-            self._write("report.html", page.encode("utf-8", "backslashreplace"))
+            _put(self.folder / "report.html", page.encode("utf-8", "backslashreplace"))
         else:
             self.left_out.append("report.html: this kit lacks the tool that makes pages")
 
@@ -186,9 +194,6 @@ class Bundle:
         trees = list(self.trees.values())
         found = (f"{tree}/{name}" for tree in trees for name in _LICENCES if files.is_file(self.folder / tree / name))
         return next(found, None)
-
-    def _write(self, name: str, data: bytes) -> None:
-        _put(self.folder / name, data)
 
 
 def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[str], None]) -> None:
@@ -223,7 +228,7 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
 
 def _masked(name: str, data: bytes, mask: Mask) -> bytes:
     """Mask a file of a run by what it is; uncommitted changes have to stay as they are."""
-    if name.endswith(_DIFF):
+    if name.endswith(DIFF):
         return data
     if not is_printed(name) and name.endswith(_RECORDS):
         return mask_json(data, mask)

@@ -21,8 +21,6 @@ NAME = "ro-crate-metadata.json"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 _CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 _TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
-_SPECIFICATION = "https://w3id.org/ro/crate/1.1"
-_LICENCE = "https://spdx.org/licenses/Apache-2.0"
 _TYPES = {
     ".json": "application/json",
     ".md": "text/markdown",
@@ -32,6 +30,23 @@ _TYPES = {
     ".diff": "text/x-diff",
 }
 _Entity = dict[str, Any]
+_NO_LICENCE = "The project has no file LICENSE: ask its authors."
+_METADATA = {
+    "@id": NAME,
+    "@type": "CreativeWork",
+    "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
+    "about": {"@id": "./"},
+}
+_PROFILE = {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
+_KIT = {
+    "@id": "#kit",
+    "@type": "SoftwareApplication",
+    "name": "distributed-experiment-kit",
+    "description": "starts training on one or several nodes, and keeps a record of it",
+    "softwareVersion": __version__,
+    "license": {"@id": "https://spdx.org/licenses/Apache-2.0"},
+    "url": "urn:software:distributed-experiment-kit",
+}
 
 
 def describe(runs: dict[str, Record], files: Manifest, trees: dict[str, str], licence: str | None) -> bytes:
@@ -43,7 +58,7 @@ def describe(runs: dict[str, Record], files: Manifest, trees: dict[str, str], li
         trees: the folder of the code of each commit.
         licence: the file with the project's licence, if there is one.
     """
-    graph = [_metadata(), _root(runs, files, trees, licence), _profile(), _kit()]
+    graph: list[_Entity] = [_METADATA, _root(runs, files, trees, licence), _PROFILE, _KIT]
     programs = {_program_id(record): _program(record) for record in runs.values()}
     graph += [programs[name] for name in sorted(programs)]
     graph += [_action(folder, runs[folder], files, trees) for folder in sorted(runs)]
@@ -58,18 +73,6 @@ def describe(runs: dict[str, Record], files: Manifest, trees: dict[str, str], li
 def _path(name: str) -> str:
     """Write a path in the archive as an identifier; its bytes need not be UTF-8."""
     return quote(name, errors="surrogateescape")
-
-
-_NO_LICENCE = "The project has no file LICENSE: ask its authors."
-
-
-def _metadata() -> _Entity:
-    return {
-        "@id": NAME,
-        "@type": "CreativeWork",
-        "conformsTo": {"@id": _SPECIFICATION},
-        "about": {"@id": "./"},
-    }
 
 
 def _root(runs: dict[str, Record], files: Manifest, trees: dict[str, str], licence: str | None) -> _Entity:
@@ -88,22 +91,6 @@ def _root(runs: dict[str, Record], files: Manifest, trees: dict[str, str], licen
             *({"@id": _path(name)} for name in sorted(files.entries)),
         ],
         "mentions": [{"@id": f"#{_path(folder)}"} for folder in sorted(runs)],
-    }
-
-
-def _profile() -> _Entity:
-    return {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
-
-
-def _kit() -> _Entity:
-    return {
-        "@id": "#kit",
-        "@type": "SoftwareApplication",
-        "name": "distributed-experiment-kit",
-        "description": "starts training on one or several nodes, and keeps a record of it",
-        "softwareVersion": __version__,
-        "license": {"@id": _LICENCE},
-        "url": "urn:software:distributed-experiment-kit",
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import subprocess
@@ -20,7 +19,7 @@ from runner.definitions.program import INPUTS
 from runner.definitions.settings import PACKAGE
 from runner.records.schema import Launch, Record
 from runner.tools.proof.level import Check
-from runner.tools.proof.sources import DIFF, LOCK, REFUSED, Sources, Tree, hash_at, read_changes
+from runner.tools.proof.sources import DIFF, LOCK, REFUSED, Sources, Tree, hash_at, kept_changes
 from trainkit import files
 
 _HASH, _OF_TRAINING = "_sha256", ("parameters_sha256", "split_sha256")
@@ -72,21 +71,17 @@ class Inputs:
     def _changes(self, launch: Launch, folder: Path) -> tuple[Check, bytes | None]:
         """Look at the uncommitted changes that the run was made with, and return them if they are the same."""
         code, name = launch.code, "changes"
-        if why := _unknown(code):
-            return Check(name, False, why), None
+        if unknown := _unknown(code):
+            return Check(name, False, unknown), None
         kept, inside = code.get("diff_sha256"), code.get("submodules")
         lost = f"; those in submodules are not kept: {one_line(inside, 200)}" if inside else ""
         if not kept:
             words = "none to tracked files" if code.get("dirty") else "none"
             return Check(name, not lost, words + lost), None
-        try:
-            diff = read_changes(folder)
-        except OSError as error:
-            return Check(name, False, f"the tree was dirty, and {DIFF} is lost: {error.strerror}"), None
-        found = hashlib.sha256(diff).hexdigest()
-        if found != kept:
-            return Check(name, False, f"{DIFF} was cut at 1 MB or altered: its hash is another"), None
-        return Check(name, not lost, f"{DIFF} holds them whole, {found[:12]}{lost}"), diff
+        diff, why = kept_changes(folder, kept)
+        if why:
+            return Check(name, False, why), None
+        return Check(name, not lost, f"{DIFF} holds them whole, {kept[:12]}{lost}"), diff
 
     def _programs(self, launch: Launch, diff: bytes | None) -> Check:
         wanted, name = launch.code.get("sources_sha256"), "programs"
@@ -135,7 +130,7 @@ class Inputs:
 
     def _architecture(self, launch: Launch) -> Check:
         system, here = str(launch.host.get("os", "")), platform.machine()
-        there = next((one for one in _ARCHITECTURES if f"-{one}" in system), None)
+        there = next((name for name in _ARCHITECTURES if f"-{name}" in system), None)
         if there is None:
             return Check("architecture", None, "the record does not say it")
         return Check(

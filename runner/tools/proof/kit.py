@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.core import git
-from runner.core.errors import RequestError, RunError
+from runner.core.errors import RequestError, RunError, reason_of
 from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.records import manifest
@@ -69,7 +69,7 @@ class Kit:
         try:
             known = manifest.read(files.read_file(path, manifest.LARGEST, below=self.folder))
         except (OSError, ValueError) as error:
-            return [one_line(f"{manifest.NAME}: {getattr(error, 'strerror', None) or error}")]
+            return [one_line(f"{manifest.NAME}: {reason_of(error)}")]
         self._said = known.said
         faults = manifest.differences(known, self.folder)
         between = None if faults else difference(self.path, self.folder)
@@ -88,5 +88,5 @@ def opened(path: Path) -> Iterator[Kit]:
 
 
 def is_kit(path: Path) -> bool:
-    """Whether a path names a file, and so no folder of results."""
+    """Return whether a path names a file, and so no folder of results."""
     return files.is_file(path)

@@ -47,6 +47,6 @@ class Verdict:
             "run": self.run,
             "level": self.level,
             "stopped": self.stopped,
-            "checks": [{"name": one.name, "same": one.same, "says": one.words} for one in self.checks],
+            "checks": [{"name": check.name, "same": check.same, "says": check.words} for check in self.checks],
             "notes": self.notes,
         }

@@ -12,10 +12,12 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from runner.core.masking import Masker
+from runner.definitions.definition import hash_resolved
 from runner.records.events import TOKEN
 from runner.records.schema import Record
 
@@ -31,6 +33,14 @@ ASSIGNING = (".yaml", ".yml", ".json", ".toml", ".env", ".ini", ".cfg", ".diff")
 _ATTEMPT = r"(?:attempts/\d+/)?"
 _PRINTED = re.compile(_ATTEMPT + r"raw/(?!(?:outcome|node\d+-exit)\.json$).*", re.DOTALL)
 _ARTIFACT = re.compile(_ATTEMPT + r"artifacts/.*", re.DOTALL)
+_NAMING = ("host", "machine")
+_TEXTS = (
+    *("reason", "doubts", "malformed", "notes", "error", "cause", "last_lines"),
+    *("why", "stopped_because", "says", "words", "stack", "env"),
+)
+"""Keys of a record below which processes, clusters and the runner speak in sentences."""
+_HOST_OPTIONS = ("hosts", "nodelist", "exclude")
+_STARTED_WITH = ("args", "definition")
 
 
 class Mask:
@@ -48,10 +58,10 @@ class Mask:
             launch = record.launch
             facts = [rank.facts for rank in record.ranks]
             hosts |= {_word(launch.host.get("name")), _word(launch.runner.get("host"))}
-            hosts |= {_word(one.get("host")) for one in facts}
-            machines |= {_word(one.get("machine")) for one in (launch.host, *facts)}
-            places = [one.place for one in record.outcome.exits] if record.outcome else []
-            hosts |= {_word(one.get("machine")) for one in places}
+            hosts |= {_word(fact.get("host")) for fact in facts}
+            machines |= {_word(fact.get("machine")) for fact in (launch.host, *facts)}
+            places = [end.place for end in record.outcome.exits] if record.outcome else []
+            hosts |= {_word(place.get("machine")) for place in places}
         self._words: dict[bytes, bytes] = {}
         for kind, found in (("host", hosts), ("machine", machines)):
             for number, name in enumerate(sorted(found - _PUBLIC), 1):
@@ -94,7 +104,7 @@ class Mask:
     def _word_for(self, found: re.Match[bytes]) -> bytes:
         if found[0].startswith(TOKEN):
             line = self._replaced(self._of_places, found[0])
-            return _NAMED.sub(lambda one: one[1] + self._words.get(one[2], one[2]) + b'"', line)
+            return _NAMED.sub(lambda named: named[1] + self._words.get(named[2], named[2]) + b'"', line)
         return self._places.get(found[0]) or self._words[found[0]]
 
 
@@ -108,17 +118,17 @@ def without_secrets(data: bytes, *, assigned: bool = True) -> bytes:
 
 
 def holds_secrets(record: Record) -> bool:
-    """Whether processes of a run got secrets that its record does not name."""
-    return any(not one.startswith("request/") for one in record.launch.masked)
+    """Return whether processes of a run got secrets that its record does not name."""
+    return any(not name.startswith("request/") for name in record.launch.masked)
 
 
 def is_printed(name: str) -> bool:
-    """Whether a file of a run's folder is what its processes left, and not what the runner says of them."""
+    """Return whether a file of a run's folder is what its processes left, and not what the runner says of them."""
     return _PRINTED.fullmatch(name) is not None
 
 
 def is_artifact(name: str) -> bool:
-    """Whether a file of a run's folder is what its program left for itself, in any attempt."""
+    """Return whether a file of a run's folder is what its program left for itself, in any attempt."""
     return _ARTIFACT.fullmatch(name) is not None
 
 
@@ -132,8 +142,8 @@ def _forms(path: Path) -> list[bytes]:
 def _pattern(places: Iterable[bytes], words: Iterable[bytes], first: bytes = b"") -> re.Pattern[bytes] | None:
     """Match whole folders and whole words, the longest first, and what goes before both."""
     parts = [first] if first else []
-    parts += [re.escape(one) + rb"(?![\w.-])" for one in sorted(places, key=len, reverse=True)]
-    parts += [_whole(one) for one in sorted(words, key=len, reverse=True)]
+    parts += [re.escape(place) + rb"(?![\w.-])" for place in sorted(places, key=len, reverse=True)]
+    parts += [_whole(word) for word in sorted(words, key=len, reverse=True)]
     return re.compile(b"|".join(parts)) if parts else None
 
 
@@ -143,10 +153,10 @@ def _whole(word: bytes) -> bytes:
 
 def _hidden(words: Iterable[bytes], records: Iterable[Record]) -> list[bytes]:
     """Return the words that no run has in its own definition: elsewhere nobody can tell what such a word means."""
-    said = [
-        msgspec.json.encode([one.experiment, one.program, one.target, one.device, one.axes, one.args, one.definition])
-        for one in (record.launch for record in records)
-    ]
+    said = []
+    for launch in (record.launch for record in records):
+        named = [launch.experiment, launch.program, launch.target, launch.device, launch.axes, launch.args]
+        said.append(msgspec.json.encode([*named, launch.definition]))
     own = b"\n".join(dict.fromkeys(said))
     return [word for word in words if not re.search(_whole(word), own)]
 
@@ -158,3 +168,62 @@ def _through(change: Callable[[bytes], bytes], text: str) -> str:
 def _word(value: object) -> str:
     """Return a name that can be masked: no empty one, and none that stands everywhere."""
     return value if isinstance(value, str) and 1 < len(value) <= _LONGEST else ""
+
+
+def mask_json(data: bytes, mask: Mask) -> bytes:
+    """Mask a record, a launch, or what was seen of its end; what is no JSON is masked as a text."""
+    try:
+        before = msgspec.json.decode(data)
+        after = _mask(before, "", mask)
+        return data if after == before else msgspec.json.format(msgspec.json.encode(after), indent=1)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return mask.apply(data)
+
+
+def _mask(value: Any, key: str, mask: Mask) -> Any:
+    if isinstance(value, dict) and {"experiment", "definition", "args"} <= value.keys():
+        return _mask_launch(value, mask)
+    if isinstance(value, dict):
+        inner = key if key in _TEXTS else ""
+        return {mask.folders(name): _mask(item, inner or name, mask) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_mask(item, key, mask) for item in value]
+    if not isinstance(value, str):
+        return value
+    if key in _NAMING:
+        return mask.name(value)
+    return mask.text(value) if key in _TEXTS else mask.folders(value)
+
+
+def _mask_launch(launch: dict[str, Any], mask: Mask) -> dict[str, Any]:
+    """Mask what was known before the start, and name the args and keys of the definition in which a folder was."""
+    masked: dict[str, Any] = _map(launch, mask.folders)
+    for part, names in (("host", ("name",)), ("runner", ("host",))):
+        if isinstance(launch.get(part), dict):
+            masked[part] |= {name: _map(launch[part][name], mask.name) for name in names if name in launch[part]}
+    if isinstance(launch.get("options"), dict):
+        named = {name: value for name, value in launch["options"].items() if name in _HOST_OPTIONS}
+        masked["options"] |= _map(named, mask.text)
+    masked["argv"] = _map(launch.get("argv"), mask.text)
+    places = [name for part in _STARTED_WITH for name in _differing(launch[part], masked[part], part)]
+    if places:
+        masked["masked_places"] = [*dict.fromkeys([*(launch.get("masked_places") or []), *places])]
+        if hash_resolved(launch["definition"]) == launch.get("definition_sha256"):
+            masked["definition_sha256"] = hash_resolved(masked["definition"])
+    return masked
+
+
+def _map(value: Any, change: Any) -> Any:
+    """Change every text of a JSON value, and no key."""
+    if isinstance(value, dict):
+        return {name: _map(item, change) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_map(item, change) for item in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def _differing(before: Any, after: Any, path: str) -> list[str]:
+    """Name the values that are no longer the same, for example `args.data_dir`."""
+    if isinstance(before, dict):
+        return [name for key, item in before.items() for name in _differing(item, after[key], f"{path}.{key}")]
+    return [path] if before != after else []

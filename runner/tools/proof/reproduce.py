@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 import shutil
@@ -27,13 +26,13 @@ from runner.records.schema import Launch, Record
 from runner.report.copies import once
 from runner.report.run_summary import RunSummary, summary_of
 from runner.targets.options import names_of
-from runner.tools.proof.again import as_it_came_out, chosen_by_the_clock, compare
+from runner.tools.proof.comparison import as_it_came_out, chosen_by_the_clock, compare
 from runner.tools.proof.inputs import Inputs, compare_data
+from runner.tools.proof.integrity import check_whole
 from runner.tools.proof.kit import Kit
 from runner.tools.proof.level import LEVELS, Check, Verdict
-from runner.tools.proof.sources import DIFF, Sources, Tree, read_changes
+from runner.tools.proof.sources import Sources, Tree, kept_changes
 from runner.tools.proof.verify import verify
-from runner.tools.proof.whole import check_whole
 from trainkit.files import is_folder
 
 DATA = "data"
@@ -65,7 +64,7 @@ class Wish:
 
 def require_whole(path: Path, *, anyway: bool) -> Record:
     """Return the record of a run that may be run again; RunError if its hashes do not hold."""
-    record, faults = check_whole(path)
+    record, faults, _ = check_whole(path)
     if record is None or (faults and not anyway):
         msg = f"{one_line(path)}: no level: {faults[0]}; nothing is run from it" + (
             "" if record is None else "; --anyway runs it all the same"
@@ -107,7 +106,7 @@ def reproduce(
     diff = _diff(path, record, anyway=wish.anyway)
     inputs = Inputs(code) if isinstance(code, Path) else Inputs(None, code)
     checks = inputs.check_without_data(record, path)
-    altered = next((one for one in checks if one.name == "definition" and one.same is False), None)
+    altered = next((check for check in checks if check.name == "definition" and check.same is False), None)
     if altered and not wish.anyway:
         raise RunError(f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same")
     sources = Sources(code) if isinstance(code, Path) else code
@@ -141,11 +140,11 @@ def of_cell(record: Record, others: list[RunSummary]) -> list[RunSummary]:
     """Choose the runs that did the same work as a record: the cell, its args and the programs."""
     own = summary_of(record)
     return [
-        one
-        for one in once(others)
-        if (one.experiment, one.cell, one.args, one.target) == (own.experiment, own.cell, own.args, own.target)
-        and one.same.get("code") == own.same.get("code")
-        and one.status == "completed"
+        run
+        for run in once(others)
+        if (run.experiment, run.cell, run.args, run.target) == (own.experiment, own.cell, own.args, own.target)
+        and run.same.get("code") == own.same.get("code")
+        and run.status == "completed"
     ]
 
 
@@ -154,11 +153,11 @@ def _verdict(
 ) -> Verdict:
     """Put the levels together: each one rests on those before it; a later one that holds all the same is a note."""
     verdict = Verdict(one_line(path), level=1, checks=compare(path, old, after, new, earlier))
-    if others := [str(one) for one in inputs if one.same is False]:
+    if others := [str(check) for check in inputs if check.same is False]:
         verdict.level, verdict.stopped = 0, others
     if faults := check_whole(path)[1]:
         verdict.level, verdict.stopped = None, faults
-    verdict.notes += [str(one) for one in inputs if one.same is None]
+    verdict.notes += [str(check) for check in inputs if check.same is None]
     verdict.notes.append(f"run again as {one_line(after)}")
     if chosen := chosen_by_the_clock(old):
         verdict.notes.append(f"the run followed the clock; run again with what it chose: {chosen}")
@@ -208,14 +207,11 @@ def _diff(path: Path, record: Record, *, anyway: bool) -> bytes | None:
     wanted = record.launch.code.get("diff_sha256")
     if not wanted:
         return None
-    try:
-        diff = read_changes(path)
-    except OSError as error:
-        raise RunError(f"{one_line(path)}: level 0: the tree was dirty, and {DIFF} is lost: {error.strerror}") from None
-    if hashlib.sha256(diff).hexdigest() != wanted and not anyway:
-        raise RunError(
-            f"{one_line(path)}: level 0: {DIFF} was cut at 1 MB or altered: its hash is another; nothing is run from it"
-        )
+    diff, why = kept_changes(path, wanted)
+    if diff is None:
+        raise RunError(f"{one_line(path)}: level 0: {why}")
+    if why and not anyway:
+        raise RunError(f"{one_line(path)}: level 0: {why}; nothing is run from it")
     return diff
 
 

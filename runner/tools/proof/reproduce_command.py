@@ -60,15 +60,15 @@ def reproduce(
                         raise
                     verdict = not_run(path, code, error)
                 verdicts.append(verdict)
-    for one in verdicts:
-        one.run = one.run if isinstance(code, Path) else f"{run}: {'/'.join(one.run.split('/')[-2:])}"
+    for verdict in verdicts:
+        verdict.run = verdict.run if isinstance(code, Path) else f"{run}: {'/'.join(verdict.run.split('/')[-2:])}"
     if json:
         from runner.report.markup import json as encode
 
-        show_document(encode({"level": level, "runs": [one.plain() for one in verdicts]}) + "\n")
+        show_document(encode({"level": level, "runs": [verdict.plain() for verdict in verdicts]}) + "\n")
     else:
         show_verdicts(verdicts, level)
-    if any(one.level is None or one.level < level for one in verdicts):
+    if any(verdict.level is None or verdict.level < level for verdict in verdicts):
         raise typer.Exit(RunError.exit_code)
 
 
@@ -77,9 +77,9 @@ def _source(
     path: Path, only: str | None, *, anyway: bool
 ) -> Iterator[tuple[list[tuple[Path, Record]], Path | Kit, Path]]:
     """Find what is run again: runs with their records, where their code is, and the folder of the earlier runs."""
+    from runner.tools.proof.integrity import runs_at
     from runner.tools.proof.kit import is_kit, opened
     from runner.tools.proof.reproduce import require_whole
-    from runner.tools.proof.whole import runs_at
 
     if not is_kit(path):
         runs = runs_at(path, [])
@@ -92,8 +92,8 @@ def _source(
     with opened(path) as kit:
         if kit.faults and not anyway:
             raise RunError(f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same")
-        found = [(one, require_whole(one, anyway=anyway)) for one in runs_at(kit.results, [])]
-        chosen = _one_of_each_cell(found) if only is None else [one for one in found if only in one[0].name]
+        found = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.results, [])]
+        chosen = _one_of_each_cell(found) if only is None else [folder for folder in found if only in folder[0].name]
         if not chosen:
             raise RequestError(f"{path}: " + (f"no run '{only}' in it" if only else "no run in it was completed"))
         yield chosen, kit, kit.results
@@ -102,7 +102,7 @@ def _source(
 def _one_of_each_cell(found: list[tuple[Path, Record]]) -> list[tuple[Path, Record]]:
     """Choose the first completed run of each cell."""
     chosen: dict[str, tuple[Path, Record]] = {}
-    for path, record in sorted(found, key=lambda one: one[1].launch.started):
+    for path, record in sorted(found, key=lambda pair: pair[1].launch.started):
         launch = record.launch
         if record.status == "completed":
             chosen.setdefault(f"{launch.experiment} {launch.layout} {launch.axes} {launch.target}", (path, record))

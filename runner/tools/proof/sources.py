@@ -68,51 +68,61 @@ class Sources:
         found = set()
         with suppress(OSError):
             found.add(hashlib.sha256(files.read_file(self._root / LOCK, LARGEST_LOCK)).hexdigest())
-        with suppress(git.GitError), _view_of(self._root, commit) as (repository, view):
+        with suppress(git.GitError), self._view_of(commit) as (repository, view):
             lock = view.ask("cat-file", "blob", f"{commit}:{repository.prefix}{LOCK}")
             found.add(hashlib.sha256(lock).hexdigest())
         return found
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
-        """Put the repository's files into an empty folder, whatever part of it the project is."""
-        return check_out(self._root, str(code.get("commit")), folder, diff)
+        """Put the repository's files into an empty folder, whatever part of it the project is.
+
+        They are those of a checkout without filters: `git archive` leaves out and rewrites what `.gitattributes` says.
+        With the project's folder comes which files a filter would have written.
+        """
+        try:
+            with self._view_of(str(code.get("commit")), folder) as (repository, view):
+                view.check_out(str(code["commit"]))
+                left = view.filtered()
+        except git.GitError as error:
+            return None, str(error)
+        why = None if diff is None else apply_changes(folder, diff, settings=repository.settings)
+        if why or not (folder / repository.prefix).is_dir():
+            return None, why or f"has no folder {one_line(repository.prefix)}"
+        return folder / repository.prefix, git.unfiltered(left) if left else ""
 
     def lacks(self, commit: str) -> list[str]:
         """Name what the commit does not hold of the project's folder."""
-        found = zip(LACKS.values(), lacking(self._root, commit), strict=True)
+        found = zip(LACKS.values(), self.lacking(commit), strict=True)
         return [words.format(name) for words, names in found for name in names]
 
+    def lacking(self, commit: str) -> tuple[list[str], list[str]]:
+        """Name the submodules of the project's folder at a commit, and the Python files there that a filter writes."""
+        try:
+            with self._view_of(commit) as (repository, view):
+                view.ask("read-tree", commit)
+                submodules = [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]
+                filtered = [name for name in view.filtered() if name.endswith(".py")]
+        except git.GitError:
+            return [], []
+        prefix = repository.prefix
+        below = [
+            [one_line(name.removeprefix(prefix), 200) for name in names if name.startswith(prefix)]
+            for names in (submodules, filtered)
+        ]
+        return below[0], below[1]
 
-@contextmanager
-def _view_of(root: Path, commit: str, folder: Path | None = None) -> Iterator[tuple[git.Repository, git.View]]:
-    """See a commit of a project's repository, its files in another folder; GitError if it is not there."""
-    if not git.is_commit(commit):
-        raise git.GitError("is none")
-    repository = git.find(root)
-    if repository is None:
-        raise git.GitError("cannot be looked for: this is no git repository")
-    with repository.view(folder or root) as view:
-        if view.run("cat-file", "-e", f"{commit}^{{commit}}").returncode:
-            raise git.GitError("is not in this repository: git fetch it")
-        yield repository, view
-
-
-def check_out(root: Path, commit: str, folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
-    """Put the repository's files, as a commit has them, into an empty folder, and the kept changes on top.
-
-    They are those of a checkout without filters: `git archive` leaves out and rewrites what `.gitattributes` says.
-    Returns the project's folder in it, and which files a filter would have written; None, and why, if that fails.
-    """
-    try:
-        with _view_of(root, commit, folder) as (repository, view):
-            view.check_out(commit)
-            left = view.filtered()
-    except git.GitError as error:
-        return None, str(error)
-    why = None if diff is None else apply_changes(folder, diff, settings=repository.settings)
-    if why or not (folder / repository.prefix).is_dir():
-        return None, why or f"has no folder {one_line(repository.prefix)}"
-    return folder / repository.prefix, git.unfiltered(left) if left else ""
+    @contextmanager
+    def _view_of(self, commit: str, folder: Path | None = None) -> Iterator[tuple[git.Repository, git.View]]:
+        """See a commit of the project's repository, its files in another folder; GitError if it is not there."""
+        if not git.is_commit(commit):
+            raise git.GitError("is none")
+        repository = git.find(self._root)
+        if repository is None:
+            raise git.GitError("cannot be looked for: this is no git repository")
+        with repository.view(folder or self._root) as view:
+            if view.run("cat-file", "-e", f"{commit}^{{commit}}").returncode:
+                raise git.GitError("is not in this repository: git fetch it")
+            yield repository, view
 
 
 def lay_out(tree: Path, prefix: str, folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
@@ -129,22 +139,6 @@ def lay_out(tree: Path, prefix: str, folder: Path, diff: bytes | None) -> tuple[
     return (None, why) if why else (project, "")
 
 
-def lacking(root: Path, commit: str) -> tuple[list[str], list[str]]:
-    """Name what a commit does not hold below a project's folder: submodules, and Python files that a filter writes."""
-    try:
-        with _view_of(root, commit) as (repository, view):
-            view.ask("read-tree", commit)
-            submodules = [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]
-            filtered = [name for name in view.filtered() if name.endswith(".py")]
-    except git.GitError:
-        return [], []
-    below = [
-        [name.removeprefix(repository.prefix) for name in names if name.startswith(repository.prefix)]
-        for names in (submodules, filtered)
-    ]
-    return [one_line(name, 200) for name in below[0]], [one_line(name, 200) for name in below[1]]
-
-
 def hash_at(tree: Tree, code: dict[str, Any], program: str, diff: bytes | None) -> tuple[str | None, str]:
     """Hash the programs as a commit has them, with the kept changes; without a hash the second part says why."""
     with temporary_folder("verify") as folder:
@@ -157,9 +151,15 @@ def hash_at(tree: Tree, code: dict[str, Any], program: str, diff: bytes | None) 
             return None, f"does not hold them: {one_line(str(error).replace(f'{one_line(project)}/', ''), 200)}"
 
 
-def read_changes(run: Path) -> bytes:
-    """Read the changes that a run's folder keeps; OSError if they are lost, no regular file or too large."""
-    return files.read_file(run / DIFF, LARGEST_DIFF, below=run)
+def kept_changes(run: Path, sha256: str) -> tuple[bytes | None, str]:
+    """Read the changes that a run's folder keeps; the second part says why they are not those of that hash."""
+    try:
+        diff = files.read_file(run / DIFF, LARGEST_DIFF, below=run)
+    except OSError as error:
+        return None, f"the tree was dirty, and {DIFF} is lost: {error.strerror}"
+    if hashlib.sha256(diff).hexdigest() != sha256:
+        return diff, f"{DIFF} was cut at 1 MB or altered: its hash is another"
+    return diff, ""
 
 
 def apply_changes(

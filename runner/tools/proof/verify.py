@@ -8,17 +8,17 @@ from pathlib import Path
 from runner.core.text import one_line
 from runner.records import manifest
 from runner.records.folder import RunFolder
-from runner.tools.proof.again import chosen_by_the_clock
+from runner.tools.proof.comparison import chosen_by_the_clock
 from runner.tools.proof.inputs import Inputs
+from runner.tools.proof.integrity import check_whole, runs_at
 from runner.tools.proof.kit import Kit
 from runner.tools.proof.level import Check, Verdict
-from runner.tools.proof.whole import look_whole, runs_at
 
 
 def verify(paths: Iterable[Path], inputs: Inputs | None) -> Iterator[Verdict]:
     """Say of each run which level it reaches; without inputs to compare with, only whether its record is whole."""
     for path in paths:
-        record, faults, parsed = look_whole(path)
+        record, faults, parsed = check_whole(path)
         verdict = Verdict(one_line(path))
         if faults or record is None:
             verdict.stopped = faults

@@ -36,10 +36,11 @@ def verify(
     if json:
         from runner.report.markup import json as encode
 
-        show_document(encode({"level": level, "runs": [one.plain() for one in verdicts], "notes": notes}) + "\n")
+        runs = [verdict.plain() for verdict in verdicts]
+        show_document(encode({"level": level, "runs": runs, "notes": notes}) + "\n")
     else:
         show_verdicts(verdicts, level)
-    if any(one.level is None or one.level < level for one in verdicts):
+    if any(verdict.level is None or verdict.level < level for verdict in verdicts):
         raise typer.Exit(RunError.exit_code)
 
 
@@ -48,35 +49,35 @@ def show_verdicts(verdicts: list[Verdict], level: int) -> None:
     from runner.tools.proof.level import LEVELS
 
     alone = len(verdicts) == 1
-    for one in verdicts:
-        reached = "no level" if one.level is None else f"level {one.level}"
-        says = "" if one.level is None else f": {LEVELS[one.level]}"
-        if not alone and not one.stopped:
-            show(f"{one.run}: {reached}")
+    for verdict in verdicts:
+        reached = "no level" if verdict.level is None else f"level {verdict.level}"
+        says = "" if verdict.level is None else f": {LEVELS[verdict.level]}"
+        if not alone and not verdict.stopped:
+            show(f"{verdict.run}: {reached}")
             continue
-        show(f"{one.run}: {reached}{says}")
-        for fault in one.stopped[:MOST_SHOWN]:
-            show(f"  level {one.next}: {fault}")
-        if len(one.stopped) > MOST_SHOWN:
-            show(f"  ... and {len(one.stopped) - MOST_SHOWN:,} more")
-        for check in one.checks if alone else []:
+        show(f"{verdict.run}: {reached}{says}")
+        for fault in verdict.stopped[:MOST_SHOWN]:
+            show(f"  level {verdict.next}: {fault}")
+        if len(verdict.stopped) > MOST_SHOWN:
+            show(f"  ... and {len(verdict.stopped) - MOST_SHOWN:,} more")
+        for check in verdict.checks if alone else []:
             if check.same is not False:
                 show(f"  {check}")
-        for note in one.notes if alone else []:
+        for note in verdict.notes if alone else []:
             show(f"  note: {note}")
     if not alone:
-        reached_it = sum(one.level is not None and one.level >= level for one in verdicts)
+        reached_it = sum(verdict.level is not None and verdict.level >= level for verdict in verdicts)
         show(f"{reached_it} of {len(verdicts)} runs reach level {level}: {LEVELS[level]}")
-        open_ = sorted({str(check) for one in verdicts for check in one.checks if check.same is None})
+        open_ = sorted({str(check) for verdict in verdicts for check in verdict.checks if check.same is None})
         for words in open_[:MOST_SHOWN]:
             show(f"  {words}")
 
 
 def _verdicts(path: Path, level: int, notes: list[str]) -> list[Verdict]:
+    from runner.tools.proof.integrity import runs_at
     from runner.tools.proof.kit import is_kit, opened
     from runner.tools.proof.verify import verify as look
     from runner.tools.proof.verify import verify_kit
-    from runner.tools.proof.whole import runs_at
 
     if is_kit(path):
         with opened(path) as kit:

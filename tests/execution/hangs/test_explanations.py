@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from runner.core import clock
 from runner.core.layout import Layout
 from runner.execution.hangs import rendezvous, stuck, watch
-from runner.execution.hangs.heard import Heard
-from runner.execution.hangs.position import with_stack
+from runner.execution.hangs.position import positions_of, with_stack
+from runner.execution.hangs.rank_events import Heard
 from runner.execution.hangs.watch import Watch
 from runner.records.events import Event
 from runner.records.schema import NodeExit
@@ -147,12 +147,12 @@ def test_connections_that_nobody_answers_are_named_when_all_ranks_are_there() ->
 
 
 def said(layout: Layout, *views: NodeView, on_gpu: bool = False) -> list[str]:
-    return stuck.explain(layout, heard(layout), views, stuck.positions_of(layout, views, on_gpu=on_gpu))
+    return stuck.explain(layout, heard(layout), views, positions_of(layout, views, on_gpu=on_gpu))
 
 
 def named(*views: NodeView) -> int | None:
     """The rank that the others of two are said to wait for, on GPUs."""
-    held = stuck.culprit(stuck.positions_of(TWO, views, on_gpu=True))
+    held = stuck.culprit(positions_of(TWO, views, on_gpu=True))
     return held.rank if held else None
 
 
@@ -164,7 +164,7 @@ def test_the_one_rank_that_does_not_wait_is_what_the_others_wait_for() -> None:
         "rank 2 (node 2) is at me/data.py:12 in fetch",
         "ranks 0, 1, 3 (node 0, 1, 3) wait in all_reduce at me/train.py:57 in train for rank 2",
     ]
-    held = stuck.culprit(stuck.positions_of(four, views))
+    held = stuck.culprit(positions_of(four, views))
     assert held is not None
     assert held.rank == 2
 
@@ -183,7 +183,7 @@ def test_ranks_in_one_operation_wait_for_what_lies_between_them() -> None:
     views = [rank(0, ALL_REDUCE), rank(1, ALL_REDUCE, connecting=["10.0.0.1:4000"])]
     assert said(TWO, *views)[0] == "ranks 0, 1 (node 0, 1) wait in all_reduce at me/train.py:57 in train"
     assert said(TWO, *views)[1].startswith("rank 1 (node 1) gets no answer from 10.0.0.1:4000")
-    assert stuck.culprit(stuck.positions_of(TWO, views)) is None
+    assert stuck.culprit(positions_of(TWO, views)) is None
 
 
 @pytest.mark.parametrize("other", [BROADCAST, BARRIER, BACKWARD], ids=["broadcast", "barrier", "backward"])
@@ -236,7 +236,7 @@ def test_a_busy_rank_of_a_run_on_gpus_is_no_culprit_because_it_may_wait_as_well(
 
 
 def test_a_stack_that_a_busy_rank_printed_when_it_was_ended_names_it_no_culprit_either() -> None:
-    waiting, unknown = stuck.positions_of(TWO, [rank(0, BARRIER), rank(1, [], busy=1.0)], on_gpu=True)
+    waiting, unknown = positions_of(TWO, [rank(0, BARRIER), rank(1, [], busy=1.0)], on_gpu=True)
     stack = tuple((str(file), int(line), str(function)) for file, line, function in ITEM)
     assert stuck.culprit([waiting, with_stack(unknown, stack, on_gpu=True)]) is None
     assert stuck.culprit([waiting, with_stack(unknown, stack, on_gpu=False)]) is not None
@@ -289,7 +289,7 @@ def test_whatever_a_container_answers_something_is_said(views: Any, events: list
     known = heard(TWO, *((number, key, {"world_size": 3}) for number, key in events))
     rendezvous.explain(TWO, known, nodes)
     for on_gpu in (False, True):
-        positions = stuck.positions_of(TWO, nodes, on_gpu=on_gpu)
+        positions = positions_of(TWO, nodes, on_gpu=on_gpu)
         stuck.culprit(positions)
         stuck.explain(TWO, known, nodes, positions)
 

@@ -6,7 +6,7 @@ import pytest
 
 from runner.tools.audit.document import audit_page
 from runner.tools.audit.findings import MEASURED
-from runner.tools.audit.reading import read_text
+from runner.tools.audit.formats import read_text
 from tests.support.projects import Project
 from tests.tools.audit.test_tables import graded, table, wrong
 

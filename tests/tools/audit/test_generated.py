@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.tools.audit.document import audit_page
-from runner.tools.audit.reading import read_text
+from runner.tools.audit.formats import read_text
 from tests.support.slow import slow_but
 from tests.tools.audit.generated import csv, html, make, markdown, spoil
 

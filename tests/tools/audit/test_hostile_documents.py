@@ -15,45 +15,16 @@ from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.tools.audit.document import audit_file, audit_page
+from runner.tools.audit.formats import FORMATS, LOOKED_AT, guess, read_text
 from runner.tools.audit.prose import MOST_COMPARED
-from runner.tools.audit.reading import FORMATS, LOOKED_AT, guess, read_text
 from tests.support.patience import patient
 from tests.support.projects import Project
 
 RAW = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-PIECES = [
-    "|",
-    "\n",
-    "---",
-    "1.00",
-    "time",
-    "加速比",
-    "<table>",
-    "<td rowspan=9>",
-    "</tr>",
-    "<th>",
-    ",",
-    '"',
-    ";",
-    "\t",
-    "99%",
-]
-PIECES += [
-    "±",
-    "[^1]",
-    "GPUs",
-    "speedup",
-    "published:",
-    "rows:",
-    " - {a: 1}",
-    "```",
-    "1e999",
-    "0",
-    "-5",
-    "\x1b[2J",
-    "x",
-    " ",
-]
+PIECES = (
+    "| --- 1.00 time 加速比 <table> </tr> <th> , ; 99% ± [^1] GPUs speedup published: rows: ``` 1e999 0 -5 x".split()
+)
+PIECES += ["\n", "<td rowspan=9>", '"', "\t", " - {a: 1}", "\x1b[2J", " "]
 
 
 @settings(max_examples=300, deadline=None)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runner.tools.audit.document import audit_file, audit_page
-from runner.tools.audit.reading import read_text
+from runner.tools.audit.formats import read_text
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = os.environ.get("KIT_DOCUMENTS", "")

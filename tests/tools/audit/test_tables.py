@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.tools.audit.devices import devices
 from runner.tools.audit.document import audit_page
-from runner.tools.audit.quantities import read_cell
-from runner.tools.audit.reading import guess, read_text
+from runner.tools.audit.formats import guess, read_text
+from runner.tools.audit.quantities import devices, read_cell
 from runner.tools.audit.roles import Role, role_of
 
 

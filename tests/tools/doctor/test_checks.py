@@ -11,8 +11,7 @@ from runner.targets.kubernetes.target import Options
 from runner.tools.doctor import cluster
 from runner.tools.doctor.finding import Finding
 from runner.tools.doctor.gpus import check_gpus, check_links
-from runner.tools.doctor.machine import check_folder, check_image_disk, check_machine
-from runner.tools.doctor.versions import check_difference, check_versions
+from runner.tools.doctor.machine import check_difference, check_folder, check_image_disk, check_machine, check_versions
 from tests.support.trainer import Answers
 
 GIB = 2**30

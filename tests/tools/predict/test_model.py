@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runner.core.layout import Layout
 from runner.tools.predict.communication import KINDS, Communication
 from runner.tools.predict.figures import Figure
-from runner.tools.predict.interval import estimate
+from runner.tools.predict.forecast import estimate
 from runner.tools.predict.model import Cell, Inputs, Place
 from runner.tools.predict.network import Network, Point
 from runner.tools.predict.step import Bucket, Matrix, Step

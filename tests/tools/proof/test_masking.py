@@ -9,8 +9,7 @@ import pytest
 
 from runner.tools.proof.bundle import write_bundle
 from runner.tools.proof.kit import opened
-from runner.tools.proof.masked_json import mask_json
-from runner.tools.proof.masking import Mask
+from runner.tools.proof.masking import Mask, mask_json
 from tests.support.projects import OK, Project
 from tests.support.records import Make
 from tests.support.repository import commit_all

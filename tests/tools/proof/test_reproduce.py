@@ -12,7 +12,7 @@ import pytest
 from runner.core.errors import RequestError
 from runner.records.folder import RunFolder
 from runner.report.run_summary import summary_of
-from runner.tools.proof.again import compare, explain
+from runner.tools.proof.comparison import compare, explain
 from runner.tools.proof.reproduce import options_again
 from tests.support.predictions import lines
 from tests.support.projects import OK, Project, make_project

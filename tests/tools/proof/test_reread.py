@@ -11,8 +11,8 @@ import pytest
 
 from runner.records.folder import RunFolder
 from runner.records.provenance import describe_runner
+from runner.tools.proof.integrity import read_again
 from runner.tools.proof.level import Verdict
-from runner.tools.proof.reread import read_again
 from runner.tools.proof.verify import verify
 from tests.records.test_schema1 import KEPT
 from tests.support.records import Make

@@ -1,4 +1,4 @@
-"""A record, compared with what this version reads from its raw files.
+"""Level 0: the folder of a run holds what it held when the run ended, byte for byte, and its record what raw/ says.
 
 A record that this very reader has made has to be the same, value by value. Another version may read more, or read it
 otherwise: of its records only the figures that programs print as they are, in event lines, are held against `raw/`.
@@ -6,20 +6,25 @@ otherwise: of its records only the figures that programs print as they are, in e
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
+from runner.records import manifest
 from runner.records.decode import read_launch, read_record
 from runner.records.folder import RunFolder
-from runner.records.listing import RECORD
+from runner.records.listing import RECORD, run_folders
 from runner.records.parse import collect
 from runner.records.provenance import READER, hash_reader
-from runner.records.schema import Launch, Record
+from runner.records.schema import Record
 from runner.tools.proof.level import Check
+from trainkit.files import is_folder
 
 NAME = "raw output"
 BUNDLED = ("masked by runner bundle: ", "left out by runner bundle: ")
@@ -28,6 +33,61 @@ _FIGURES = (*_PRINTED, "phases")
 _COMPUTED = ("metrics.total_seconds",)
 """Metrics that no program prints: a version of the kit computes them."""
 _ABSENT = object()
+
+
+def runs_at(path: Path, notes: list[str]) -> list[Path]:
+    """Return the folder itself if it is a run's, else the runs below it; RequestError if there are none.
+
+    `notes` takes a line for each folder that was not looked into.
+    """
+    if not is_folder(path):
+        why = "it is a link, and links are not followed" if path.is_symlink() else "there is no such folder"
+        raise RequestError(f"{one_line(path)}: {why}")
+    if any(_there(path / name) for name in (RECORD, manifest.NAME, "raw")):
+        return [path]
+    found = [path / entry.path[len(str(path)) + 1 :] for entry in run_folders(path, notes)]
+    found = [folder for folder in found if any(_there(folder / name) for name in (RECORD, manifest.NAME, "raw"))]
+    if not found:
+        raise RequestError(f"{one_line(path)}: neither a run's folder nor a folder of runs")
+    return found
+
+
+def check_whole(path: Path) -> tuple[Record | None, list[str], Check | None]:
+    """Compare a run's folder with its manifest, and its record with its raw files.
+
+    Returns the record, if it can be read, one line for each fault of the folder, and what was found of the raw files.
+    """
+    folder = RunFolder(path)
+    try:
+        record = folder.read()
+    except (OSError, ValueError) as error:
+        record, broken = None, one_line(f"{RECORD}: {reason_of(error)}")
+    try:
+        known = folder.kept_manifest()
+    except FileNotFoundError:
+        return record, [_without(record, path) if record else broken], None
+    except (OSError, ValueError) as error:
+        return record, [one_line(f"{manifest.NAME}: {reason_of(error)}")], None
+    faults = manifest.differences(known, path)
+    if record is None or faults or record.status == "running":
+        return record, faults or ([] if record else [broken]), None
+    return record, *read_again(folder, record, known.said)
+
+
+def _without(record: Record, path: Path) -> str:
+    """Say why a run has no manifest, and how it gets one."""
+    collect = f"runner collect {shlex.quote(one_line(path))}"
+    launch = record.launch
+    if record.status == "running":
+        what = "it was started by hand and is not collected" if launch.by_hand else "it still runs, or was killed"
+        return f"no manifest: {what}: {collect}"
+    if launch.runner.get("manifest"):
+        return f"{manifest.NAME}: removed, or there was no room for it"
+    return f"no manifest: made before runs had one; {collect} makes one of what is there now"
+
+
+def _there(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
 
 
 def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list[str], Check]:
@@ -42,7 +102,7 @@ def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list
     try:
         found = _compared(folder, record)
     except (OSError, ValueError, RecursionError) as error:
-        why = one_line(getattr(error, "strerror", None) or error, 300)
+        why = one_line(reason_of(error), 300)
         return [f"{RECORD}: what it was made from cannot be read: {why}"] if own else [], Check(NAME, None, why)
     hidden = bool(record.launch.masked) or any(line.startswith(BUNDLED) for line in said)
     if own and not hidden:
@@ -52,7 +112,8 @@ def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list
         return [_fault(*values) for values in certain], _same()
     figures = [values for values in found if values[0].startswith(_FIGURES)]
     if hidden and own:
-        return [], Check(NAME, None, f"what is masked or left out of it: {_names(found)}") if found else _same()
+        names = one_line(listed((name for name, *_ in found), most=3), 300)
+        return [], Check(NAME, None, f"what is masked or left out of it: {names}") if found else _same()
     version = one_line(record.launch.runner.get("version"), 40)
     return [], Check(NAME, None, f"another version ({version}) made the record: {_words(figures or found)}")
 
@@ -61,16 +122,12 @@ def _compared(folder: RunFolder, record: Record) -> list[tuple[str, Any, Any]]:
     """Return what differs between a record and its raw files: the name, the value in the record, the value now."""
     parsed = collect(folder, folder.launch(), folder.outcome())
     now = msgspec.to_builtins(read_record(msgspec.json.encode(parsed)))
-    kept = msgspec.to_builtins(record) | {"launch": msgspec.to_builtins(_as_kept(record.launch))}
+    launch = read_launch(msgspec.json.encode(record.launch))  # without what few readers of JSON can carry
+    kept = msgspec.to_builtins(record) | {"launch": msgspec.to_builtins(launch)}
     broken = folder.exits(folder.raw_files(Layout.parse(record.launch.layout)))[1]
     for values in (kept, now):  # a run that was started by hand has these doubts when it is collected first
         values["doubts"] = [doubt for doubt in values.get("doubts", []) if doubt not in broken]
     return list(_differences("", kept, now))
-
-
-def _as_kept(launch: Launch) -> Launch:
-    """Return a launch as it is read from a file of its own: without what few readers of JSON can carry."""
-    return read_launch(msgspec.json.encode(launch))
 
 
 def _same() -> Check:
@@ -109,10 +166,6 @@ def _words(found: list[tuple[str, Any, Any]]) -> str:
         for name, kept, now in found
     ]
     return one_line(listed(values, "; ", most=3), 600)
-
-
-def _names(found: list[tuple[str, Any, Any]]) -> str:
-    return one_line(listed((name for name, *_ in found), most=3), 300)
 
 
 def _value(value: object) -> str:

@@ -32,7 +32,7 @@ class Reserve:
 
 
 def what_is_lost(folder: Path, least_bytes: int = LITTLE_BYTES) -> str | None:
-    """Say why a folder cannot be written any more: it is gone, read-only, or its disk is full; None if it can."""
+    """Return why a folder cannot be written any more: it is gone, read-only, or its disk is full; None if it can."""
     try:
         disk = os.statvfs(folder)
     except OSError as error:
@@ -44,7 +44,7 @@ def what_is_lost(folder: Path, least_bytes: int = LITTLE_BYTES) -> str | None:
 
 
 def describe_error(error: OSError, folder: Path) -> str:
-    """Say why something in a run's folder could not be read or written: the disk, the folder, or the system's words."""
+    """Return why something in a run's folder cannot be read or written: the disk, the folder, or the system's words."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return _full(folder)
     if error.errno in (errno.ENOENT, errno.ENOTDIR) and not folder.exists():

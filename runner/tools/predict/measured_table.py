@@ -10,7 +10,7 @@ from runner.report.table import Table
 from runner.tools.predict import MEASURE
 from runner.tools.predict.answer import Line, answer, measured_cells
 from runner.tools.predict.links import Assumed
-from runner.tools.predict.reading import Reader, Start, Wanted, place_of
+from runner.tools.predict.starts import Reader, Start, Wanted, place_of
 from runner.tools.predict.words import limit, missed, otherwise
 
 HEAD = ["layout", "communication", "n", "speed-up [95%]", "predicted [95%]", "off", "limited by, as predicted"]
@@ -34,7 +34,7 @@ def tables(results: Path, runs: list[RunSummary], experiment: str | None = None)
         if experiment in (None, name):
             wanted = Wanted(target=target, place=dict(place))
             found += [_table(start, dict(place)) for start in reader.starts(name, wanted)]
-    return [one for one in found if one is not None]
+    return [table for table in found if table is not None]
 
 
 def _table(start: Start, place: dict[str, str]) -> Table | None:

@@ -92,8 +92,4 @@ class Heard:
     @property
     def own(self) -> list[int]:
         """The ranks of the nodes that are followed."""
-        return [
-            self.layout.first_rank(node) + local_rank
-            for node in self.followed
-            for local_rank in range(self.layout.processes[node])
-        ]
+        return [rank for node in self.followed for rank in self.layout.ranks_of(node)]

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.text import one_line, shown
 from runner.tools.audit.tables import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_LINES, Cell, Page, Table, make_table
 from trainkit import files
@@ -35,7 +35,7 @@ def read_page(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> P
     try:
         raw = stdin.read(MOST_BYTES + 1) if stdin and str(path) == "-" else files.read_file(path, MOST_BYTES)
     except (OSError, ValueError) as error:
-        raise RequestError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise RequestError(f"{name}: cannot be read: {reason_of(error)}") from None
     if len(raw) > MOST_BYTES:
         raise RequestError(f"{name}: more than {MOST_BYTES:,} bytes; give the part with the tables")
     text = _decode(raw, name)

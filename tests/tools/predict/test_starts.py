@@ -12,12 +12,12 @@ from runner.definitions.axes import identity
 from runner.report.reading import read_results
 from runner.report.statistics import typical
 from runner.report.table import Table
-from runner.tools.predict import beside
+from runner.tools.predict import measured_table
 from runner.tools.predict.answer import Answer, answer, to_plain
 from runner.tools.predict.communication import Communication
 from runner.tools.predict.forecast import NEAR_BEST
 from runner.tools.predict.links import Assumed
-from runner.tools.predict.reading import Reader, Start, Wanted
+from runner.tools.predict.starts import Reader, Start, Wanted
 from runner.tools.predict.words import head_lines, notes, table
 from tests.support.predictions import GRADIENTS, PROFILE, STEP_SECONDS, measure_network, train
 
@@ -26,7 +26,7 @@ ANY, NOTHING = Wanted(), Assumed()
 
 
 def tables(results: Path, experiment: str | None = None) -> list[Table]:
-    return beside.tables(results, read_results(results).runs, experiment)
+    return measured_table.tables(results, read_results(results).runs, experiment)
 
 
 @pytest.fixture

@@ -175,7 +175,7 @@ class Reader:
 
 
 def communication_of(run: RunSummary) -> Communication:
-    """Say how a run exchanges, by its arguments; the plain way if it does not say."""
+    """Return how a run exchanges, by its arguments; the plain way if it does not say."""
     values: dict[str, Any] = {**run.args, **run.axes}
     kind, parts = values.get(CHOICE), values.get(ACCUMULATE)
     accumulate = parts if isinstance(parts, int) and parts > 0 else 1
