@@ -6,12 +6,9 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from runner.report.table import CLAIMED, Grid
+from runner.report.columns import CLAIMED, DISPENSABLE, SHORT
+from runner.report.table import Grid
 
-SHORT = {"efficiency": "eff.", "accuracy": "acc."}
-"""Shorter heads, where there is no room for the whole word."""
-DISPENSABLE = ("serial", "MFU", "efficiency")
-"""What a narrow table does without, in this order."""
 _LONGEST_INLINE = len("the baseline")
 _FEWEST_DOTS = 2
 
@@ -76,12 +73,12 @@ def _width(form: Fitted, width: Callable[[str], int]) -> int:
 
 def _with_folded_heads(form: Fitted) -> Fitted:
     """Break heads between words where their column is narrower."""
-    cells = [max((len(line[place]) for line in form.lines), default=0) for place in range(len(form.head))]
-    heads = [
-        textwrap.wrap(name.replace("_", "_ "), max(room, 1), break_long_words=False, break_on_hyphens=False) or [""]
-        for name, room in zip(form.names, cells, strict=True)
-    ]
-    return replace(form, head=[[line.replace("_ ", "_") for line in head] for head in heads])
+    heads = []
+    for place, name in enumerate(form.names):
+        room = max((len(line[place]) for line in form.lines), default=1) or 1
+        words = textwrap.wrap(name.replace("_", "_ "), room, break_long_words=False, break_on_hyphens=False)
+        heads.append([word.replace("_ ", "_") for word in words or [""]])
+    return replace(form, head=heads)
 
 
 def _without_common_prefixes(form: Fitted) -> Fitted:
@@ -108,15 +105,9 @@ def _with_footnotes(form: Fitted) -> Fitted:
     """Move long reasons below the table; equal ones are one footnote."""
     if not form.head or form.names[-1] != CLAIMED:
         return form
-    numbers: dict[str, int] = {}
-    lines = []
-    for line in form.lines:
-        reason = line[-1]
-        if len(reason) > _LONGEST_INLINE:
-            number = numbers.setdefault(reason, len(numbers) + 1)
-            lines.append([*line[:-1], f"no ({number})"])
-        else:
-            lines.append(line)
+    long = dict.fromkeys(line[-1] for line in form.lines if len(line[-1]) > _LONGEST_INLINE)
+    numbers = {reason: number for number, reason in enumerate(long, start=1)}
+    lines = [[*line[:-1], f"no ({numbers[line[-1]]})"] if line[-1] in numbers else line for line in form.lines]
     return replace(form, lines=lines, footnotes=tuple(f"({number}) {reason}" for reason, number in numbers.items()))
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from runner.core.layout import Layout
 from runner.report.claims import taken_for_granted
-from runner.report.copies import copies_note
 from runner.report.machines import count_machines
 from runner.report.published_rows import published_notes
 from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
-from runner.report.rows import Block, Row
-from runner.report.statistics import SIGNIFICANT
+from runner.report.rows import Block, Row, copies_note
 from runner.report.utilization import utilization_notes
 
 PRECISION = 0.05
@@ -62,9 +60,9 @@ def _of_row(row: Row) -> list[str]:
 def _together(block: Block) -> list[str]:
     """Say what the claims of a table allow for; the intervals beside them stand each for itself."""
     tested = sum(row.adjusted_p is not None for row in block.rows)
-    if tested < 2:  # noqa: PLR2004 - one claim is alone
-        return []
-    return [f"claims: {tested} rows are compared, so each has to hold after Holm's correction: p < {SIGNIFICANT:.2g}"]
+    below = f"p < {block.confidence.significant:.2g}"
+    said = f"claims: {tested} rows are compared, so each has to hold after Holm's correction: {below}"
+    return [said] if tested > 1 else []
 
 
 def _widened(block: Block) -> list[str]:
@@ -118,17 +116,14 @@ def _count(repeats: int | None) -> str:
 def _sources(block: Block) -> list[str]:
     """Say where the figures of a program are from that knows nothing of the kit, and what it does not count."""
     told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
-    if not told:
-        return []
     found = []
     for figure in (block.first.measure, "final_accuracy"):
         places = dict.fromkeys(f"{sources[figure]} ({name})" for name, sources in told if figure in sources)
         everywhere = {sources.get(figure) for _, sources in told}
         if places:
             found.append(f"{figure} from {everywhere.pop() if len(everywhere) == 1 else ', '.join(places)}")
-    scaling = block.first.scaling
-    found.append(f"the program's output does not count its work: {scaling} scaling is what the definition declares")
-    return found
+    scaling = f"{block.first.scaling} scaling is what the definition declares"
+    return [*found, f"the program's output does not count its work: {scaling}"] if told else []
 
 
 def _bytes_moved(block: Block) -> list[str]:
@@ -149,10 +144,14 @@ def _load(block: Block) -> list[str]:
 
 
 def _busy(load: dict[str, float]) -> str:
-    words = {"cpu": "CPU {:.0f}%", "gpu": "GPU {:.0f}%"}
-    said = [words[what].format(load[f"{what}_percent"]) for what in words if f"{what}_percent" in load]
-    memory = {"memory_bytes": "memory {:.1f} GB", "gpu_memory_bytes": "GPU memory {:.1f} GB"}
-    return ", ".join(said + [text.format(load[name] / 1e9) for name, text in memory.items() if name in load])
+    words = {
+        "cpu_percent": "CPU {:.0f}%",
+        "gpu_percent": "GPU {:.0f}%",
+        "memory_bytes": "memory {:.1f} GB",
+        "gpu_memory_bytes": "GPU memory {:.1f} GB",
+    }
+    figures = {name: value / 1e9 if name.endswith("bytes") else value for name, value in load.items()}
+    return ", ".join(text.format(figures[name]) for name, text in words.items() if name in figures)
 
 
 def _skipped(block: Block) -> list[str]:

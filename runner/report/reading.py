@@ -34,19 +34,25 @@ def read_results(results: Path) -> Contents:
     notes: list[str] = []
     runs: list[RunSummary] = []
     broken: list[str] = []
-    dead = 0
+    killed = 0
     for path in list_runs(results, notes):
         try:
-            run = _read(results, path)
+            run = summary_of(read_record(read_file(results / path / RECORD, LARGEST_RECORD, below=results)))
         except BROKEN as error:
             broken.append(f"{results / path / RECORD}: left out: {why(error)}")
             continue
+        msgspec.structs.force_setattr(run, "path", path)
         if run.status == "running":
-            by_hand = run.by_hand
-            run = _with_fate(run, results)
-            dead += run.status != "running" and not by_hand
+            fate = _derived(run, results) if run.by_hand else _with_fate(run, results)
+            killed += fate.status != "running" and not run.by_hand
+            run = fate
         runs.append(run)
-    return Contents(runs, [one_line(note) for note in (*notes, *broken, *_of_dead_runners(dead, results))])
+    notes += broken
+    if killed:
+        ended = "the runner of 1 run was" if killed == 1 else f"the runners of {killed} runs were"
+        command = f"runner recover {shlex.quote(one_line(results))}"
+        notes.append(f"{ended} killed; {command} ends what is left of it and makes the record")
+    return Contents(runs, [one_line(note) for note in notes])
 
 
 def why(error: Exception) -> str:
@@ -54,25 +60,8 @@ def why(error: Exception) -> str:
     return one_line(getattr(error, "strerror", None) or error) or type(error).__name__
 
 
-def _read(results: Path, path: str) -> RunSummary:
-    run = summary_of(read_record(read_file(results / path / RECORD, LARGEST_RECORD, below=results)))
-    msgspec.structs.force_setattr(run, "path", path)
-    return run
-
-
-def _of_dead_runners(count: int, results: Path) -> list[str]:
-    """Say how the records of runners that were killed are finished."""
-    if not count:
-        return []
-    ended = "the runner of 1 run was" if count == 1 else f"the runners of {count} runs were"
-    command = f"runner recover {shlex.quote(one_line(results))}"
-    return [f"{ended} killed; {command} ends what is left of it and makes the record"]
-
-
 def _with_fate(run: RunSummary, results: Path) -> RunSummary:
     """Find out what became of a record that still says `running`; nothing is written."""
-    if run.by_hand:
-        return _derived(run, results)
     from runner.records.provenance import is_alive  # noqa: PLC0415 - rarely needed, and psutil takes its time
 
     if is_alive(run.runner) is not False:

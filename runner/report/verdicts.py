@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from runner.report.cells import estimate
 from runner.report.claims import taken_for_granted
-from runner.report.copies import copies_note
 from runner.report.markup import markdown
 from runner.report.repeats import MOST, POWER
-from runner.report.rows import CellRuns
-from runner.report.statistics import Estimate, decimals
+from runner.report.rows import CellRuns, copies_note
+from runner.report.statistics import DEFAULT
 from runner.report.two_sides import FASTER, NOT_COMPARABLE, SLOWER, Verdict, exit_code
-
-_FOUR_DIGITS = 1000
-_MANY_DIGITS = 1e7
 
 
 def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
     """Return a head and a row for each cell."""
-    measures = dict.fromkeys(side.first.measure for one in verdicts for side in (one.a, one.b) if side)
-    unit = " ".join(measures).replace("_", " ") if len(measures) == 1 else "seconds"
-    rows: list[tuple[str, ...]] = [("cell", "n", f"A {unit} [95%]", f"B {unit} [95%]", "B / A [95%]", "verdict")]
-    for one in verdicts:
-        counts = dict.fromkeys(str(len(side.complete)) if side else "0" for side in (one.a, one.b))
-        times = (_estimate(side.seconds if side else None) for side in (one.a, one.b))
-        rows.append((one.name, " and ".join(counts), *times, _estimate(one.ratio, least=3), one.verdict))
+    sides = [side for found in verdicts for side in (found.a, found.b) if side]
+    confidence = sides[0].confidence if sides else DEFAULT
+    measures = {side.first.measure for side in sides}
+    unit = measures.pop().replace("_", " ") if len(measures) == 1 else "seconds"
+    heads = (f"{what} [{confidence}]" for what in (f"A {unit}", f"B {unit}", "B / A"))
+    rows: list[tuple[str, ...]] = [("cell", "n", *heads, "verdict")]
+    for found in verdicts:
+        counts = dict.fromkeys(str(len(side.complete)) if side else "0" for side in (found.a, found.b))
+        times = (estimate(side.seconds if side else None) for side in (found.a, found.b))
+        # A ratio has three decimals at least, because 1.004 is not 1.00.
+        rows.append((found.name, " and ".join(counts), *times, estimate(found.ratio, least=3), found.verdict))
     return rows
 
 
@@ -130,16 +131,3 @@ def _side(side: CellRuns | None) -> dict[str, Any] | None:
         "points": [run.seconds for run in side.complete],
         "runs": [run.path for run in side.runs],
     }
-
-
-def _estimate(estimate: Estimate | None, least: int = 0) -> str:
-    """Write a value and its interval; a ratio has three decimals at least, because 1.004 is not 1.00."""
-    if estimate is None:
-        return ""
-    digits = max(least, decimals(estimate.value) if estimate.value < _FOUR_DIGITS else 0)
-    words = [
-        f"{value:.3g}" if value >= _MANY_DIGITS else f"{value:.{digits}f}"
-        for value in (estimate.value, estimate.low, estimate.high)
-        if value is not None
-    ]
-    return f"{words[0]} [{words[1]}, {words[2]}]" if len(words) == 3 else words[0]  # noqa: PLR2004 - value, low and high

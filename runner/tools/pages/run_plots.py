@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runner.report.cells import page_seconds
 from runner.report.claims import disturbed
+from runner.report.rows import Row
 from runner.tools.pages import style
+from runner.tools.pages.details import Details
 from runner.tools.pages.style import MUTED, Plot
-from runner.tools.pages.subject import Gap, listing, show_seconds, typical_run
+from runner.tools.pages.subject import Gap, Subject, listing, typical_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from runner.report.rows import Row
-    from runner.tools.pages.details import Details
-    from runner.tools.pages.subject import Subject
 
 MOST_PANELS = 4
 MOST_PUBLISHED = 3
@@ -27,7 +26,7 @@ _LOADS = {
     "gpu_percent": ("GPU load", "GPUs in use in %, mean", 1.0),
     "memory_bytes": ("Memory", "memory of the node in GB", 1e-9),
 }
-Drawn = list[tuple["Row", "Details"]]
+Drawn = list[tuple[Row, Details]]
 
 
 def curves(subject: Subject) -> list[Plot | Gap]:
@@ -146,7 +145,7 @@ def _after_seconds(drawn: Drawn, kind: str, label: str) -> str:
         at = next((at for at, value in curve if (value >= goal if kind == "accuracy" else value <= goal)), None)
         if at is not None:
             reached.append((at, row.first.cell))
-    words = ", ".join(f"{cell} after {show_seconds(at)}" for at, cell in sorted(reached))
+    words = ", ".join(f"{cell} after {page_seconds(at)} s" for at, cell in sorted(reached))
     what = f"{goal:.1%} accuracy" if kind == "accuracy" else f"a {label} of {goal:.3g}"
     return f"Time to {what}: {words}. That is one run of each; the table says what may be claimed."
 

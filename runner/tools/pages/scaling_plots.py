@@ -5,22 +5,16 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.report.cells import processes
+from runner.report.cells import page_estimate, page_seconds, processes
+from runner.report.rows import Row
 from runner.tools.pages import style
-from runner.tools.pages.lines import choose_lines, first_of, not_drawn, on_one_scale, point_of
+from runner.tools.pages.lines import Lines, Point, choose_lines, first_of, not_drawn, on_one_scale, points_of
 from runner.tools.pages.style import GRID, MUTED, PAPER, SERIES, Plot
-from runner.tools.pages.subject import Gap, is_slow_down, listing, show_interval, show_seconds
+from runner.tools.pages.subject import Gap, Subject, is_slow_down, listing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from runner.report.rows import Row
-    from runner.report.statistics import Estimate
-    from runner.tools.pages.lines import Lines, Point
-    from runner.tools.pages.subject import Subject
 
 MOST_BARS = 12
 _MANY_PROCESSES = 8
@@ -44,7 +38,7 @@ def speed_up(subject: Subject) -> Plot | Gap:
     """Draw speed-up over processes beside the ideal line; over cells where all have as many processes."""
     title = "Speed-up"
     rows = [row for row in subject.block.rows if row.speedup and row.seconds]
-    if not any(row.baseline and row.baseline.first is not row.first for row in rows):
+    if not _compared(rows):
         return Gap(title, _why_no_speedup(subject, rows))
     name, best = subject.plot("speed-up"), _best(rows)
     conclusion = _conclusion(rows, best)
@@ -52,7 +46,7 @@ def speed_up(subject: Subject) -> Plot | Gap:
         shown = first_of(rows, lambda row: (row is not best, row.claimed is not True), 2 * MOST_BARS)
         left_out = [row.first.cell for row in rows if not any(row is one for one in shown)]
         return Plot(name, title, conclusion + not_drawn(left_out, "cell"), _by_cell(shown))
-    lines = choose_lines(_points(rows, lambda row: row.speedup), best.first.cell)
+    lines = choose_lines(points_of(rows, lambda row: row.speedup), best.first.cell)
     published = [
         (line["processes"], line.get("computed_speedup") or line["speedup"])
         for line in subject.published
@@ -64,14 +58,6 @@ def speed_up(subject: Subject) -> Plot | Gap:
     if published and lines.bases != {1}:
         caption, published = f"{caption} The published speed-ups are over one process, and in the table.", []
     return Plot(name, title, caption, draw_speed_up(lines, published))
-
-
-def _points(rows: list[Row], estimate_of: Callable[[Row], Estimate | None]) -> list[Point]:
-    """Place an estimate of each row that has it, over the row's own baseline."""
-    each = [(row, row.baseline, estimate_of(row)) for row in rows]
-    return [
-        point_of(row, base, estimate, claimed=row.claimed is True) for row, base, estimate in each if base and estimate
-    ]
 
 
 def draw_speed_up(lines: Lines, published: list[tuple[int, float]]) -> Figure:
@@ -109,7 +95,7 @@ def efficiency(subject: Subject) -> Plot | None:
     if len({row.first.processes for row in rows}) < 2:  # noqa: PLR2004 - a line needs two points
         return None
     worst = min(rows, key=lambda row: row.efficiency.value if row.efficiency else 0.0)
-    lines = choose_lines(_points(rows, lambda row: row.efficiency), worst.first.cell)
+    lines = choose_lines(points_of(rows, lambda row: row.efficiency), worst.first.cell)
     figure, axes = style.axes()
     _over_processes(axes, lines, 100.0)
     axes.axhline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="ideal", zorder=1)
@@ -128,7 +114,9 @@ def _what_is_lost(worst: Row) -> str:
     estimate, base = worst.efficiency, worst.baseline
     if estimate is None or base is None:
         return ""
-    between = f" (95%: {estimate.low:.0%} to {estimate.high:.0%})" if estimate.low and estimate.high else ""
+    between = ""
+    if estimate.low and estimate.high:
+        between = f" ({worst.confidence}: {estimate.low:.0%} to {estimate.high:.0%})"
     verdict = "Nearly all of each process is used" if estimate.value >= _FULL else f"{1 - estimate.value:.0%} is lost"
     serial = worst.serial_fraction
     as_if = f", as if {serial:.0%} of the work were serial" if serial is not None and 0 < serial <= 1 else ""
@@ -185,7 +173,7 @@ def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]])
         largest = max((phase for phase in shares if phase != timed), key=lambda phase: shares[phase])
         words.append(
             f"{row.first.cell}: {_PHASES[timed][0]} is {shares.get(timed, 0.0) / total:.0%} of "
-            f"{show_seconds(total)}, {_PHASES[largest][0]} {shares[largest] / total:.0%}"
+            f"{page_seconds(total)} s, {_PHASES[largest][0]} {shares[largest] / total:.0%}"
         )
     left_out = len(subject.measured) - len(bars)
     more = f" {left_out} more cells are in the table." if left_out else ""
@@ -248,7 +236,7 @@ def _bounded(value: float) -> float:
 
 
 def _compared(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if row.baseline and row.baseline.first is not row.first and row.speedup]
+    return [row for row in rows if row.baseline and not row.is_baseline and row.speedup]
 
 
 def _best(rows: list[Row]) -> Row:
@@ -264,11 +252,12 @@ def _conclusion(rows: list[Row], best: Row) -> str:
     if base is None or estimate is None:
         return ""
     claimed = [row for row in others if row.claimed is True]
+    ratio = page_estimate(estimate) + ("" if estimate.high else " (no interval)")
     if not claimed:
         count = f"none of {len(others)} speed-ups" if len(others) > 1 else "no speed-up"
-        return f"{count.capitalize()} may be claimed. {best.first.cell}: {show_interval(estimate)}; {best.claimed}."
+        return f"{count.capitalize()} may be claimed. {best.first.cell}: {ratio}; {best.claimed}."
     slower = ", a slow-down" if is_slow_down(estimate) else ""
-    words = f"{best.first.cell} is {show_interval(estimate)} times as fast as {base.first.cell}{slower}"
+    words = f"{best.first.cell} is {ratio} times as fast as {base.first.cell}{slower}"
     ideal = best.first.processes / base.first.processes
     words += f", and this may be claimed; ideal is {ideal:g}" if ideal > 1 else ", and this may be claimed"
     rest = len(others) - len(claimed)

@@ -9,7 +9,7 @@ from runner.core.layout import Layout
 from runner.definitions.published import figures
 from runner.report.rows import Block, CellRuns, Row
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Estimate, decimals
+from runner.report.statistics import Estimate
 from runner.tools.pages import style
 from runner.tools.pages.details import DetailReader, Details
 
@@ -32,11 +32,6 @@ class Subject:
     block: Block
     reader: DetailReader
     prefix: str
-
-    @property
-    def measure(self) -> str:
-        """Say what is timed."""
-        return self.block.first.measure.removesuffix("_seconds").replace("_", " ")
 
     @property
     def measured(self) -> list[Row]:
@@ -81,25 +76,8 @@ def _processes(layout: object) -> int | None:
         return None
 
 
-def show_seconds(value: float) -> str:
-    """Write seconds with three or four digits."""
-    return f"{value:,.{0 if value >= 1000 else decimals(value)}f} s"  # noqa: PLR2004 - as the table does
-
-
-def show_interval(estimate: Estimate) -> str:
-    """Write a ratio with its interval, if it has one."""
-    if estimate.low is None or estimate.high is None:
-        return f"{show_ratio(estimate.value)} (no interval)"
-    return f"{show_ratio(estimate.value)} [{show_ratio(estimate.low)}, {show_ratio(estimate.high)}]"
-
-
-def show_ratio(value: float) -> str:
-    """Write a ratio; one that no plot could hold in few digits is written with an exponent."""
-    return f"{value:.2f}" if 0.005 <= value < 10_000 or value == 0 else f"{value:.1e}"  # noqa: PLR2004 - digits
-
-
 def is_slow_down(speedup: Estimate | None) -> bool:
-    """Whether what is compared takes longer than its baseline."""
+    """Return whether what is compared takes longer than its baseline."""
     return speedup is not None and speedup.value < 1
 
 
