@@ -109,8 +109,8 @@ def plain(row: Row) -> dict[str, Any]:
 
 def columns_of(block: Block, keys: Iterable[str]) -> list[Column]:
     """Return the columns with these keys in the table of a block."""
-    known = {column.key: (column,) for column in COLUMNS}
-    known["axes"] = tuple(map(_axis, block.axes))
+    known = {column.key: [column] for column in COLUMNS}
+    known["axes"] = list(map(_axis, block.axes))
     return [column for key in keys for column in known[key]]
 
 

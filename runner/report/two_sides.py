@@ -133,18 +133,19 @@ def _difference(pair: Pair, series: Series) -> tuple[str | None, Difference | No
         return SAME_RUNS, None
     if why := _not_comparable(pair.a, pair.b, made=pair.in_pairs):
         return why, None
-    # In the order of the repeats, which is that of the pairs.
-    times = [
-        [run.seconds for run in sorted(side.complete, key=lambda run: run.repeat) if run.seconds]
-        for side in (pair.b, pair.a)
-    ]
-    difference = (paired if pair.in_pairs else welch)(*times, pair.a.confidence)
+    a, b = (_in_order_of_repeats(side) for side in (pair.a, pair.b))
+    difference = (paired if pair.in_pairs else welch)(b, a, pair.a.confidence)
     if pair.repeats < FEWEST:
         return None, difference
     told = f"--experiment {shlex.quote(pair.a.first.experiment)} --layout {pair.a.first.layout}"
     way_out = one_line(f"in turn they are made by: runner compare COMMIT COMMIT {told} (docs/comparing.md)")
     difference, why = in_order(difference, pair.a, pair.b, series, way_out, paired=pair.in_pairs)
     return (why, None) if why else (None, difference)
+
+
+def _in_order_of_repeats(side: CellRuns) -> list[float]:
+    """Return the times of a side in the order of the pairs."""
+    return [run.seconds for run in sorted(side.complete, key=lambda run: run.repeat) if run.seconds]
 
 
 def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:

@@ -62,7 +62,6 @@ def record(*ranks: dict[str, float], epochs: int = 4, machines: str = "aaaaaaaa"
 
 def named(made: Record) -> list[tuple[tuple[int, ...], str]]:
     times = times_of(made)
-    assert times is not None
     return [(one.ranks, one.kind) for one in causes(times, made)]
 
 

@@ -221,6 +221,5 @@ def test_the_last_lines_of_a_failed_rank_are_printable_and_keep_their_indentatio
     (folder.raw / "node0-agent.log").write_text(f"Traceback\n    {FORGED}\n")
     outcome = Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)])
     failure = collect(folder, folder.launch(), outcome).failure
-    assert failure is not None
     assert failure.last_lines[:2] == ["Traceback", "    x"]
     assert all(line.isprintable() for line in failure.last_lines)

@@ -114,7 +114,6 @@ def test_a_layout_of_65_536_nodes_is_collected_in_seconds(results: Path, make: M
     record = reparse(folder.path)
     assert time.process_time() - began < 10
     assert len(record.ranks) == nodes
-    assert record.reason is not None
     assert len(record.reason) < 200
     assert RunFolder(folder.path).read().status == record.status == "killed"
     assert len(Layout.parse(record.launch.layout).processes) == nodes

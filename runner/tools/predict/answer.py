@@ -131,10 +131,10 @@ def _beside(expected: Expected, start: Start, moved: float) -> Line:
     alone = of(start.alone) or of(start.alone, PLAIN)
     if not own or not alone:
         return Line(expected, moved=(moved, None))
-    sides = [[run.seconds / run.trained_samples for run in side if run.seconds] for side in (alone, own)]
+    one, more = ([run.seconds / run.trained_samples for run in side if run.seconds] for side in (alone, own))
     return Line(
         expected,
-        welch(*sides).estimate(),
+        welch(one, more).estimate(),
         len(own),
         any(run.disturbed for run in (*alone, *own)),
         (moved, own[-1].bytes_moved),
