@@ -58,25 +58,16 @@ def simulate(chance: random.Random, order: str, factor: float = 1.0, drift: floa
     return times
 
 
-def verdicts(repeats: int, *, made: bool) -> list[str]:
-    """The verdicts of 1,000 comparisons."""
-    chance = random.Random(repeats)
-    found = []
-    for _ in range(COMPARISONS):
-        times = simulate(chance, in_turn(repeats))
-        found.append(one(*(side(name, times[name], made=made) for name in "AB")).verdict)
-    return found
-
-
-def share_that_differs(found: list[str]) -> float:
-    return sum(verdict != SAME for verdict in found) / len(found)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("made", [True, False], ids=["made in turn", "made apart"])
 @pytest.mark.parametrize("repeats", [3, 5, 10])
 def test_a_thing_compared_with_itself_differs_once_in_twenty_at_most(repeats: int, made: bool) -> None:  # noqa: FBT001
-    assert share_that_differs(verdicts(repeats, made=made)) <= MOST_FALSE
+    chance = random.Random(repeats)
+    false = 0
+    for _ in range(COMPARISONS):
+        times = simulate(chance, in_turn(repeats))
+        false += one(*(side(name, times[name], made=made) for name in "AB")).verdict != SAME
+    assert false / COMPARISONS <= MOST_FALSE
 
 
 @pytest.mark.slow
@@ -235,10 +226,7 @@ def test_a_cell_that_one_side_lacks_is_named_and_open_only_if_b_lost_it() -> Non
     more = side("A", STEADY, layout="1x2", processes=2)
     a, b = side("A", STEADY), side("B", STEADY[::-1])
     lost = judge(a + more, b, DETECT)
-    assert [(found.name, found.verdict, found.why) for found in lost] == [
-        ("1x1", SAME, None),
-        ("1x2", NOT_COMPARABLE, "only in A"),
-    ]
+    assert [(found.name, found.why) for found in lost] == [("1x1", None), ("1x2", "only in A")]
     assert exit_code(lost) == 4
     new = judge(b, a + more, DETECT)
     assert [found.why for found in new] == [None, "only in B"]
@@ -268,10 +256,8 @@ def test_whatever_is_compared_every_run_is_in_a_cell_and_no_verdict_stands_witho
     made: bool,  # noqa: FBT001
 ) -> None:
     if made:
-        a, b = (
-            [msgspec.structs.replace(one, side=("c", name, name)) for one in side]
-            for name, side in (("A", a), ("B", b))
-        )
+        a = [msgspec.structs.replace(one, side=("c", "A", "A")) for one in a]
+        b = [msgspec.structs.replace(one, side=("c", "B", "B")) for one in b]
     found = judge(a, b, DETECT)
     for runs, sides in ((a, [one.a for one in found]), (b, [one.b for one in found])):
         assert sorted(run.path for side in sides if side for run in side.runs) == sorted(run.path for run in runs)
