@@ -76,7 +76,6 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     input_share: float | None = None
     torch: str
     same: dict[str, str]
-    runner: dict[str, Any]
     by_hand: bool = False
     load: dict[str, float] = {}
     load_known: bool = True
@@ -195,7 +194,6 @@ def _state(record: Record) -> dict[str, Any]:
     return {
         "status": record.status,
         "reason": _reason(record),
-        "runner": plain(record.launch.runner) if record.status == "running" else {},
         "slowed": notes_of(record) if record.status == "completed" else [],
         "repeat_with": _repeat_with(record),
         "began": moment_of(record),

@@ -71,7 +71,6 @@ def _summary(experiment: Experiment, run: Run, number: int) -> RunSummary:
         mfu=0.412 / processes**0.2,
         input_share=0.12,
         same={"image": "i", "code": "c", "data": "d"},
-        runner={},
         load={"cpu_percent": 91.2, "memory_bytes": 3.2e9},
     )
 

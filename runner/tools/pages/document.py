@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner import __version__
 from runner.core.text import one_line
+from runner.report.cells import page_seconds
 from runner.report.rows import Block
 from runner.tools.pages import style
 from runner.tools.pages.details import DetailReader
@@ -161,7 +162,8 @@ def _render(environment: Environment, section: Section) -> bytes:
     from markupsafe import Markup  # noqa: PLC0415
 
     plots = [(plot, Markup(style.inline(plot, plot.name))) for plot in section.plots]  # noqa: S704 - matplotlib escapes
-    return environment.get_template("section.html.j2").render(section=section, plots=plots).encode()
+    template = environment.get_template("section.html.j2")
+    return template.render(section=section, plots=plots, seconds=page_seconds).encode()
 
 
 def newest(block: Block) -> str:

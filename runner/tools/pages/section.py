@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from runner.core.text import one_line
-from runner.report.cells import page_ratio, page_seconds
+from runner.report.cells import page_ratio
 from runner.report.columns import lay_out, without_empty
 from runner.report.rows import Row
 from runner.report.run_summary import RunSummary
@@ -26,25 +26,19 @@ class Line(NamedTuple):
 
 
 class ListedRun(NamedTuple):
-    """One run in the list of runs: its anchor, and what differs between runs."""
+    """One run in the list of runs: why nothing may rest on it, and what differs between runs."""
 
-    anchor: str
-    folder: str
-    status: str
-    started: str
-    seconds: str
-    accuracy: str
+    run: RunSummary
     reason: str
     own: list[str]
 
 
-@dataclass
-class Cell:
+class Cell(NamedTuple):
     """The runs of one cell."""
 
     anchor: str
     name: str
-    commands: tuple[str, ...]
+    commands: list[str]
     runs: list[ListedRun]
     more: int
 
@@ -193,20 +187,11 @@ def _provenance(subject: Subject, runs: list[RunSummary]) -> tuple[list[tuple[st
 
 
 def _cell(subject: Subject, row: Row, anchor: str, differing: list[str], most: int) -> Cell:
-    runs = row.runs[:most]
-    read = [subject.reader(run) for run in runs]
-    listed = [
-        ListedRun(
-            anchor=f"{anchor}r{place}",
-            folder=run.path,
-            status=run.status.replace("_", " "),
-            started=run.started[:19].replace("T", " "),
-            seconds=f"{page_seconds(run.seconds)} s" if run.seconds else "",
-            accuracy=f"{run.accuracy:.2%}" if run.accuracy is not None else "",
-            reason="; ".join(([run.reason] if run.reason else []) + run.doubts),
-            own=[details.provenance.get(name, "") if details else "not read" for name in differing],
-        )
-        for place, (run, details) in enumerate(zip(runs, read, strict=True))
-    ]
-    commands = tuple(dict.fromkeys(command for details in read if details for command in details.command))
-    return Cell(anchor, row.first.cell, commands[:4], listed, len(row.runs) - len(runs))
+    runs: list[ListedRun] = []
+    commands: list[str] = []
+    for run in row.runs[:most]:
+        details = subject.reader(run)
+        commands += details.command if details else ()
+        own = [details.provenance.get(name, "") if details else "not read" for name in differing]
+        runs.append(ListedRun(run, "; ".join(([run.reason] if run.reason else []) + run.doubts), own))
+    return Cell(anchor, row.first.cell, list(dict.fromkeys(commands))[:4], runs, len(row.runs) - len(runs))
