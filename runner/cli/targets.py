@@ -33,13 +33,13 @@ def targets(
     types = get_type_hints(target.Options)
     rows: list[tuple[str, ...]] = []
     for option in fields(target.Options):
-        default = "needed" if is_required(option) else _default(option.default)
+        default = "needed" if is_required(option) else str(option.default)
+        if option.default in (None, ""):
+            default = "-"
+        elif isinstance(option.default, bool):
+            default = default.lower()
         rows.append((option.name, type_name(types[option.name]), default, str(option.metadata["help"])))
     if rows:
         show_rows([("name", "type", "default", "what it is"), *rows])
     else:
         show(f"target {name} has no options")
-
-
-def _default(value: object) -> str:
-    return "-" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)

@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -115,6 +114,7 @@ def over_baseline(
     if base and base.first is cell.first and cell.seconds:
         speedup = Estimate(1.0)
     published = (definition.get("published") or {}).get("rows", [])
+    place = {**cell.first.axes, "layout": cell.first.layout}
     return Row(
         cell.runs,
         cell.complete,
@@ -124,7 +124,7 @@ def over_baseline(
         baseline=base,
         speedup=speedup,
         claimed=refusal(cell, base, elsewhere) or why or True,
-        published=tuple(line for line in published if _names(line, cell.first)),
+        published=tuple(line for line in published if all(line.get(axis, at) == at for axis, at in place.items())),
         difference=difference,
     )
 
@@ -157,19 +157,10 @@ def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
     return [run.seconds * unit / done for run, done in zip(cell.complete, work, strict=True) if run.seconds]
 
 
-def _names(line: dict[str, Any], run: RunSummary) -> bool:
-    cell = {**run.axes, "layout": run.layout}
-    return all(cell[key] == value for key, value in line.items() if key in cell)
-
-
 def _order(cell: CellRuns) -> tuple[object, ...]:
     run = cell.first
-    return (run.processes, _nodes(run.layout), run.layout, [str(value) for value in run.axes.values()])
-
-
-@cache
-def _nodes(layout: str) -> int:
-    return Layout.parse(layout).nodes
+    nodes = Layout.parse(run.layout).nodes
+    return (run.processes, nodes, run.layout, [str(value) for value in run.axes.values()])
 
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:

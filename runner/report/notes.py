@@ -139,19 +139,19 @@ def _bytes_moved(block: Block) -> list[str]:
 
 def _load(block: Block) -> list[str]:
     """Say how busy the nodes were, as they reported once a second."""
-    each = [f"{row.first.cell}: {_busy(row.load)}" for row in block.rows if row.load]
-    return [f"load of a node while training, mean: {'; '.join(each)}"] if each else []
-
-
-def _busy(load: dict[str, float]) -> str:
     words = {
         "cpu_percent": "CPU {:.0f}%",
         "gpu_percent": "GPU {:.0f}%",
         "memory_bytes": "memory {:.1f} GB",
         "gpu_memory_bytes": "GPU memory {:.1f} GB",
     }
-    figures = {name: value / 1e9 if name.endswith("bytes") else value for name, value in load.items()}
-    return ", ".join(text.format(figures[name]) for name, text in words.items() if name in figures)
+    each = []
+    for row in block.rows:
+        figures = {name: value / 1e9 if name.endswith("bytes") else value for name, value in row.load.items()}
+        if figures:
+            said = ", ".join(text.format(figures[name]) for name, text in words.items() if name in figures)
+            each.append(f"{row.first.cell}: {said}")
+    return [f"load of a node while training, mean: {'; '.join(each)}"] if each else []
 
 
 def _skipped(block: Block) -> list[str]:

@@ -120,7 +120,7 @@ def judge(a: list[RunSummary], b: list[RunSummary], detect: float, confidence: C
     return [
         _verdict(pair, difference, next(adjusted) if pair.repeats >= FEWEST else None, detect, tests)
         if difference
-        else Verdict(pair.name, pair.a, pair.b, pair.on_both, why=why)
+        else Verdict(**vars(pair), why=why)
         for pair, why, difference in measured
     ]
 
@@ -190,10 +190,7 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
     elif not shown and not small:
         why = f"too few repeats: {100 * detect:.3g}% more or less time is not excluded"
     return Verdict(
-        pair.name,
-        pair.a,
-        pair.b,
-        pair.on_both,
+        **vars(pair),
         verdict=(SLOWER if difference.log > 0 else FASTER) if shown else SAME,
         why=why,
         ratio=difference.estimate(),

@@ -43,7 +43,9 @@ def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     """Return what a reader of the rows has to know: each reason, what is compared, and how many repeats it takes."""
     found = [f"{one.name}: {one.why}" for one in verdicts if one.why]
     found += [f"{one.name}: {one.on_both}" for one in verdicts if one.on_both]
-    found += [f"{one.name}: {what}" for one in verdicts for what in _granted(one)]
+    for one in verdicts:
+        if one.a and one.b and one.verdict != NOT_COMPARABLE:
+            found += [f"{one.name}: {what}" for what in taken_for_granted([*one.a.complete, *one.b.complete])]
     clear = [one for one in verdicts if one.verdict in (FASTER, SLOWER) and one.small]
     found += [f"{one.name}: {one.verdict}, by less than {100 * detect:.3g}%" for one in clear]
     tested = sum(one.adjusted_p is not None for one in verdicts)
@@ -72,13 +74,6 @@ def _runs(one: Verdict, name: str, side: CellRuns | None) -> list[str]:
         first = f"{'; '.join(disturbed[0].disturbed)} ({disturbed[0].path})"
         found.append(f"{one.name}: {name}: {len(disturbed)} of {len(side.runs)} runs disturbed, the first: {first}")
     return found
-
-
-def _granted(one: Verdict) -> list[str]:
-    """Return what nothing shows of runs that are compared all the same."""
-    if one.verdict == NOT_COMPARABLE or not one.a or not one.b:
-        return []
-    return taken_for_granted([*one.a.complete, *one.b.complete])
 
 
 def _proposal(one: Verdict, detect: float) -> str:

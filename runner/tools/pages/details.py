@@ -75,18 +75,15 @@ class DetailReader:
     def __call__(self, run: RunSummary) -> Details | None:
         """Return what a run's record says; None if it is not read."""
         if run.path not in self._known:
-            self._known[run.path] = self._read(run)
+            path = self._results / run.path
+            try:
+                data = files.read_file(path / RECORD, min(LARGEST_RECORD, self._room), below=path)
+                self._room -= len(data)
+                self._known[run.path] = details_of(read_record(data))
+            except BROKEN:
+                self.left_out += 1
+                self._known[run.path] = None
         return self._known[run.path]
-
-    def _read(self, run: RunSummary) -> Details | None:
-        path = self._results / run.path
-        try:
-            data = files.read_file(path / RECORD, min(LARGEST_RECORD, self._room), below=path)
-            self._room -= len(data)
-            return details_of(read_record(data))
-        except BROKEN:
-            self.left_out += 1
-            return None
 
     def messages(self, run: RunSummary) -> dict[str, list[tuple[float, float]]]:
         """Return the bus bandwidths of a run by operation, as (bytes of a message, bytes a second)."""

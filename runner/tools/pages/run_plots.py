@@ -114,8 +114,11 @@ def _after_epochs(drawn: Drawn, kind: str, label: str) -> str:
     ends = [(row, curve[-1]) for row, details in drawn if (curve := details.curves.get(label))]
     last = [f"{row.first.cell} {_value(value, kind)}" for row, (_, _, value) in ends]
     epochs = {epoch for _, (epoch, _, _) in ends}
-    when = f"After {_count(next(iter(epochs)), 'epoch')}" if len(epochs) == 1 else "At its last epoch"
-    broken = [row.first.cell for row, details in drawn if _has_gap(details, label)]
+    last_epoch = max(epochs)
+    when = f"After {last_epoch} epoch{'' if last_epoch == 1 else 's'}" if len(epochs) == 1 else "At its last epoch"
+    broken = [
+        row.first.cell for row, details in drawn if any(value is None for _, _, value in details.curves.get(label, []))
+    ]
     gap = f" Where the line of {listing(broken)} breaks, the value is no number." if broken else ""
     found = [value for _, (_, _, value) in ends if value is not None]
     same = ""
@@ -154,14 +157,6 @@ def _value(value: float | None, kind: str) -> str:
     if value is None:
         return "no number"
     return f"{value:.2%}" if kind == "accuracy" else f"{value:#.3g}".rstrip(".")
-
-
-def _has_gap(details: Details, label: str) -> bool:
-    return any(value is None for _, _, value in details.curves.get(label, []))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def bandwidth(subject: Subject) -> list[Plot | Gap]:
