@@ -49,14 +49,9 @@ def record(*ranks: dict[str, float], epochs: int = 4, machines: str = "aaaaaaaa"
         for epoch in range(1, epochs + 1)
     ]
     links = facts.pop("links", {})
-    known = [
-        RankFacts(
-            rank=rank,
-            node=rank,
-            facts={"machine": machines[rank], **facts, **({"link": links[rank]} if rank in links else {})},
-        )
-        for rank in range(len(ranks))
-    ]
+    known = [RankFacts(rank=rank, node=rank, facts={"machine": machines[rank], **facts}) for rank in range(len(ranks))]
+    for rank, link in links.items():
+        known[rank].facts["link"] = link
     return Record(launch=make_launch(), status="completed", ranks=known, epochs=rows)
 
 
@@ -161,20 +156,12 @@ def test_it_is_said_how_long_a_quota_holds_ranks_back(shares: tuple[float, ...],
 @given(st.integers(2, 6), st.integers(1, 12), st.randoms(use_true_random=False))
 def test_ranks_that_differ_by_chance_are_not_named(ranks: int, epochs: int, draw: random.Random) -> None:
     """Each epoch one rank, drawn anew, is up to a fifth slower than the others."""
-    rows = []
-    for epoch in range(epochs):
+    made = record(*[told(HEALTHY)] * ranks, epochs=epochs)
+    for row in made.epochs:
         slower = [draw.uniform(0, 0.2) for _ in range(ranks)]
-        most = max(slower)
-        times = {
-            str(rank): told(
-                {**HEALTHY, "compute": 0.7 + own, "straggler": most - own, "communication": 0.2},
-                slowest_share=1 / ranks,
-            )
-            for rank, own in enumerate(slower)
-        }
-        rows.append({"epoch_num": epoch, "time_by_rank": times})
-    made = record(*[told(HEALTHY)] * ranks)
-    made.epochs = rows
+        for rank, own in enumerate(slower):
+            parts = {**HEALTHY, "compute": 0.7 + own, "straggler": max(slower) - own, "communication": 0.2}
+            row["time_by_rank"][str(rank)] = told(parts, slowest_share=1 / ranks)
     assert named(made) == []
 
 
