@@ -71,7 +71,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def explain(error: BaseException) -> int:
-    """Say an error in one line and choose the exit code; a defect of ours also leaves a log to send."""
+    """Print an error in one line and choose the exit code; a defect of ours also leaves a log to send."""
     if isinstance(error, BrokenPipeError):
         _drop(sys.stdout)
         return 0
@@ -119,7 +119,7 @@ def _drop(stream: TextIO) -> None:
 
 
 def _explain_usage(error: Any) -> str:
-    """Say what is wrong with the words of the command; an option of a target is given in another way."""
+    """Return what is wrong with the words of the command; an option of a target is given in another way."""
     option = str(getattr(error, "option_name", "")).removeprefix("--")
     if option in _OF_TARGETS:
         return f"--{option}: write --with {option}={_given(option)}; `runner targets` says which target has it"

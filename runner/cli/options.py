@@ -99,7 +99,7 @@ def device_of(word: str) -> str:
 
 
 def show_project() -> None:
-    """Say which project this is, and by which file."""
+    """Print which project this is, and by which file."""
     from runner.definitions.settings import find_project
 
     settings = find_project(here())
@@ -131,7 +131,7 @@ def options_of(target: str, words: list[str] | None) -> list[str]:
     given = list(words or [])
     settings = settings_of(project_root_or_here())
     chosen = settings.options.get(target, {})
-    known = [one.name for one in fields(find(target).Options)]
+    known = [option.name for option in fields(find(target).Options)]
     if unknown := [name for name in chosen if name not in known]:
         meant = did_you_mean(unknown[0], known)
         raise RequestError(

@@ -27,7 +27,7 @@ def targets(
     from runner.targets.options import is_required, type_name
 
     if name is None:
-        show_rows([(one, find(one).summary) for one in sorted(TARGETS)])
+        show_rows([(target, find(target).summary) for target in sorted(TARGETS)])
         return
     target = find(name)
     types = get_type_hints(target.Options)

@@ -66,7 +66,7 @@ class Screen:
             self._live.stop()
 
     def note(self, text: str) -> None:
-        """Say something about the whole."""
+        """Print something about the whole."""
         self._say(text)
 
     def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
@@ -87,7 +87,7 @@ class Screen:
             self._show_progress()
 
     def _show_progress(self) -> None:
-        """Say it into a pipe or a log file now and then; a terminal is drawn again by itself."""
+        """Print it into a pipe or a log file now and then; a terminal is drawn again by itself."""
         if self._console.is_terminal or self._progress is None:
             return
         if clock.monotonic() - self._said >= _PLAIN_SECONDS:
@@ -95,14 +95,14 @@ class Screen:
             self._say(f"  {self._progress.line()}")
 
     def stopping(self, why: str) -> None:
-        """Say that a run is being ended, which may take some seconds."""
+        """Print that a run is being ended, which may take some seconds."""
         what = {"interrupted": "interrupted", "timed_out": "time is up", "hung": "no progress"}.get(
             why, "that did not work"
         )
         self._say(f"{what}: ending the processes and collecting what was printed ...", "yellow")
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
-        """Say how a run ended; of a failed one also who failed first, why, and what to do."""
+        """Print how a run ended; of a failed one also who failed first, why, and what to do."""
         name = f"{run.name}  repeat {run.repeat}"
         if self._progress:
             self._earlier_seconds.append(self._progress.elapsed)
@@ -118,7 +118,7 @@ class Screen:
         self._say(f"  everything it printed is in {folder / 'raw'}")
 
     def left_out(self, run: Run) -> None:
-        """Say that a further repeat of a failed cell is not run."""
+        """Print that a further repeat of a failed cell is not run."""
         self._say(f"- {run.name}  repeat {run.repeat}  not run: this cell has failed", "yellow")
 
     def _render(self) -> RenderableType:
@@ -153,7 +153,7 @@ def _failure_card(record: Record) -> Iterator[str]:
         yield _TITLE.format("first", _who(record, failure))
     if failure.cause:
         yield _TITLE.format("cause", one_line(failure.cause, _LONGEST))
-    if held := next((one for one in stuck.ranks if one.rank == failure.rank), None) if stuck else None:
+    if held := next((rank for rank in stuck.ranks if rank.rank == failure.rank), None) if stuck else None:
         what = one_line(held.event, _LONGEST) if held.event else "a line that is no event"
         last = f"its last one was {what}, {held.quiet_seconds:.0f} s before" if held.quiet_seconds is not None else ""
         yield _TITLE.format("event", last or "it has reported nothing")
@@ -168,9 +168,9 @@ def _failure_card(record: Record) -> Iterator[str]:
 
 def _who(record: Record, failure: Failure) -> str:
     """Name the process or the launcher that failed first, and its machine."""
-    facts = next((one.facts for one in record.ranks if one.rank == failure.rank), {})
+    facts = next((rank.facts for rank in record.ranks if rank.rank == failure.rank), {})
     exits = record.outcome.exits if record.outcome else []
-    place = next((one.place for one in exits if one.node == failure.node), {})
+    place = next((end.place for end in exits if end.node == failure.node), {})
     found = [one_line(word, 100) for word in (place.get("pod"), place.get("machine") or facts.get("host")) if word]
     who = f"rank {failure.rank} on node {failure.node}" if failure.rank is not None else f"node {failure.node}"
     return f"{who} ({', '.join(found)})" if found else who
@@ -243,7 +243,7 @@ def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
 
 
 def _result(record: Record) -> str:
-    """Say what a run measured; a figure that is none is left out."""
+    """Return what a run measured; a figure that is none is left out."""
     figures = {name: number(value) for name, value in record.metrics.items()}
     measure = record.launch.measure
     words = []

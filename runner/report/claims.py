@@ -77,7 +77,7 @@ def not_shown(row: Row) -> str | None:
 
 
 def _no_baseline(run: RunSummary, elsewhere: CellRuns | None) -> str:
-    """Say what keeps a cell without a baseline from one that there is."""
+    """Return what keeps a cell without a baseline from one that there is."""
     differ = settings_differ([run, elsewhere.first]) if elsewhere else []
     if not differ:
         return "no one-process run on the same hardware to compare with"
@@ -208,7 +208,7 @@ def learned_differs(cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def _accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Say that the choice of test samples does not explain how much the accuracies of two cells differ."""
+    """Return how the accuracies of two cells differ by more than the choice of test samples explains."""
     for side in (cell, base):
         lacking = sum(run.accuracy is None for run in side.complete)
         if 0 < lacking < len(side.complete):

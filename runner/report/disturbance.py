@@ -61,7 +61,7 @@ class _Node:
 
     @property
     def tells_of_others(self) -> bool:
-        """Whether what others took of the machine is known."""
+        """Return whether what others took of the machine is known."""
         return None not in (self.cores, self.mean("cpu_percent"), self.mean("own_cpu_percent"))
 
     def mean(self, name: str) -> float | None:
@@ -70,7 +70,7 @@ class _Node:
 
 
 def _others(nodes: list[_Node]) -> list[str]:
-    """Say what processes that are none of the run's took, if ours had to wait for them."""
+    """Return what processes that are none of the run's took, if ours had to wait for them."""
     cores = nodes[0].cores
     ours = [node.mean("own_cpu_percent") for node in nodes]
     used = [value for node in nodes if (value := node.mean("cpu_percent")) is not None]
@@ -85,7 +85,7 @@ def _others(nodes: list[_Node]) -> list[str]:
 
 
 def _hindered(nodes: list[_Node]) -> list[str]:
-    """Say what else kept a machine from its work; nodes on one machine report the same."""
+    """Return what else kept a machine from its work; nodes on one machine report the same."""
 
     def most(name: str) -> float:
         return max((value for node in nodes if (value := node.mean(name)) is not None), default=0.0)

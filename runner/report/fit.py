@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from runner.report.columns import CLAIMED, DISPENSABLE, SHORT
 from runner.report.table import Grid
@@ -50,18 +51,16 @@ def _forms(grid: Grid) -> Iterator[Fitted]:
     """Yield the grid in forms that become narrower."""
     form = Fitted([[name] for name in grid.head], grid.lines)
     yield form
-    form = replace(form, gap=2)
-    yield form
-    form = _with_folded_heads(form)
-    yield form
-    form = _without_common_prefixes(form)
-    yield form
-    form = _with_footnotes(form)
-    yield form
-    form = replace(form, head=[[SHORT.get(line, line) for line in head] for head in form.head])
-    yield form
-    for name in DISPENSABLE:
-        form = _without(form, name)
+    steps: list[Callable[[Fitted], Fitted]] = [
+        lambda form: replace(form, gap=2),
+        _with_folded_heads,
+        _without_common_prefixes,
+        _with_footnotes,
+        lambda form: replace(form, head=[[SHORT.get(line, line) for line in head] for head in form.head]),
+        *(partial(_without, name) for name in DISPENSABLE),
+    ]
+    for narrowed in steps:
+        form = narrowed(form)
         yield form
 
 
@@ -82,7 +81,7 @@ def _with_folded_heads(form: Fitted) -> Fitted:
 
 
 def _without_common_prefixes(form: Fitted) -> Fitted:
-    """Say a prefix such as `mnist.`, which all cells of a column share, once in its head."""
+    """Move a prefix such as `mnist.`, which all cells of a column share, into its head."""
     head, lines = list(form.head), [list(line) for line in form.lines]
     for place in range(len(head)):
         prefixes = {line[place].partition(".")[0] for line in lines if line[place].isascii()}
@@ -111,7 +110,7 @@ def _with_footnotes(form: Fitted) -> Fitted:
     return replace(form, lines=lines, footnotes=tuple(f"({number}) {reason}" for reason, number in numbers.items()))
 
 
-def _without(form: Fitted, name: str) -> Fitted:
+def _without(name: str, form: Fitted) -> Fitted:
     short = {name, SHORT.get(name, name)}
     kept = [place for place, head in enumerate(form.names) if head not in short]
     if len(kept) == len(form.head):

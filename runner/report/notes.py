@@ -32,7 +32,7 @@ def notes(block: Block) -> list[str]:
 
 
 def _of_row(row: Row) -> list[str]:
-    """Say of a row's runs which are not complete, doubtful or disturbed, and if they had a supervisor and the cores."""
+    """Return which runs of a row are not complete, doubtful or disturbed, or had no supervisor or too few cores."""
     found = []
     name = row.first.cell
     for run in row.runs:
@@ -58,7 +58,7 @@ def _of_row(row: Row) -> list[str]:
 
 
 def _together(block: Block) -> list[str]:
-    """Say what the claims of a table allow for; the intervals beside them stand each for itself."""
+    """Return what the claims of a table allow for; the intervals beside them stand each for itself."""
     tested = sum(row.adjusted_p is not None for row in block.rows)
     below = f"p < {block.confidence.significant:.2g}"
     said = f"claims: {tested} rows are compared, so each has to hold after Holm's correction: {below}"
@@ -66,7 +66,7 @@ def _together(block: Block) -> list[str]:
 
 
 def _widened(block: Block) -> list[str]:
-    """Say by how much the order of the runs makes intervals wider."""
+    """Return by how much the order of the runs makes intervals wider."""
     rows = [(row.first.cell, row.difference.widened) for row in block.rows if row.difference]
     each = "; ".join(f"{cell}: x {widened:.3g}" for cell, widened in rows if widened > 1)
     return [f"interval widened by the order of the runs: {each}"] if each else []
@@ -88,7 +88,7 @@ def granted(block: Block) -> list[str]:
 
 
 def _more_repeats(block: Block) -> list[str]:
-    """Say how many more repeats would narrow a wide interval, or show the difference that was seen."""
+    """Return how many more repeats would narrow a wide interval, or show the difference that was seen."""
     narrower, clearer = [], []
     tested = sum(row.adjusted_p is not None for row in block.rows)
     for row in block.rows:
@@ -114,7 +114,7 @@ def _count(repeats: int | None) -> str:
 
 
 def _sources(block: Block) -> list[str]:
-    """Say where the figures of a program are from that knows nothing of the kit, and what it does not count."""
+    """Return where the figures of a program are from that knows nothing of the kit, and what it does not count."""
     told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
     found = []
     for figure in (block.first.measure, "final_accuracy"):
@@ -127,7 +127,7 @@ def _sources(block: Block) -> list[str]:
 
 
 def _bytes_moved(block: Block) -> list[str]:
-    """Say what a step moves where rows are compared that move it in different ways."""
+    """Return what a step moves where rows are compared that move it in different ways."""
     moved = [(row.first.cell, row.mean("bytes_moved")) for row in block.rows]
     amounts = {(row.first.layout, bytes_moved) for row, (_, bytes_moved) in zip(block.rows, moved, strict=True)}
     ways = len(amounts) > len({layout for layout, _ in amounts}) or "program" in block.first.axes
@@ -138,7 +138,7 @@ def _bytes_moved(block: Block) -> list[str]:
 
 
 def _load(block: Block) -> list[str]:
-    """Say how busy the nodes were, as they reported once a second."""
+    """Return how busy the nodes were, as they reported once a second."""
     words = {
         "cpu_percent": "CPU {:.0f}%",
         "gpu_percent": "GPU {:.0f}%",

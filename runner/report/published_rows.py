@@ -39,7 +39,7 @@ def published_grid(block: Block) -> tuple[str, list[str], list[list[str]]]:
 
 
 def published_notes(block: Block) -> list[str]:
-    """Say of single published rows what the definition says of them."""
+    """Return what the definition says of single published rows."""
     found = []
     for row in (block.definition.get("published") or {}).get("rows", []):
         if said := [row[key] for key in ("where", "note") if row.get(key)]:

@@ -68,7 +68,7 @@ class Row(CellRuns):
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is its own baseline."""
+        """Return whether it is its own baseline."""
         return self.baseline is not None and self.baseline.first is self.first
 
     @property
@@ -143,7 +143,7 @@ def _age(run: RunSummary) -> tuple[str, str]:
 
 
 def copies_note(copies: Collection[RunSummary]) -> str:
-    """Say how many copies lie beside the runs of a cell, and where one does."""
+    """Return how many copies lie beside the runs of a cell, and where one does."""
     count = len(copies)
     where = min(run.path for run in copies)
     return f"{count} {'copy of a run does' if count == 1 else 'copies of runs do'} not count, the first: {where}"

@@ -220,7 +220,7 @@ def _same(record: Record, facts: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _repeat_with(record: Record) -> str:
-    """Say what repeats a run that followed the clock: its arguments or a command; nothing for any other."""
+    """Return what repeats a run that followed the clock: its arguments or a command; nothing for any other."""
     if "repeat_with" not in record.facts:
         return ""
     told = record.facts["repeat_with"]
@@ -231,7 +231,7 @@ def _repeat_with(record: Record) -> str:
 
 
 def _reason(record: Record) -> str | None:
-    """Say why a run is not completed, and which well-known failure it is."""
+    """Return why a run is not completed, and which well-known failure it is."""
     if not record.reason:
         return None
     name = record.failure.hint if record.failure else None
@@ -283,14 +283,14 @@ def _image(record: Record) -> str:
     """Name the image by what no one can move: as it was found before the launch, or as the pods report it."""
     image = record.launch.image or {}
     exits = record.outcome.exits if record.outcome else []
-    pulled = _values([one.place for one in exits if "digest" in one.place], "digest", " ")
+    pulled = _values([end.place for end in exits if "digest" in end.place], "digest", " ")
     return one_line(image.get("digest") or image.get("id") or pulled or None, _LONGEST_NAME)
 
 
 def _device_from_outside(record: Record) -> str:
     """Name the device of a run that did not: as the runner saw it, or by the machines that its pods were on."""
     launch = record.launch
-    places = [one.place for one in record.outcome.exits] if record.outcome else []
+    places = [end.place for end in record.outcome.exits] if record.outcome else []
     if machines := {_name(place["machine"]) for place in places if place.get("machine")}:
         return f"machine {listed(sorted(machines))}"
     gpus = launch.host.get("gpus")
@@ -302,7 +302,7 @@ def _device_from_outside(record: Record) -> str:
 def _cores(record: Record, first: dict[str, Any]) -> object:
     """Return the cores of the machine that ran: of the runner's own, unless a scheduler chose another for the job."""
     exits = record.outcome.exits if record.outcome else []
-    is_elsewhere = any("job" in one.place for one in exits)
+    is_elsewhere = any("job" in end.place for end in exits)
     return (is_elsewhere and first.get("machine_cores")) or record.launch.host.get("cores")
 
 

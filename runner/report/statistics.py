@@ -143,7 +143,7 @@ def welch(base: list[float], other: list[float], confidence: Confidence = DEFAUL
 
 def paired(base: list[float], other: list[float], confidence: Confidence = DEFAULT) -> Difference:
     """Return the mean of ln base - ln other over pairs: what both of a pair have in common cancels."""
-    return _mean([math.log(one) - math.log(two) for one, two in zip(base, other, strict=True)], confidence)
+    return _mean([math.log(first) - math.log(second) for first, second in zip(base, other, strict=True)], confidence)
 
 
 def vary(values: Sequence[float]) -> bool:

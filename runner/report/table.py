@@ -57,7 +57,7 @@ def to_table(block: Block) -> Table:
 
 
 def _common(block: Block) -> list[str]:
-    """Say once what all rows share, and list the values of what may differ between them."""
+    """Return what all rows share, and the values of what may differ between them."""
     run = block.first
     summary = block.definition.get("summary", "")
     measured = [row.complete[0] for row in block.rows if row.complete] or [run]

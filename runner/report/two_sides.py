@@ -52,7 +52,7 @@ class Pair:
 
     @property
     def in_pairs(self) -> bool:
-        """Whether every run has its partner: made for one comparison, on the other side, as the same repeat."""
+        """Return whether every run has its partner: made for one comparison, on the other side, as the same repeat."""
         if not self.a or not self.b:
             return False
         runs = [*self.a.runs, *self.b.runs]
@@ -98,9 +98,9 @@ def exit_code(verdicts: list[Verdict]) -> int:
 
     A cell that is new in B is not open.
     """
-    if any(one.verdict == SLOWER and not one.small for one in verdicts):
+    if any(verdict.verdict == SLOWER and not verdict.small for verdict in verdicts):
         return REGRESSION
-    return UNDECIDED if any(not one.decided and one.a is not None for one in verdicts) else 0
+    return UNDECIDED if any(not verdict.decided and verdict.a is not None for verdict in verdicts) else 0
 
 
 def judge(a: list[RunSummary], b: list[RunSummary], detect: float, confidence: Confidence = DEFAULT) -> list[Verdict]:
@@ -219,7 +219,9 @@ def _matched(a: list[RunSummary], b: list[RunSummary], confidence: Confidence) -
         found += [Pair(name, ours.pop(setting), theirs.pop(setting)) for setting in equal]
         if len(ours) == len(theirs) == 1:
             found.append(Pair(name, ours.popitem()[1], theirs.popitem()[1]))
-        found += [Pair(name, one, None) for one in ours.values()] + [Pair(name, None, one) for one in theirs.values()]
+        found += [Pair(name, side, None) for side in ours.values()] + [
+            Pair(name, None, side) for side in theirs.values()
+        ]
     return found
 
 

@@ -44,7 +44,7 @@ def _devices_of_their_own(row: Row) -> bool:
 
 
 def utilization_notes(block: Block) -> list[str]:
-    """Say what limits the rows of a block, each with the figure that it follows from."""
+    """Return what limits the rows of a block, each with the figure that it follows from."""
     said = [f"{row.first.cell}: {words}" for row in block.rows if (words := _words(row))]
     return [f"what limits: {'; '.join(said)}"] if said else []
 

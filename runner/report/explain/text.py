@@ -43,7 +43,7 @@ def explain(record: Record) -> tuple[list[str], list[tuple[str, str, str]], str]
 
 
 def _why_no_epochs(record: Record) -> str:
-    """Say why a record holds no epochs, and what shows more."""
+    """Return why a record holds no epochs, and what shows more."""
     if record.status == "running":
         return "the run has no record yet: wait for its end, or make the record of one that has ended: runner collect"
     if record.status == "completed":

@@ -87,7 +87,7 @@ class Cause:
 
     @property
     def sentence(self) -> str:
-        """Say what it is, in one line."""
+        """Return what it is, in one line."""
         each, whom = (", each", "them") if len(self.ranks) > 1 else ("", "it")
         said = f"{self.who}{each} by {KINDS[self.kind][0]}: {self.figures}"
         if self.kind == "link":

@@ -117,7 +117,7 @@ def _provenance(record: Record) -> dict[str, str]:
     unknown = ", changes unknown" if launch.code.get("git") else ""
     changes = " with uncommitted changes" if dirty else unknown
     image = launch.image or {}
-    pulled = {one.place["digest"] for one in record.outcome.exits if "digest" in one.place} if record.outcome else set()
+    pulled = {end.place["digest"] for end in record.outcome.exits if "digest" in end.place} if record.outcome else set()
     found = {
         "host": _values(fact.get("host") for fact in facts) or _word(launch.host.get("name")),
         "system": _word(launch.host.get("os")),
@@ -128,8 +128,8 @@ def _provenance(record: Record) -> dict[str, str]:
         "kit": _word(launch.runner.get("version")),
     }
     for label, fact in (("torch", "torch"), ("CUDA", "cuda"), ("NCCL", "nccl"), ("Python", "python")):
-        found[label] = _values(one.get(fact) for one in facts)
-    found["threads"] = _values(one.get("threads") for one in facts)
+        found[label] = _values(own.get(fact) for own in facts)
+    found["threads"] = _values(own.get("threads") for own in facts)
     return found
 
 

@@ -90,7 +90,7 @@ def _whole(
 ) -> Page:
     from markupsafe import Markup  # noqa: PLC0415 - Jinja2's
 
-    others = [f"{one.experiment}: {one.blocks:,} tables, {one.runs:,} runs" for one in selection.left_out]
+    others = [f"{other.experiment}: {other.blocks:,} tables, {other.runs:,} runs" for other in selection.left_out]
     others += [f"{section.title}: {section.runs:,} runs" for section in left_out]
     told = [*([] if style.can_draw() else [style.NO_PLOTS]), *selection.notes]
     notes = [*told]
@@ -116,7 +116,7 @@ def _whole(
 
 
 def _verdict(sections: list[Section]) -> str:
-    """Say how many of the speed-ups of a page may be claimed, and how many slow-downs."""
+    """Return how many of the speed-ups of a page may be claimed, and how many slow-downs."""
     slower = sum(section.slow_downs for section in sections)
     faster = sum(len(section.claimed) for section in sections) - slower
     compared = faster + sum(len(section.refused) for section in sections)

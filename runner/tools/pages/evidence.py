@@ -134,8 +134,12 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
 
 
 def _caption(lines: Lines, block: Block) -> str:
-    one = len(lines.bases) == 1
-    over = f"over {processes(min(lines.bases))}" if one else "over each line's baseline, times the processes of that"
+    has_one_base = len(lines.bases) == 1
+    over = (
+        f"over {processes(min(lines.bases))}"
+        if has_one_base
+        else "over each line's baseline, times the processes of that"
+    )
     more = not_drawn(lines.left_out, "line")
     return f"Speed-up {over}, with {block.confidence} intervals, beside the ideal line.{more}"
 
@@ -151,8 +155,8 @@ def _base(base: Row, block: Block) -> str:
     of_line = [row.first for row in block.rows if line_of(row) == line_of(base) and not row.complete]
     smaller = [run.cell for run in of_line if run.processes < base.first.processes]
     failed = f"; {listing(smaller)} did not complete" if smaller else ""
-    one = "" if base.first.processes == 1 or failed else "; smaller ones were not run"
-    return f"{base.first.cell}, {processes(base.first.processes)}, {seconds}{failed}{one}"
+    why = "" if base.first.processes == 1 or failed else "; smaller ones were not run"
+    return f"{base.first.cell}, {processes(base.first.processes)}, {seconds}{failed}{why}"
 
 
 def _table(block: Block, steps: list[Row], reader: DetailReader) -> dict[str, Any]:
@@ -173,7 +177,7 @@ def _table(block: Block, steps: list[Row], reader: DetailReader) -> dict[str, An
 
 
 def _findings(block: Block, steps: list[Row], reader: DetailReader) -> list[str]:
-    """Say what the table comes to: how far it scales, what may be claimed, and what was spent."""
+    """Return what the table comes to: how far it scales, what may be claimed, and what was spent."""
     others = [step for step in steps if not step.is_baseline]
     found = _how_far(others)
     claimed = [step for step in others if step.claimed is True]
@@ -192,7 +196,7 @@ def _findings(block: Block, steps: list[Row], reader: DetailReader) -> list[str]
 
 
 def _how_far(others: list[Row]) -> list[str]:
-    """Say up to which cell the efficiency is enough, by the low end of its interval; without one nothing is shown."""
+    """Return up to which cell the efficiency is enough, by the low end of its interval; without one none is shown."""
     known = [(step, step.efficiency) for step in others if step.efficiency]
     enough = [(step, efficiency) for step, efficiency in known if (efficiency.low or 0.0) >= ENOUGH]
     if enough:

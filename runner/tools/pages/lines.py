@@ -99,7 +99,7 @@ def first_of(things: list[_Thing], rank: Callable[[_Thing], tuple[bool, bool]], 
 
 
 def not_drawn(names: list[str], what: str) -> str:
-    """Say what the table has beyond a plot, for the end of its caption; nothing if the plot has all."""
+    """Return what the table has beyond a plot, for the end of its caption; nothing if the plot has all."""
     if not names:
         return ""
     more = len(names) - MOST_NAMED

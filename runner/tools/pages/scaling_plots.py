@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.report.cells import page_estimate, page_seconds, processes
 from runner.report.rows import Row
+from runner.report.statistics import Estimate
 from runner.tools.pages import style
 from runner.tools.pages.lines import Lines, Point, choose_lines, first_of, not_drawn, on_one_scale, points_of
 from runner.tools.pages.style import GRID, MUTED, PAPER, SERIES, Plot
@@ -44,7 +45,7 @@ def speed_up(subject: Subject) -> Plot | Gap:
     conclusion = _conclusion(rows, best)
     if len({row.first.processes for row in rows}) == 1:
         shown = first_of(rows, lambda row: (row is not best, row.claimed is not True), 2 * MOST_BARS)
-        left_out = [row.first.cell for row in rows if not any(row is one for one in shown)]
+        left_out = [row.first.cell for row in rows if not any(row is other for other in shown)]
         return Plot(name, title, conclusion + not_drawn(left_out, "cell"), _by_cell(shown))
     lines = choose_lines(points_of(rows, lambda row: row.speedup), best.first.cell)
     published = [
@@ -120,9 +121,9 @@ def _what_is_lost(worst: Row) -> str:
     verdict = "Nearly all of each process is used" if estimate.value >= _FULL else f"{1 - estimate.value:.0%} is lost"
     serial = worst.serial_fraction
     as_if = f", as if {serial:.0%} of the work were serial" if serial is not None and 0 < serial <= 1 else ""
-    one = "one alone" if base.first.processes == 1 else f"one of {base.first.cell}"
+    baseline = "one alone" if base.first.processes == 1 else f"one of {base.first.cell}"
     return (
-        f"With {worst.first.cell}, a process does {estimate.value:.0%}{between} of the work that {one} does. "
+        f"With {worst.first.cell}, a process does {estimate.value:.0%}{between} of the work that {baseline} does. "
         f"{verdict}{as_if}."
     )
 
@@ -162,7 +163,7 @@ def _shares(subject: Subject, row: Row) -> dict[str, float]:
         total = seconds.get("total", 0.0)
         rest = {"rest": max(0.0, total - sum(named.values())), "launch": max(0.0, seconds.get("wall", 0.0) - total)}
         found.append({**named, **(rest if total else {})})
-    return {phase: fmean(one.get(phase, 0.0) for one in found) for phase in _PHASES} if any(found) else {}
+    return {phase: fmean(seconds.get(phase, 0.0) for seconds in found) for phase in _PHASES} if any(found) else {}
 
 
 def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]]) -> str:
@@ -186,11 +187,7 @@ def _over_processes(axes: Axes, lines: Lines, factor: float) -> None:
     """Draw estimates with their intervals over the number of processes, side by side where they have as many."""
     for number, (name, own) in enumerate(lines.drawn.items()):
         shift = 1 + 0.025 * (number - (len(lines.drawn) - 1) / 2)
-        y = [_bounded(point.estimate.value) * factor for point in own]
-        low = [_bounded(point.estimate.low or point.estimate.value) * factor for point in own]
-        high = [_bounded(point.estimate.high or point.estimate.value) * factor for point in own]
-        below = [max(0.0, value - end) for value, end in zip(y, low, strict=True)]
-        above = [max(0.0, end - value) for value, end in zip(y, high, strict=True)]
+        y, below, above = zip(*(_bar(point.estimate, factor) for point in own), strict=True)
         label, look = style.name(name), style.series(number)
         x = [point.processes * shift for point in own]
         axes.errorbar(x, y, [below, above], ecolor=look["color"], elinewidth=1.1, capsize=3, label=label, **look)
@@ -213,12 +210,12 @@ def _by_cell(shown: list[Row]) -> Figure:
         estimate = row.speedup
         if estimate is None:
             continue
-        value = _bounded(estimate.value)
-        low, high = _bounded(estimate.low or estimate.value), _bounded(estimate.high or estimate.value)
+        value, below, above = _bar(estimate)
         number = 0 if row.claimed is True else 1
         look = {**style.series(number), "linestyle": "none"}
-        error = [[max(0.0, value - low)], [max(0.0, high - value)]]
-        axes.errorbar([value], [place], xerr=error, ecolor=look["color"], elinewidth=1.2, capsize=3, **look)
+        axes.errorbar(
+            [value], [place], xerr=[[below], [above]], ecolor=look["color"], elinewidth=1.2, capsize=3, **look
+        )
     axes.axvline(1, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
     names = [style.name(row.first.cell) for row in shown]
     axes.set_yticks(range(len(shown)), names)
@@ -229,6 +226,13 @@ def _by_cell(shown: list[Row]) -> Figure:
     axes.set_xlabel("speed-up over the baseline (circle: claimed, square: not)")
     style.finish(figure, axes, style.room_for(names))
     return figure
+
+
+def _bar(estimate: Estimate, factor: float = 1.0) -> tuple[float, float, float]:
+    """Return a value, and how far its interval goes down and up, within what can be drawn."""
+    value = _bounded(estimate.value) * factor
+    low, high = (_bounded(end or estimate.value) * factor for end in (estimate.low, estimate.high))
+    return value, max(0.0, value - low), max(0.0, high - value)
 
 
 def _bounded(value: float) -> float:
@@ -247,7 +251,7 @@ def _best(rows: list[Row]) -> Row:
 
 
 def _conclusion(rows: list[Row], best: Row) -> str:
-    """Say which speed-ups may be claimed, and of the largest other one why not."""
+    """Return which speed-ups may be claimed, and of the largest other one why not."""
     others, base, estimate = _compared(rows), best.baseline, best.speedup
     if base is None or estimate is None:
         return ""

@@ -121,13 +121,13 @@ def draw(subject: Subject, section: Section, most: int) -> None:
                 section.more_plots = True
                 return
             made = maker(subject)
-            for one in made if isinstance(made, list) else [made]:
-                if isinstance(one, Plot) and len(section.plots) < most:
-                    section.plots.append(one)
-                elif isinstance(one, Gap):
-                    section.gaps.append(one)
+            for found in made if isinstance(made, list) else [made]:
+                if isinstance(found, Plot) and len(section.plots) < most:
+                    section.plots.append(found)
+                elif isinstance(found, Gap):
+                    section.gaps.append(found)
                 else:
-                    section.more_plots = section.more_plots or one is not None
+                    section.more_plots = section.more_plots or found is not None
 
 
 def _kind(row: Row) -> str:
@@ -135,7 +135,7 @@ def _kind(row: Row) -> str:
 
 
 def _claim(row: Row) -> str:
-    """Say in a sentence what may be claimed."""
+    """Return a sentence of what may be claimed."""
     if row.speedup is None or row.baseline is None:
         return row.first.cell
     estimate = row.speedup
@@ -180,8 +180,8 @@ _ACCURACIES = (("accuracy", ""), ("best_accuracy", " best"))
 def _provenance(subject: Subject, runs: list[RunSummary]) -> tuple[list[tuple[str, str]], list[str]]:
     """Return what all runs share, and the names of what differs between them."""
     known = [details.provenance for run in runs if (details := subject.reader(run))]
-    names = list(dict.fromkeys(name for one in known for name in one))
-    values = {name: {one.get(name, "") for one in known} for name in names}
+    names = list(dict.fromkeys(name for facts in known for name in facts))
+    values = {name: {facts.get(name, "") for facts in known} for name in names}
     shared = [(name, next(iter(values[name]))) for name in names if len(values[name]) == 1]
     return [(name, value) for name, value in shared if value], [name for name in names if len(values[name]) > 1]
 

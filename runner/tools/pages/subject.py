@@ -47,7 +47,7 @@ class Subject:
         return [(row, details) for row, details in read if details is not None]
 
     def which(self, drawn: int, most: int = style.MOST_SERIES) -> str:
-        """Say which runs were drawn, where it is not all."""
+        """Return which runs were drawn, where it is not all."""
         cells = f"{drawn} of {len(self.measured)} cells are drawn. " if len(self.measured) > most else ""
         repeated = any(len(row.complete) > 1 for row in self.measured)
         return cells + ("Each line is the run of median time of its cell." if repeated else "")

@@ -161,15 +161,15 @@ def _add(curves: dict[str, dict[int, Point]], kind: str, row: dict[str, Any], st
 def _load(record: Record, started_ms: int) -> dict[str, list[Point]]:
     """Return how busy each node was, second by second."""
     found: dict[str, list[Point]] = {}
-    for one in record.load:
-        points = one.get("points")
+    for node in record.load:
+        points = node.get("points")
         if not isinstance(points, dict) or not isinstance(seconds := points.get("seconds"), list):
             continue
         for name, values in points.items():
             if name == "seconds" or not isinstance(values, list):
                 continue
             pairs = [(number(at, 0.0, 1e9), number(value)) for at, value in zip(seconds, values, strict=False)]
-            found[f"load.node{safe_name(one.get('node'))}.{safe_name(name)}"] = [
+            found[f"load.node{safe_name(node.get('node'))}.{safe_name(name)}"] = [
                 Point(int(at), float(value), min(started_ms + int(1000 * at), _LATEST_MS))
                 for at, value in pairs
                 if at is not None and value is not None

@@ -86,10 +86,10 @@ def _put_parameters(run: ExportedRun, library: Any, put: Callable[..., None]) ->
         ("session_start_info", library.plugin.HParamsPluginData(session_start_info=start)),
         ("session_end_info", library.plugin.HParamsPluginData(session_end_info=end)),
     ):
-        one = library.summary.Value(tag=f"_hparams_/{tag}")
-        one.metadata.plugin_data.plugin_name = _HPARAMS
-        one.metadata.plugin_data.content = content.SerializeToString(deterministic=True)
-        put(0, run.ended_ms, summary=library.summary(value=[one]))
+        value = library.summary.Value(tag=f"_hparams_/{tag}")
+        value.metadata.plugin_data.plugin_name = _HPARAMS
+        value.metadata.plugin_data.content = content.SerializeToString(deterministic=True)
+        put(0, run.ended_ms, summary=library.summary(value=[value]))
 
 
 def _holds(path: Path, data: bytes, below: Path) -> bool:
