@@ -16,7 +16,6 @@ from runner.records.finalize import reparse
 from runner.records.folder import begin
 from runner.records.provenance import describe_runner
 from runner.report import formats as report
-from runner.report import run_summary
 from runner.report.reading import read_results
 from runner.report.summarize import summarize
 from tests.support.records import Make
@@ -69,15 +68,6 @@ def test_a_run_without_a_record_is_a_note_that_says_how_to_make_it(results: Path
     assert [run.path for run in contents.runs] == [f"tiny/{kept.path.name}"]
     [note] = contents.notes
     assert note.startswith(f"{other.path}: left out: no run.json; make it with: runner collect ")
-
-
-def test_a_rule_that_has_changed_shows_in_the_next_summary(
-    results: Path, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make.run(results, 1.0)
-    assert [run.slowed for run in read_results(results).runs] == [[]]
-    monkeypatch.setattr(run_summary, "notes_of", lambda record: [f"{record.status} by another rule"])
-    assert [run.slowed for run in read_results(results).runs] == [["completed by another rule"]]
 
 
 def test_a_run_whose_raw_files_were_deleted_keeps_its_row(results: Path, make: Make) -> None:

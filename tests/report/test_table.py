@@ -129,14 +129,6 @@ def test_work_that_grows_with_the_processes_is_not_said_to_be_the_same_in_all_ro
     assert "; 1,000 samples trained in 10 steps; torch 2.3.1" in to_table(block(base() + pair())).common[0]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_claimed_holds_yes_or_the_reason_and_nothing_else(name: str) -> None:
-    block = block_of(name, "cuda")
-    table = to_table(block)
-    assert table.head[-1] == "claimed"
-    assert [line[-1] for line in table.lines] == ["yes" if row.claimed is True else row.claimed for row in block.rows]
-
-
 def test_a_long_reason_becomes_a_footnote_and_equal_reasons_share_one() -> None:
     reason = "no one-process run on the same hardware to compare with"
     lines = [["1x1", "the baseline"], ["1x2", "yes"], ["1x4", reason], ["1x8", reason], ["2x8", f"{reason}, either"]]
