@@ -10,6 +10,7 @@ import typer
 from runner.cli.lines import say, show
 from runner.cli.options import Results, With, options_of, project_root
 from runner.core.errors import RequestError, RunError
+from runner.records.schema import Record
 
 
 def collect(
@@ -44,32 +45,34 @@ def collect(
     from runner.cli.collect_logs import PODS, are_containers, collect_logs, is_log
 
     path = Path(source)
-    manifest = path.suffix in (".yaml", ".yml") and not path.is_dir()
-    if with_ and not manifest and not (are_containers(source) and source.startswith(PODS)):
+    is_manifest = path.suffix in (".yaml", ".yml") and not path.is_dir()
+    if with_ and not is_manifest and not (are_containers(source) and source.startswith(PODS)):
         raise RequestError(
             f"--with {with_[0]}: is for a file of k8s/ and for pods; a run's folder and a log take no options"
         )
-    if not manifest and path.suffix != ".sbatch" and is_log(source):
+    if not is_manifest and path.suffix != ".sbatch" and is_log(source):
         collect_logs(source, dialect or [], with_ or [], json=json, explain=explain)
-        return
-    if (json or dialect or explain) and (manifest or path.exists()):
+    elif (json or dialect or explain) and (is_manifest or path.exists()):
         only = "--json, --dialect and --explain are for"
         raise RequestError(f"{path}: {only} the stdout of another program, not for a run or a manifest")
-    if path.suffix == ".sbatch" and not path.is_dir():
+    elif path.suffix == ".sbatch" and not path.is_dir():
         _collect_batch(path, results)
-        return
-    if manifest:
+    elif is_manifest:
         _collect_jobs(path, results, options_of("kubernetes", with_))
-        return
+    else:
+        _collect_run(path)
+
+
+def _collect_run(path: Path) -> None:
     from runner.records.finalize import reparse
     from runner.records.folder import RunFolder
     from runner.records.manifest import LATER, NAME
 
-    gone = not (path / NAME).exists()
+    had_manifest = (path / NAME).exists()
     record = reparse(path)
-    if gone and (path / NAME).exists() and LATER in RunFolder(path).kept_manifest().said:
+    if not had_manifest and (path / NAME).exists() and LATER in RunFolder(path).kept_manifest().said:
         say(f"note: {path}: it had no {NAME}: that of what is there now does not show what was altered before")
-    show(f"{path}: {record.status}" + (f": {record.reason}" if record.reason else ""))
+    _show(path, record)
 
 
 def _collect_batch(path: Path, results: Path) -> None:
@@ -77,10 +80,14 @@ def _collect_batch(path: Path, results: Path) -> None:
 
     statuses = set()
     for folder, record in collect_batch(path, project_root(), results):
-        show(f"{folder}: {record.status}" + (f": {record.reason}" if record.reason else ""))
+        _show(folder, record)
         statuses.add(record.status)
     if statuses != {"completed"}:
         raise typer.Exit(RunError.exit_code)
+
+
+def _show(folder: Path, record: Record) -> None:
+    show(f"{folder}: {record.status}" + (f": {record.reason}" if record.reason else ""))
 
 
 def _collect_jobs(path: Path, results: Path, words: list[str]) -> None:

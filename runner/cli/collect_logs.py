@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +20,27 @@ COMPOSE, PODS = "compose:", "pods:"
 
 
 def is_log(source: str) -> bool:
-    """Whether it is other people's stdout: a file or a folder of files, stdin, or containers by name."""
+    """Return whether it is other people's stdout: a file or a folder of files, stdin, or containers by name."""
     from runner.logs import sources
 
     return source == "-" or are_containers(source) or sources.is_log(Path(source))
 
 
 def are_containers(source: str) -> bool:
-    """Whether it names a compose project or the labels of pods; a file of that name comes first."""
-    import os
-
+    """Return whether it names a compose project or the labels of pods; a file of that name comes first."""
     return source.startswith((COMPOSE, PODS)) and not os.path.lexists(source)
 
 
 def collect_logs(source: str, dialects: list[Path], words: list[str], *, json: bool, explain: bool) -> None:
     """Print what each log says, as a JSON object or for a person, who may be shown which lines say it."""
     from runner.logs import sources
-    from runner.logs.explanation import Explanation
 
     if explain and (json or Path(source).is_dir()):
         raise RequestError(f"{source}: --explain is for one log and for a person: leave --json out, and name one file")
     explanation = Explanation() if explain else None
     for log in _logs(source, sources.dialects_with(dialects), words, explanation):
         if json:
-            show_document(_json(log) + "\n")
+            show_document(dumps(log, allow_nan=False) + "\n")
         else:
             _show(log)
     for line in explanation.lines(log["dialects"]) if explanation else ():
@@ -50,8 +50,6 @@ def collect_logs(source: str, dialects: list[Path], words: list[str], *, json: b
 def _logs(
     source: str, known: tuple[Dialect, ...], words: list[str], explanation: Explanation | None
 ) -> Iterable[dict[str, Any]]:
-    import sys
-
     from runner.logs import sources
 
     if source == "-":
@@ -79,7 +77,7 @@ def _outputs(source: str, words: list[str]) -> list[Output]:
 
 def _with_ends(log: dict[str, Any], outputs: list[Output]) -> dict[str, Any]:
     """Add how the containers ended, which the engine knows and the log does not say."""
-    ends = {one.prefix.rstrip(" |"): one.exit_code for one in outputs}
+    ends = {output.prefix.rstrip(" |"): output.exit_code for output in outputs}
     log["exit_codes"] = ends
     if running := [name for name, code in ends.items() if code is None]:
         log["notes"].append(f"still running, read as far as it is now: {', '.join(running)}")
@@ -90,12 +88,6 @@ def _with_ends(log: dict[str, Any], outputs: list[Output]) -> dict[str, Any]:
         log["notes"].append("the log does not say how it ended; every container exited with 0")
         log["status"] = "completed"
     return log
-
-
-def _json(log: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(log, allow_nan=False)
 
 
 def _show(log: dict[str, Any]) -> None:

@@ -10,11 +10,10 @@ from runner.core.text import one_line
 
 def show_rows(rows: list[tuple[str, ...]]) -> None:
     """Print rows of words on stdout."""
-    cells = [tuple(one_line(word) for word in row) for row in rows]
     if sys.stdout.isatty():
         from runner.cli.terminal import print_columns
 
-        print_columns(cells)
+        print_columns(rows)
         return
-    for row in cells:
-        show_document("\t".join(row).rstrip() + "\n")
+    for row in rows:
+        show_document("\t".join(map(one_line, row)).rstrip() + "\n")

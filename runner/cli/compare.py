@@ -56,7 +56,8 @@ def compare(
     Two folders of results are compared as they are. Anything else is run first, A and B in turn. Exit code 0: no
     difference of the size asked for, or B is faster; 1: B is slower, or a run that was made failed; 4: undecided.
     """
-    from runner.execution.versions import Choices, Kind, kind_of
+    from runner.execution.versions import kind_of
+    from runner.report.markup import json as encode
     from runner.report.two_sides import exit_code, judge
     from runner.report.verdicts import to_markdown, to_notes, to_plain, to_rows
 
@@ -67,8 +68,11 @@ def compare(
     kinds = [kind_of(word, root, on) for word in (a, b)]
     failed = False
     if kinds == [Kind.RESULTS, Kind.RESULTS]:
-        _refuse_choices(on=on != "local", only=only, layout=layout, set=change, repeat=repeat, **{"with": with_})
-        labels, sides = [a, b], [_read(Path(word), experiment) for word in (a, b)]
+        given = {"on": on != "local", "only": only, "layout": layout, "set": change, "repeat": repeat, "with": with_}
+        if refused := [name for name, value in given.items() if value]:
+            are = "versions that are run; two folders of results are compared as they are"
+            raise RequestError(f"--{refused[0]}: is for {are}")
+        labels, sides = (a, b), (_read(Path(a), experiment), _read(Path(b), experiment))
     elif Kind.RESULTS in kinds:
         raise RequestError(
             f"{a} is {kinds[0].value}, {b} is {kinds[1].value}: compare two folders of results, or two versions to run"
@@ -79,14 +83,12 @@ def compare(
         )
         labels, sides = _run((a, b), kinds, choices, root, results)
         failed = any(run.status != "completed" for side in sides for run in side)
-    verdicts = judge(sides[0], sides[1], share)
+    verdicts = judge(*sides, share)
     code = 1 if failed else exit_code(verdicts)
     if json:
-        from runner.report.markup import json as encode
-
-        show_document(encode({**to_plain(labels[0], labels[1], verdicts, share), "exit_code": code}) + "\n")
+        show_document(encode({**to_plain(*labels, verdicts, share), "exit_code": code}) + "\n")
     elif markdown:
-        show_document(to_markdown(labels[0], labels[1], verdicts, share))
+        show_document(to_markdown(*labels, verdicts, share))
     else:
         for name, label in zip("AB", labels, strict=True):
             show(f"{name}: {label}")
@@ -108,14 +110,6 @@ def _share(text: str) -> float:
     return value
 
 
-def _refuse_choices(**given: object) -> None:
-    for name, value in given.items():
-        if value:
-            raise RequestError(
-                f"--{name}: is for versions that are run; two folders of results are compared as they are"
-            )
-
-
 def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
     """Read a side that was run before."""
     from runner.report.reading import read_results
@@ -134,7 +128,7 @@ def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
 
 def _run(
     words: tuple[str, str], kinds: list[Kind], choices: Choices, root: Path, results: Path
-) -> tuple[list[str], list[list[RunSummary]]]:
+) -> tuple[tuple[str, str], tuple[list[RunSummary], list[RunSummary]]]:
     """Run both sides in turn; a signal ends that, and the worktrees are removed all the same."""
     from runner.cli.terminal import Screen
     from runner.execution import signals
@@ -147,4 +141,4 @@ def _run(
         for note in trees.notes:
             screen.note(note)
         sides = run_in_turn((a, b), results, screen, interrupts)
-    return [a.label, b.label], list(sides)
+    return (a.label, b.label), sides

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import typer
 
@@ -26,8 +26,6 @@ _OF_TARGETS = ("memory", "shm-size", "job", "image", "namespace", "context", "cp
 _OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
 """What may be wrong with a path that somebody names, and is no defect of ours."""
 _LONGEST_PATH = 500
-
-
 AT_ONCE_SECONDS = 1.0
 """A signal that comes so long after the first one ends the command at once; some senders send two together."""
 
@@ -53,8 +51,11 @@ def ended_by_signals() -> Iterator[None]:
             os.write(2, b"interrupted\n")
             os._exit(EXIT_INTERRUPTED)
 
-    numbers = [one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
-    before = {number: signal.signal(number, take) for number in numbers}
+    before = {
+        number: signal.signal(number, take)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     sys.unraisablehook = lambda what: None if first else shown(what)
     try:
         yield
@@ -70,9 +71,9 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def explain(error: BaseException) -> int:
-    """Say an error in one line and choose the exit code; a defect of ours also leaves a log to send."""
+    """Print an error in one line and choose the exit code; a defect of ours also leaves a log to send."""
     if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop(sys.stdout)
         return 0
     if isinstance(error, typer.Exit):
         return error.exit_code
@@ -83,7 +84,7 @@ def explain(error: BaseException) -> int:
         say(f"error: {_explain_usage(error)}")
         return RequestError.exit_code
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop(sys.stdout)
         error = RequestError(f"the output could not be written: {error.strerror}")
     if isinstance(error, OSError) and error.errno in _OF_A_PATH and error.filename is not None:
         error = RequestError(f"{one_line(error.filename, _LONGEST_PATH)}: {error.strerror}")
@@ -100,7 +101,7 @@ def leave(code: int) -> NoReturn:
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop(sys.stdout)
         if not isinstance(error, BrokenPipeError):
             say(f"error: the output could not be written: {error.strerror}")
             code = code or 1
@@ -108,12 +109,17 @@ def leave(code: int) -> NoReturn:
         if sys.stderr:  # there is none if it was closed from the start
             sys.stderr.flush()
     except OSError:  # Python would try it again, and end with 120
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        _drop(sys.stderr)
     sys.exit(code)
 
 
+def _drop(stream: TextIO) -> None:
+    """Let what is written to a stream go nowhere from now on."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _explain_usage(error: Any) -> str:
-    """Say what is wrong with the words of the command; an option of a target is given in another way."""
+    """Return what is wrong with the words of the command; an option of a target is given in another way."""
     option = str(getattr(error, "option_name", "")).removeprefix("--")
     if option in _OF_TARGETS:
         return f"--{option}: write --with {option}={_given(option)}; `runner targets` says which target has it"

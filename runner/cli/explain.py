@@ -23,7 +23,7 @@ def explain(
     slowest. A rank or a link is named only where this leaves no doubt.
     """
     from runner.records.folder import RunFolder
-    from runner.report.explain.text import LETTERS, explain, legend
+    from runner.report.explain.text import explain
 
     folder = run.parent if run.name == "run.json" else run
     try:
@@ -34,12 +34,9 @@ def explain(
         ) from None
     except (OSError, ValueError) as error:
         raise RequestError(f"{folder / 'run.json'}: {getattr(error, 'strerror', None) or error}") from None
-    lines, bars = explain(record)
+    lines, bars, legend = explain(record)
     width = max((len(name) for name, _, _ in bars), default=0)
-    rows = [
-        (name.ljust(width), "".join(LETTERS[part] * columns for part, columns in stretches), figures)
-        for name, stretches, figures in bars
-    ]
+    rows = [(name.ljust(width), bar, figures) for name, bar, figures in bars]
     lines += [""] if rows else []
     if sys.stdout.isatty():
         from runner.cli.terminal import print_explanation
@@ -51,4 +48,4 @@ def explain(
         for row in rows:
             show_document("  ".join(row).rstrip() + "\n")
     if rows:
-        show(legend(bars))
+        show(legend)

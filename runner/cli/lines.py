@@ -26,14 +26,11 @@ def show(text: object) -> None:
 def show_document(text: str) -> None:
     """Print a result of several lines as they are, but for characters that hide or move the cursor."""
     if not text.replace("\n", "").replace("\t", "").isprintable():
-        text = "\n".join(_row(row) for row in text.split("\n"))
+        rows = [row.split("\t") for row in text.split("\n")]
+        text = "\n".join("\t".join(escaped(cell, LONGEST) for cell in row) for row in rows)
     typer.echo(text, nl=False)
 
 
 def line(text: object) -> str:
     """Fold text into one line; the double spaces that stand between its parts stay."""
     return "  ".join(one_line(part) for part in str(text)[:LONGEST].split("  "))
-
-
-def _row(text: str) -> str:
-    return "\t".join(escaped(cell, LONGEST) for cell in text.split("\t"))

@@ -19,11 +19,11 @@ def list_() -> None:
     broken: list[RequestError] = []
     for path in definition.files(root):
         try:
-            one = definition.load(path, root)
+            found = definition.load(path, root)
         except RequestError as error:
             broken.append(error)
             continue
-        rows.append((one.name, one.summary, str(one.published["source"]) if one.published else ""))
+        rows.append((found.name, found.summary, str(found.published["source"]) if found.published else ""))
     if not rows and not broken:
         raise RequestError(f"{root}: there are no experiments; runner init writes the first")
     show_rows(rows)

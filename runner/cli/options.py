@@ -15,10 +15,9 @@ from runner.definitions.plan import Plan
 
 def complete_experiment(begun: str) -> list[str]:
     """Complete an experiment's name."""
-    from runner.definitions import experiment as definition
+    from runner.definitions.project import files
 
-    root = project_root_or_here()
-    return [path.stem for path in definition.files(root) if path.stem.startswith(begun)]
+    return [path.stem for path in files(project_root_or_here()) if path.stem.startswith(begun)]
 
 
 def complete_target(begun: str) -> list[str]:
@@ -82,24 +81,25 @@ def experiment_of(name: str) -> Experiment:
     """Load an experiment."""
     from runner.definitions import experiment as definition
 
-    root = definition.project_root(here())
+    root = project_root()
     return definition.load(definition.find(name, root), root)
 
 
 def device_of(word: str) -> str:
     """Choose a device."""
-    from runner.definitions import experiment as definition
-    from runner.records import provenance
+    from runner.definitions.experiment import DEVICES
+    from runner.records.provenance import gpus
 
-    if word not in ("auto", *definition.DEVICES):
-        raise RequestError(f"--device {word}: unknown{did_you_mean(word, ('auto', *definition.DEVICES))}")
+    known = ("auto", *DEVICES)
+    if word not in known:
+        raise RequestError(f"--device {word}: unknown{did_you_mean(word, known)}")
     if word == "auto":
-        return "cuda" if provenance.gpus() else "cpu"
+        return "cuda" if gpus() else "cpu"
     return word
 
 
 def show_project() -> None:
-    """Say which project this is, and by which file."""
+    """Print which project this is, and by which file."""
     from runner.definitions.settings import find_project
 
     settings = find_project(here())
@@ -108,9 +108,9 @@ def show_project() -> None:
 
 def project_root() -> Path:
     """Return the project's folder."""
-    from runner.definitions import experiment as definition
+    from runner.definitions.settings import find_project
 
-    return definition.project_root(here())
+    return find_project(here()).root
 
 
 def project_root_or_here() -> Path:
@@ -131,7 +131,7 @@ def options_of(target: str, words: list[str] | None) -> list[str]:
     given = list(words or [])
     settings = settings_of(project_root_or_here())
     chosen = settings.options.get(target, {})
-    known = [one.name for one in fields(find(target).Options)]
+    known = [option.name for option in fields(find(target).Options)]
     if unknown := [name for name in chosen if name not in known]:
         meant = did_you_mean(unknown[0], known)
         raise RequestError(

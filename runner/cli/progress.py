@@ -65,7 +65,7 @@ class Progress:
         return min(1.0, (self._epoch - 1 + self._share) / self._epochs) if self._epochs and self._epoch else 0.0
 
     def line(self) -> str:
-        """Say it in one line."""
+        """Write it in one line."""
         words = [self._phase if self._epoch == 0 else f"epoch {self._epoch}/{self._epochs or '?'}"]
         if self._loss is not None:
             words.append(f"loss {self._loss:.4f}")
@@ -81,7 +81,7 @@ class Progress:
 
     @property
     def name(self) -> str:
-        """Say which run it is."""
+        """Name the run."""
         return f"{self._number}/{self._total}  {self._run.name}  repeat {self._run.repeat}"
 
     @property

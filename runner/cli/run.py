@@ -36,8 +36,8 @@ def run(
     target = targets.load(on, words)
     made = plan_of(experiment, layout, only, change, repeat, device)
     if dry_run:
-        for one in made.runs:
-            show_document(target.spec(one).text())
+        for planned in made.runs:
+            show_document(target.spec(planned).text())
         return
     from runner.cli.terminal import Screen
     from runner.execution import signals

@@ -11,7 +11,8 @@ import typer
 from runner.cli.commands import capability
 from runner.cli.lines import say, show_document
 from runner.core.errors import RequestError
-from runner.report.run_summary import RunSummary
+from runner.report.rows import Block
+from runner.report.table import Table
 
 
 def summarize(
@@ -30,54 +31,42 @@ def summarize(
     """
     import gc
 
-    from runner.report.formats import write
-    from runner.report.forms import FORMS
+    from runner.report.formats import FOR_SCRIPTS, FORMS, document
     from runner.report.reading import read_results
     from runner.report.summarize import compared
 
     gc.disable()  # no record is dropped before the end, and looking for dropped ones takes a fifth of the time
-    chosen = format_ or ("table" if sys.stdout.isatty() else "markdown")
-    if chosen not in FORMS:
-        raise RequestError(f"--format {chosen}: there is {', '.join(FORMS)}")
+    form = format_ or ("table" if sys.stdout.isatty() else "markdown")
+    if form not in FORMS:
+        raise RequestError(f"--format {form}: there is {', '.join(FORMS)}")
+    predicted: list[Table] = []
     if results.is_file():
-        texts, notes = _of_kit(results, chosen, experiment)
+        blocks, notes = _of_kit(results, experiment)
     else:
         contents = read_results(results)
         blocks, notes = compared(results, contents, experiment)
-        texts = [write(chosen, block) for block in blocks]
-        texts += _predicted(results, contents.runs, chosen, experiment)
+        if form not in FOR_SCRIPTS and (predictions := capability("predictions")):
+            predicted = predictions.tables_if_known(results, contents.runs, experiment)
     for note in notes:
         say(f"note: {note}")
-    if chosen == "table":
-        from runner.cli.terminal import print_table
-        from runner.report.table import read_table
-
-        for text in texts:
-            print_table(read_table(text))
+    if form != "table":
+        show_document(document(form, blocks, predicted))
         return
-    for part in FORMS[chosen].document(texts):
-        show_document(part)
+    from runner.cli.terminal import print_table
+    from runner.report.table import to_table
+
+    for table in (*map(to_table, blocks), *predicted):
+        print_table(table)
 
 
-def _predicted(results: Path, runs: list[RunSummary], form: str, experiment: str | None) -> list[str]:
-    """Make tables of what was predicted beside what was measured; only where a network was measured too."""
-    from runner.report.formats import TABLES, write_table
-
-    predictions = capability("predictions")
-    if predictions is None or form not in TABLES:
-        return []
-    return [write_table(form, table) for table in predictions.tables_if_known(results, runs, experiment)]
-
-
-def _of_kit(path: Path, form: str, experiment: str | None) -> tuple[list[str], list[str]]:
-    """Make the tables of an archive, with a note for each file of it that was altered."""
-    from runner.report.summarize import show
+def _of_kit(path: Path, experiment: str | None) -> tuple[list[Block], list[str]]:
+    """Read the records of an archive; a note names each file of it that was altered."""
+    from runner.report.summarize import summarize as read
 
     archive = capability("archive")
     if archive is None:
         raise RequestError(f"{path}: a file, not a folder of records; this kit lacks the tool that opens archives")
     with archive.opened(path) as kit:
-        texts, notes = show(kit.results, form, experiment)
-        here = f"{kit.folder}/"
+        blocks, notes = read(kit.results, experiment)
         altered = [f"{path}: not as it was packed: {fault}" for fault in kit.faults]
-        return [text.replace(here, "") for text in texts], altered + [note.replace(here, "") for note in notes]
+        return blocks, altered + [note.replace(f"{kit.folder}/", "") for note in notes]

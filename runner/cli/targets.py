@@ -27,19 +27,19 @@ def targets(
     from runner.targets.options import is_required, type_name
 
     if name is None:
-        show_rows([(one, find(one).summary) for one in sorted(TARGETS)])
+        show_rows([(target, find(target).summary) for target in sorted(TARGETS)])
         return
     target = find(name)
     types = get_type_hints(target.Options)
     rows: list[tuple[str, ...]] = []
     for option in fields(target.Options):
-        default = "needed" if is_required(option) else _default(option.default)
+        default = "needed" if is_required(option) else str(option.default)
+        if option.default in (None, ""):
+            default = "-"
+        elif isinstance(option.default, bool):
+            default = default.lower()
         rows.append((option.name, type_name(types[option.name]), default, str(option.metadata["help"])))
     if rows:
         show_rows([("name", "type", "default", "what it is"), *rows])
     else:
         show(f"target {name} has no options")
-
-
-def _default(value: object) -> str:
-    return "-" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import TracebackType
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from runner.cli.failure_card import failure_card
 from runner.cli.lines import line
 from runner.cli.progress import Progress
 from runner.core import clock
-from runner.core.text import one_line
+from runner.core.text import escaped, one_line
 from runner.core.values import number
+from runner.definitions.plan import Run
+from runner.records.events import Event
+from runner.records.schema import Failure, Record
 from runner.report.fit import fit
 from runner.report.statistics import decimals
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
-
-    from rich.console import RenderableType
-
-    from runner.definitions.plan import Run
-    from runner.records.events import Event
-    from runner.records.schema import Record
-    from runner.report.table import Grid, Table
+from runner.report.table import Grid, Table
 
 _REFRESH = 4
 _PLAIN_SECONDS = 10.0
+_LONGEST = 500
+_TITLE = "  {:<7} {}"
 
 
 class _Console(Console):
@@ -70,7 +66,7 @@ class Screen:
             self._live.stop()
 
     def note(self, text: str) -> None:
-        """Say something about the whole."""
+        """Print something about the whole."""
         self._say(text)
 
     def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
@@ -91,7 +87,7 @@ class Screen:
             self._show_progress()
 
     def _show_progress(self) -> None:
-        """Say it into a pipe or a log file now and then; a terminal is drawn again by itself."""
+        """Print it into a pipe or a log file now and then; a terminal is drawn again by itself."""
         if self._console.is_terminal or self._progress is None:
             return
         if clock.monotonic() - self._said >= _PLAIN_SECONDS:
@@ -99,14 +95,14 @@ class Screen:
             self._say(f"  {self._progress.line()}")
 
     def stopping(self, why: str) -> None:
-        """Say that a run is being ended, which may take some seconds."""
+        """Print that a run is being ended, which may take some seconds."""
         what = {"interrupted": "interrupted", "timed_out": "time is up", "hung": "no progress"}.get(
             why, "that did not work"
         )
         self._say(f"{what}: ending the processes and collecting what was printed ...", "yellow")
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
-        """Say how a run ended; of a failed one also who failed first, why, and what to do."""
+        """Print how a run ended; of a failed one also who failed first, why, and what to do."""
         name = f"{run.name}  repeat {run.repeat}"
         if self._progress:
             self._earlier_seconds.append(self._progress.elapsed)
@@ -117,12 +113,12 @@ class Screen:
                 self._say(f"  doubtful: {doubt}", "yellow")
             return
         self._say(f"✗ {name}  {record.status.replace('_', ' ')}: {record.reason}", "red")
-        for shown in failure_card(record):
+        for shown in _failure_card(record):
             self._print(Text(shown))
         self._say(f"  everything it printed is in {folder / 'raw'}")
 
     def left_out(self, run: Run) -> None:
-        """Say that a further repeat of a failed cell is not run."""
+        """Print that a further repeat of a failed cell is not run."""
         self._say(f"- {run.name}  repeat {run.repeat}  not run: this cell has failed", "yellow")
 
     def _render(self) -> RenderableType:
@@ -140,6 +136,44 @@ class Screen:
     def _print(self, text: Text) -> None:
         with suppress(OSError):  # a log file whose disk is full ends no run either
             self._console.print(text)
+
+
+def _failure_card(record: Record) -> Iterator[str]:
+    """Yield who failed first, the cause, what it means, what to do, and the last lines, each printable.
+
+    Of a run that did not fail by itself there are none: what a launcher prints of being stopped explains nothing.
+    """
+    failure = record.failure
+    stuck = record.outcome.stuck if record.outcome else None
+    if failure is None or not (record.status in ("failed", "killed") or (stuck and record.status == "timed_out")):
+        return
+    from runner.records.hints import hints
+
+    if not stuck or failure.rank is not None:
+        yield _TITLE.format("first", _who(record, failure))
+    if failure.cause:
+        yield _TITLE.format("cause", one_line(failure.cause, _LONGEST))
+    if held := next((rank for rank in stuck.ranks if rank.rank == failure.rank), None) if stuck else None:
+        what = one_line(held.event, _LONGEST) if held.event else "a line that is no event"
+        last = f"its last one was {what}, {held.quiet_seconds:.0f} s before" if held.quiet_seconds is not None else ""
+        yield _TITLE.format("event", last or "it has reported nothing")
+    if hint := hints().get(failure.hint) if failure.hint else None:
+        yield _TITLE.format("hint", f"{hint.name}: {hint.means}")
+        yield _TITLE.format("", hint.do)
+    if failure.last_lines:
+        what = "the innermost line first" if stuck else f"{len(failure.last_lines)} lines"
+        yield _TITLE.format("stack" if stuck else "last", f"{what}:")
+    yield from (f"    {escaped(printed, _LONGEST)}" for printed in failure.last_lines)
+
+
+def _who(record: Record, failure: Failure) -> str:
+    """Name the process or the launcher that failed first, and its machine."""
+    facts = next((rank.facts for rank in record.ranks if rank.rank == failure.rank), {})
+    exits = record.outcome.exits if record.outcome else []
+    place = next((end.place for end in exits if end.node == failure.node), {})
+    found = [one_line(word, 100) for word in (place.get("pod"), place.get("machine") or facts.get("host")) if word]
+    who = f"rank {failure.rank} on node {failure.node}" if failure.rank is not None else f"node {failure.node}"
+    return f"{who} ({', '.join(found)})" if found else who
 
 
 def print_table(table: Table) -> None:
@@ -209,7 +243,7 @@ def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
 
 
 def _result(record: Record) -> str:
-    """Say what a run measured; a figure that is none is left out."""
+    """Return what a run measured; a figure that is none is left out."""
     figures = {name: number(value) for name, value in record.metrics.items()}
     measure = record.launch.measure
     words = []

@@ -1,4 +1,4 @@
-"""Figures as the words of a table's cells."""
+"""Figures as the words of a table's cells, and as a page writes them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ _TWO_DIGITS = 0.1
 _TWICE = 2.0
 
 
-def estimate(one: Estimate | None) -> str:
-    """Write a value and the ends of its interval, for example `1.68 [1.41, 2.01]`."""
-    if one is None:
+def estimate(found: Estimate | None, least: int = 0) -> str:
+    """Write a value and the ends of its interval with at least so many decimals, for example `1.68 [1.41, 2.01]`."""
+    if found is None:
         return ""
-    digits = _digits(one.value)
-    if one.low is None or one.high is None:
-        return _fixed(one.value, digits)
-    return f"{_fixed(one.value, digits)} [{_fixed(one.low, digits)}, {_fixed(one.high, digits)}]"
+    digits = max(least, _digits(found.value))
+    if found.low is None or found.high is None:
+        return _fixed(found.value, digits)
+    return f"{_fixed(found.value, digits)} [{_fixed(found.low, digits)}, {_fixed(found.high, digits)}]"
 
 
-def interval(one: Estimate | None) -> str:
+def interval(found: Estimate) -> str:
     """Write a value and how far its interval goes, for example `15.92 ±21%`, in half the room of `estimate`.
 
     An interval on the log scale goes further up than down, and the percentage is that of the side upwards. One that
     goes beyond twice the value is written as the factor on both sides, for example `15.92 x/÷ 3.1`.
     """
-    if one is None:
-        return ""
-    value = _fixed(one.value, _digits(one.value))
-    if one.low is None or one.high is None:
+    value = _fixed(found.value, _digits(found.value))
+    if found.low is None or found.high is None:
         return value
-    factor = max(one.high / one.value, 1.0)
+    factor = max(found.high / found.value, 1.0)
     if factor > _TWICE:
         return f"{value} x/÷ {factor:.2g}"
     return f"{value} ±{share(factor - 1)}"
@@ -43,16 +41,41 @@ def seconds(value: float) -> str:
     return _fixed(value, decimals(value))
 
 
-def share(value: float | None) -> str:
+def share(value: float) -> str:
     """Write a part of the whole as a percentage of two digits."""
-    if value is None:
-        return ""
     return f"{value:.0%}" if value >= _TWO_DIGITS else f"{value:.1%}"
 
 
 def processes(number: int) -> str:
     """Write a number of processes as a sentence does."""
     return "one process" if number == 1 else f"{number} processes"
+
+
+def page_seconds(value: float) -> str:
+    """Write seconds with three or four digits."""
+    return f"{value:,.{_digits(value)}f}"
+
+
+def page_times(found: Estimate | None) -> str:
+    """Write typical seconds and their interval, for example `1,204 [1,190, 1,219]`."""
+    if found is None:
+        return "no complete run"
+    ends = [page_seconds(end) for end in (found.low, found.high) if end is not None]
+    return page_seconds(found.value) + (f" [{', '.join(ends)}]" if ends else "")
+
+
+def page_ratio(value: float) -> str:
+    """Write a ratio; one that no plot could hold in few digits is written with an exponent."""
+    return f"{value:.2f}" if 0.005 <= value < 10_000 or value == 0 else f"{value:.1e}"  # noqa: PLR2004 - digits
+
+
+def page_estimate(found: Estimate | None) -> str:
+    """Write a ratio and its interval, if it has one."""
+    if found is None:
+        return ""
+    if found.low is None or found.high is None:
+        return page_ratio(found.value)
+    return f"{page_ratio(found.value)} [{page_ratio(found.low)}, {page_ratio(found.high)}]"
 
 
 def _digits(value: float) -> int:

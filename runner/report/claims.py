@@ -1,22 +1,36 @@
-"""When a speed-up may be claimed; everything else is shown with the reason why it may not."""
+"""When a speed-up may be claimed; everything else is shown with the reason why it may not.
+
+A faster run that learns less is no faster run. Accuracies are compared by the choice of the test samples. Without one
+it is the last evaluation's figure, or else the training loss: the means of two cells may differ by 2%, by 0.1% of what
+the loss was at first, or by what the spread of the repeats explains, up to 10%.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
+from statistics import fmean, variance
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import by_value
-from runner.report.learned import is_learning_known, learned_differs
+from runner.records.quality import TRAINING_LOSS
 from runner.report.machines import machine_decides, memory_differs
 from runner.report.repeats import FEWEST
-from runner.report.rows import CellRuns
+from runner.report.rows import CellRuns, Row
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import SIGNIFICANT, Estimate
+from runner.report.statistics import Confidence, Difference, accuracies_agree
 
 UNKNOWN = "None"
 """How a value of `RunSummary.same` reads that a record does not have."""
 _LONGEST_VALUE = 24
+AGREEING_SHARE = 0.005
+"""Accuracies of unknown numbers of samples may differ by this much."""
+LOSS_SHARE = 0.02
+FIRST_SHARE = 0.001
+"""Of the first loss: what is left to learn near zero is worth no refusal."""
+SPREAD_SHARE = 0.1
+"""However far repeats spread, they do not make losses equal that differ by more."""
 
 
 def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = None) -> str | None:
@@ -34,15 +48,16 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
         return "no complete run"
     if run.device == "cpu" and run.processes > Layout.parse(run.layout).world_size:
         return "its devices are one CPU"
-    if base is cell:
+    if base and base.first is run:
         return "the baseline"
     if base is None or not base.complete:
         return "heterogeneous devices have no baseline" if run.heterogeneous else _no_baseline(run, elsewhere)
+    fewest = min(len(cell.complete), len(base.complete))
     runs = [*cell.complete, *base.complete]
     return (
         _doubtful(cell, base)
-        or not_complete(cell, base)
-        or _too_few(cell, base)
+        or _not_complete(cell, base)
+        or (f"n = {fewest}, needs {FEWEST} on both sides" if fewest < FEWEST else None)
         or disturbed(runs)
         or differing(runs)
         or machine_decides(cell, base, (run.cell, base.first.cell))
@@ -51,17 +66,18 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
     )
 
 
-def not_shown(speedup: Estimate | None, adjusted_p: float | None) -> str | None:
+def not_shown(row: Row) -> str | None:
     """Return why the repeats do not show a difference, together with the other rows of the table; None if they do."""
-    if speedup is None or speedup.low is None or speedup.high is None or adjusted_p is None:
+    speedup, p = row.speedup, row.adjusted_p
+    if speedup is None or speedup.low is None or speedup.high is None or p is None:
         return "no interval"
     if speedup.low <= 1 <= speedup.high:
         return "the interval includes 1"
-    return f"p = {adjusted_p:.2g} among all rows (Holm)" if adjusted_p >= SIGNIFICANT else None
+    return f"p = {p:.2g} among all rows (Holm)" if p >= row.confidence.significant else None
 
 
 def _no_baseline(run: RunSummary, elsewhere: CellRuns | None) -> str:
-    """Say what keeps a cell without a baseline from one that there is."""
+    """Return what keeps a cell without a baseline from one that there is."""
     differ = settings_differ([run, elsewhere.first]) if elsewhere else []
     if not differ:
         return "no one-process run on the same hardware to compare with"
@@ -77,17 +93,12 @@ def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
     return None
 
 
-def not_complete(*sides: CellRuns) -> str | None:
+def _not_complete(*sides: CellRuns) -> str | None:
     """Look for runs that are not complete."""
     for side in sides:
         if bad := len(side.runs) - len(side.complete):
             return f"{bad} of {len(side.runs)} runs of {side.first.layout} not complete"
     return None
-
-
-def _too_few(cell: CellRuns, base: CellRuns) -> str | None:
-    fewest = min(len(cell.complete), len(base.complete))
-    return f"n = {fewest}, needs {FEWEST} on both sides" if fewest < FEWEST else None
 
 
 def disturbed(runs: Iterable[RunSummary]) -> str | None:
@@ -125,7 +136,9 @@ def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
     runs = list(runs)
     said = {
         "code unknown, and taken for the same": all(run.same.get("code", UNKNOWN) not in ("", UNKNOWN) for run in runs),
-        "what was learned is not known, for want of an accuracy and of a loss": is_learning_known(runs),
+        "what was learned is not known, for want of an accuracy and of a loss": all(
+            run.accuracy is not None or run.learned for run in runs
+        ),
         "load unknown, so nothing shows that the machine was quiet": all(run.load_known for run in runs),
     }
     return [what for what, is_known in said.items() if not is_known]
@@ -185,3 +198,59 @@ def _apart(*values: str) -> list[str]:
     same = next((place for place, letters in enumerate(zip(*values, strict=False)) if len(set(letters)) > 1), 0)
     start = 0 if same < _LONGEST_VALUE else same
     return [one_line(value[start : start + _LONGEST_VALUE]) or "none" for value in values]
+
+
+def learned_differs(cell: CellRuns, base: CellRuns) -> str | None:
+    """Return how two cells differ in what they have learned; None if they do not, or if no run says anything of it."""
+    if any(run.accuracy is not None for run in (*cell.complete, *base.complete)):
+        return _accuracy_differs(cell, base)
+    return _figures_differ(cell, base)
+
+
+def _accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
+    """Return how the accuracies of two cells differ by more than the choice of test samples explains."""
+    for side in (cell, base):
+        lacking = sum(run.accuracy is None for run in side.complete)
+        if 0 < lacking < len(side.complete):
+            return f"accuracy differs: none in {lacking} of {len(side.complete)} runs of {side.first.layout}"
+    ours, theirs = cell.mean("accuracy"), base.mean("accuracy")
+    if ours is None or theirs is None:
+        words = ("none" if mean is None else f"{mean:.2%}" for mean in (ours, theirs))
+        return f"accuracy differs: {' against '.join(words)}"
+    samples = cell.complete[0].eval_samples  # of all runs, because others are other work; 0 where no run says it
+    if samples:
+        agree = accuracies_agree(ours, samples, theirs, samples, cell.confidence)
+    else:
+        agree = abs(ours - theirs) <= AGREEING_SHARE
+    return None if agree else f"accuracy differs: {ours:.2%} against {theirs:.2%}"
+
+
+def _figures_differ(cell: CellRuns, base: CellRuns) -> str | None:
+    """Compare the most telling figure of all runs; one that some of them lack may be any there."""
+    runs = [*cell.complete, *base.complete]
+    name = next((name for run in runs for name in run.learned if name != TRAINING_LOSS), TRAINING_LOSS)
+    lacking = [run for run in runs if name not in run.learned]
+    if len(lacking) == len(runs):
+        return None
+    if lacking:
+        return f"{name} differs: none in {len(lacking)} of {len(runs)} runs, the first of {lacking[0].layout}"
+    ours, theirs = ([run.learned[name][1] for run in side.complete] for side in (cell, base))
+    values = " against ".join(f"{fmean(side):.4g}" for side in (ours, theirs))
+    if not all(map(math.isfinite, [*ours, *theirs])):
+        return f"{name} differs: {values}"
+    most = _most_apart(ours, theirs, [run.learned[name][0] for run in runs], cell.confidence)
+    if abs(fmean(ours) - fmean(theirs)) <= most:
+        return None
+    return f"{name} differs: {values}, by more than {most:.2g}"
+
+
+def _most_apart(
+    ours: Sequence[float], theirs: Sequence[float], first: Sequence[float], confidence: Confidence
+) -> float:
+    """Return by how much the means of two cells may differ."""
+    smaller = min(abs(fmean(ours)), abs(fmean(theirs)))
+    finite = [abs(value) for value in first if math.isfinite(value)]
+    at_first = fmean(finite) if finite else 0.0
+    samples = tuple((variance(side) if len(side) > 1 else None, len(side)) for side in (ours, theirs))
+    spread = Difference(fmean(ours) - fmean(theirs), samples, confidence).half_width or 0.0
+    return max(LOSS_SHARE * smaller, FIRST_SHARE * at_first, min(spread, SPREAD_SHARE * smaller))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from runner.report.claims import not_shown, refusal
 from runner.report.order import Series, in_order, in_turn
 from runner.report.rows import Block, CellRuns, Row, cell_runs
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Difference, Estimate, holm, welch
+from runner.report.statistics import DEFAULT, Confidence, Estimate, holm, welch
 from runner.report.target_axes import at_layout
 
 BlockKey = tuple[str, str, str, str, str, bytes, str, tuple[str, ...]]
@@ -27,46 +27,51 @@ _WHOLE = re.compile(rb"\d(?:\.0(?!\d)|[eE])")
 
 
 def compare(
-    runs: list[RunSummary], definition_of: Callable[[RunSummary], dict[str, Any]] = lambda _: {}
+    runs: list[RunSummary],
+    definition_of: Callable[[RunSummary], dict[str, Any]] = lambda _: {},
+    confidence: Confidence = DEFAULT,
 ) -> list[Block]:
     """Group runs into rows and blocks and compare each row with its block's baseline.
 
     Args:
         runs: in any order.
         definition_of: returns the resolved definition of a run; a block's newest run is asked.
+        confidence: how sure intervals and claims have to be.
     """
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         groups[block_key(run)][key_of([run.layout, run.axes])].append(run)
-    blocks = [[cell_runs(own) for own in cells.values()] for _, cells in sorted(groups.items())]
-    everywhere = _Everywhere(blocks)
-    return [_block(cells, definition_of, everywhere) for cells in blocks]
+    blocks = [[cell_runs(own, confidence) for own in cells.values()] for _, cells in sorted(groups.items())]
+    elsewhere = _Elsewhere(blocks)
+    return [_block(cells, definition_of, elsewhere) for cells in blocks]
 
 
 def block_key(run: RunSummary) -> BlockKey:
     """Return what a run shares with those of its block, and with no other run; blocks are sorted by it."""
+    # A program that is one of the axes differs between the rows of a block.
+    program = "" if "program" in run.axes else run.program
     place = (run.experiment, run.target, run.hardware)
-    return (*place, run.scaling, run.measure, key_of(run.args), _common_program(run), run.side or ())
+    return (*place, run.scaling, run.measure, key_of(run.args), program, run.side or ())
 
 
 def _block(
-    cells: list[CellRuns],
-    definition_of: Callable[[RunSummary], dict[str, Any]],
-    everywhere: _Everywhere,
+    cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str, Any]], elsewhere: _Elsewhere
 ) -> Block:
     newest = max((run for cell in cells for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
+    # The one-process row with the same axes, or the cell that the definition declares.
+    changes = {"layout": "1x1", **(definition.get("baseline") or {})}
     by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
     series = Series(run for cell in cells for run in cell.runs)
-    against = [_Against(cell, by_cell, definition, everywhere, series) for cell in sorted(cells, key=_order)]
-    # What is refused for another reason is not tested, so it makes it no harder for the other rows.
-    p = {id(one): one.difference.p for one in against if one.why_not is None and one.difference}
-    tested = {key: value for key, value in p.items() if value is not None}
-    adjusted_p = dict(zip(tested, holm(list(tested.values())), strict=True))
-    return Block(tuple(_row(one, adjusted_p.get(id(one)), definition) for one in against), definition)
+    rows = []
+    for cell in sorted(cells, key=_order):
+        base = by_cell.get(_cell_key(cell.first, changes))
+        other = None if base and base.complete else elsewhere.find(cell.first, changes)
+        rows.append(over_baseline(cell, base, series, definition, other))
+    return Block(tuple(with_claims(rows)), definition)
 
 
-class _Everywhere:
+class _Elsewhere:
     """The complete cells of all blocks, to say why a cell has no baseline in its own."""
 
     def __init__(self, blocks: list[list[CellRuns]]) -> None:
@@ -85,47 +90,57 @@ class _Everywhere:
         return f"{run.path.rpartition('/')[0]} {run.experiment}", _cell_key(run, changes)
 
 
-class _Against:
-    """A cell, its baseline, the difference between the two, and what forbids a claim whatever that is."""
+def over_baseline(
+    cell: CellRuns,
+    base: CellRuns | None,
+    series: Series,
+    definition: dict[str, Any],
+    elsewhere: CellRuns | None = None,
+) -> Row:
+    """Compare a cell with its baseline; it may be claimed unless something other than its figures forbids that.
 
-    def __init__(
-        self,
-        cell: CellRuns,
-        by_cell: dict[bytes, CellRuns],
-        definition: dict[str, Any],
-        everywhere: _Everywhere,
-        series: Series,
-    ) -> None:
-        # The one-process row with the same axes, or the cell that the definition declares.
-        changes = {"layout": "1x1", **(definition.get("baseline") or {})}
-        self.base = by_cell.get(_cell_key(cell.first, changes))
-        self.cell = cell
-        self.difference: Difference | None = None
-        why = None
-        if self.base and self.base is not cell and self.base.seconds and cell.seconds:
-            by_spread = welch(_per_work(self.base, self.base), _per_work(cell, self.base))
-            self.difference, why = in_order(by_spread, self.base, cell, series, in_turn(cell, self.base, definition))
-        there = self.base is not None and bool(self.base.complete)
-        self.why_not = refusal(cell, self.base, None if there else everywhere.find(cell.first, changes)) or why
-
-
-def _row(one: _Against, adjusted_p: float | None, definition: dict[str, Any]) -> Row:
-    """Say what the speed-up is, and whether it may be claimed."""
-    cell, difference = one.cell, one.difference
-    speedup = difference.estimate() if difference else Estimate(1.0) if one.base is cell and cell.seconds else None
+    Args:
+        cell: the cell.
+        base: its baseline, which may be the cell itself.
+        series: all runs that were made with them.
+        definition: that of the block.
+        elsewhere: the same cell as the baseline, of runs that were made in another way.
+    """
+    difference, why = None, None
+    if base and base.first is not cell.first and base.seconds and cell.seconds:
+        by_spread = welch(_per_work(base, base), _per_work(cell, base), cell.confidence)
+        difference, why = in_order(by_spread, base, cell, series, in_turn(cell, base, definition))
+    speedup = difference.estimate() if difference else None
+    if base and base.first is cell.first and cell.seconds:
+        speedup = Estimate(1.0)
     published = (definition.get("published") or {}).get("rows", [])
+    place = {**cell.first.axes, "layout": cell.first.layout}
     return Row(
         cell.runs,
         cell.complete,
         cell.seconds,
         cell.copies,
-        baseline=one.base,
+        cell.confidence,
+        baseline=base,
         speedup=speedup,
-        claimed=one.why_not or not_shown(speedup, adjusted_p) or True,
-        published=tuple(line for line in published if _names(line, cell.first)),
+        claimed=refusal(cell, base, elsewhere) or why or True,
+        published=tuple(line for line in published if all(line.get(axis, at) == at for axis, at in place.items())),
         difference=difference,
-        adjusted_p=adjusted_p,
     )
+
+
+def with_claims(rows: list[Row]) -> list[Row]:
+    """Judge the rows that nothing forbids to claim by their figures, so that all of their claims hold together.
+
+    A row that is refused for another reason is not tested, so it makes it no harder for the others.
+    """
+    p_values = {
+        place: row.difference.p for place, row in enumerate(rows) if row.claimed is True and row.difference is not None
+    }
+    tested = {place: p for place, p in p_values.items() if p is not None}
+    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+    found = [replace(row, adjusted_p=adjusted.get(place)) for place, row in enumerate(rows)]
+    return [replace(row, claimed=not_shown(row) or True) if row.claimed is True else row for row in found]
 
 
 def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
@@ -142,24 +157,10 @@ def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
     return [run.seconds * unit / done for run, done in zip(cell.complete, work, strict=True) if run.seconds]
 
 
-def _names(line: dict[str, Any], run: RunSummary) -> bool:
-    cell = {**run.axes, "layout": run.layout}
-    return all(cell[key] == value for key, value in line.items() if key in cell)
-
-
-def _common_program(run: RunSummary) -> str:
-    """Name the program, unless it is one of the axes and so differs between the rows of a block."""
-    return "" if "program" in run.axes else run.program
-
-
 def _order(cell: CellRuns) -> tuple[object, ...]:
     run = cell.first
-    return (run.processes, _nodes(run.layout), run.layout, [str(value) for value in run.axes.values()])
-
-
-@cache
-def _nodes(layout: str) -> int:
-    return Layout.parse(layout).nodes
+    nodes = Layout.parse(run.layout).nodes
+    return (run.processes, nodes, run.layout, [str(value) for value in run.axes.values()])
 
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:

@@ -23,7 +23,7 @@ _LARGEST_MACHINE = 1_000_000
 
 def disturbances(record: Record) -> list[str]:
     """Return what disturbed a run, each with its figure, as far as its nodes have reported their load."""
-    return [one for _, found in _by_machine(record) for one in found]
+    return [what for _, found in _by_machine(record) for what in found]
 
 
 def is_load_known(record: Record) -> bool:
@@ -61,7 +61,7 @@ class _Node:
 
     @property
     def tells_of_others(self) -> bool:
-        """Whether what others took of the machine is known."""
+        """Return whether what others took of the machine is known."""
         return None not in (self.cores, self.mean("cpu_percent"), self.mean("own_cpu_percent"))
 
     def mean(self, name: str) -> float | None:
@@ -70,7 +70,7 @@ class _Node:
 
 
 def _others(nodes: list[_Node]) -> list[str]:
-    """Say what processes that are none of the run's took, if ours had to wait for them."""
+    """Return what processes that are none of the run's took, if ours had to wait for them."""
     cores = nodes[0].cores
     ours = [node.mean("own_cpu_percent") for node in nodes]
     used = [value for node in nodes if (value := node.mean("cpu_percent")) is not None]
@@ -85,19 +85,17 @@ def _others(nodes: list[_Node]) -> list[str]:
 
 
 def _hindered(nodes: list[_Node]) -> list[str]:
-    """Say what else kept a machine from its work; nodes on one machine report the same."""
+    """Return what else kept a machine from its work; nodes on one machine report the same."""
 
     def most(name: str) -> float:
         return max((value for node in nodes if (value := node.mean(name)) is not None), default=0.0)
 
-    found = []
-    for name, what in (
-        ("cpu_throttled_percent", "the CPU was throttled by its temperature {:.0f}% of the time"),
-        ("gpu_throttled_percent", "GPUs were throttled by temperature or power supply {:.0f}% of the time"),
-        ("gpu_shared_percent", "other processes were on the GPUs {:.0f}% of the time"),
-    ):
-        if most(name) > MOST_PERCENT:
-            found.append(what.format(most(name)))
+    hindrances = {
+        "cpu_throttled_percent": "the CPU was throttled by its temperature",
+        "gpu_throttled_percent": "GPUs were throttled by temperature or power supply",
+        "gpu_shared_percent": "other processes were on the GPUs",
+    }
+    found = [f"{what} {most(name):.0f}% of the time" for name, what in hindrances.items() if most(name) > MOST_PERCENT]
     if (swapped := most("swapped_bytes_per_second")) > MOST_SWAPPED:
         found.append(f"the machine swapped {swapped / 1e6:.1f} MB/s")
     return found

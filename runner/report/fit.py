@@ -5,13 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
-from runner.report.table import CLAIMED, Grid
+from runner.report.columns import CLAIMED, DISPENSABLE, SHORT
+from runner.report.table import Grid
 
-SHORT = {"efficiency": "eff.", "accuracy": "acc."}
-"""Shorter heads, where there is no room for the whole word."""
-DISPENSABLE = ("serial", "MFU", "efficiency")
-"""What a narrow table does without, in this order."""
 _LONGEST_INLINE = len("the baseline")
 _FEWEST_DOTS = 2
 
@@ -53,18 +51,16 @@ def _forms(grid: Grid) -> Iterator[Fitted]:
     """Yield the grid in forms that become narrower."""
     form = Fitted([[name] for name in grid.head], grid.lines)
     yield form
-    form = replace(form, gap=2)
-    yield form
-    form = _with_folded_heads(form)
-    yield form
-    form = _without_common_prefixes(form)
-    yield form
-    form = _with_footnotes(form)
-    yield form
-    form = replace(form, head=[[SHORT.get(line, line) for line in head] for head in form.head])
-    yield form
-    for name in DISPENSABLE:
-        form = _without(form, name)
+    steps: list[Callable[[Fitted], Fitted]] = [
+        lambda form: replace(form, gap=2),
+        _with_folded_heads,
+        _without_common_prefixes,
+        _with_footnotes,
+        lambda form: replace(form, head=[[SHORT.get(line, line) for line in head] for head in form.head]),
+        *(partial(_without, name) for name in DISPENSABLE),
+    ]
+    for narrowed in steps:
+        form = narrowed(form)
         yield form
 
 
@@ -76,16 +72,16 @@ def _width(form: Fitted, width: Callable[[str], int]) -> int:
 
 def _with_folded_heads(form: Fitted) -> Fitted:
     """Break heads between words where their column is narrower."""
-    cells = [max((len(line[place]) for line in form.lines), default=0) for place in range(len(form.head))]
-    heads = [
-        textwrap.wrap(name.replace("_", "_ "), max(room, 1), break_long_words=False, break_on_hyphens=False) or [""]
-        for name, room in zip(form.names, cells, strict=True)
-    ]
-    return replace(form, head=[[line.replace("_ ", "_") for line in head] for head in heads])
+    heads = []
+    for place, name in enumerate(form.names):
+        room = max((len(line[place]) for line in form.lines), default=1) or 1
+        words = textwrap.wrap(name.replace("_", "_ "), room, break_long_words=False, break_on_hyphens=False)
+        heads.append([word.replace("_ ", "_") for word in words or [""]])
+    return replace(form, head=heads)
 
 
 def _without_common_prefixes(form: Fitted) -> Fitted:
-    """Say a prefix such as `mnist.`, which all cells of a column share, once in its head."""
+    """Move a prefix such as `mnist.`, which all cells of a column share, into its head."""
     head, lines = list(form.head), [list(line) for line in form.lines]
     for place in range(len(head)):
         prefixes = {line[place].partition(".")[0] for line in lines if line[place].isascii()}
@@ -108,19 +104,13 @@ def _with_footnotes(form: Fitted) -> Fitted:
     """Move long reasons below the table; equal ones are one footnote."""
     if not form.head or form.names[-1] != CLAIMED:
         return form
-    numbers: dict[str, int] = {}
-    lines = []
-    for line in form.lines:
-        reason = line[-1]
-        if len(reason) > _LONGEST_INLINE:
-            number = numbers.setdefault(reason, len(numbers) + 1)
-            lines.append([*line[:-1], f"no ({number})"])
-        else:
-            lines.append(line)
+    long = dict.fromkeys(line[-1] for line in form.lines if len(line[-1]) > _LONGEST_INLINE)
+    numbers = {reason: number for number, reason in enumerate(long, start=1)}
+    lines = [[*line[:-1], f"no ({numbers[line[-1]]})"] if line[-1] in numbers else line for line in form.lines]
     return replace(form, lines=lines, footnotes=tuple(f"({number}) {reason}" for reason, number in numbers.items()))
 
 
-def _without(form: Fitted, name: str) -> Fitted:
+def _without(name: str, form: Fitted) -> Fitted:
     short = {name, SHORT.get(name, name)}
     kept = [place for place, head in enumerate(form.names) if head not in short]
     if len(kept) == len(form.head):

@@ -27,9 +27,9 @@ _GB = 1e9
 
 def kind_differs(runs: Sequence[RunSummary]) -> str | None:
     """Name the first thing in which the kinds of machine of two runs differ, before and now."""
-    one, other = runs
-    values = {name: (one.same.get(name, ""), other.same.get(name, "")) for name in KIND}
-    values = {"hardware": (one.hardware, other.hardware), **values}
+    before, now = runs
+    values = {name: (before.same.get(name, ""), now.same.get(name, "")) for name in KIND}
+    values = {"hardware": (before.hardware, now.hardware), **values}
     found = (f"{name} {a or UNKNOWN} before, {b or UNKNOWN} now" for name, (a, b) in values.items() if a != b)
     return next(found, None) or memory_differs(runs)
 

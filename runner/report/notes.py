@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from runner.core.layout import Layout
 from runner.report.claims import taken_for_granted
-from runner.report.copies import copies_note
 from runner.report.machines import count_machines
 from runner.report.published_rows import published_notes
 from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
-from runner.report.rows import Block, Row
-from runner.report.statistics import SIGNIFICANT
+from runner.report.rows import Block, Row, copies_note
 from runner.report.utilization import utilization_notes
 
 PRECISION = 0.05
@@ -34,7 +32,7 @@ def notes(block: Block) -> list[str]:
 
 
 def _of_row(row: Row) -> list[str]:
-    """Say of a row's runs which are not complete, doubtful or disturbed, and if they had a supervisor and the cores."""
+    """Return which runs of a row are not complete, doubtful or disturbed, or had no supervisor or too few cores."""
     found = []
     name = row.first.cell
     for run in row.runs:
@@ -60,15 +58,15 @@ def _of_row(row: Row) -> list[str]:
 
 
 def _together(block: Block) -> list[str]:
-    """Say what the claims of a table allow for; the intervals beside them stand each for itself."""
+    """Return what the claims of a table allow for; the intervals beside them stand each for itself."""
     tested = sum(row.adjusted_p is not None for row in block.rows)
-    if tested < 2:  # noqa: PLR2004 - one claim is alone
-        return []
-    return [f"claims: {tested} rows are compared, so each has to hold after Holm's correction: p < {SIGNIFICANT:.2g}"]
+    below = f"p < {block.confidence.significant:.2g}"
+    said = f"claims: {tested} rows are compared, so each has to hold after Holm's correction: {below}"
+    return [said] if tested > 1 else []
 
 
 def _widened(block: Block) -> list[str]:
-    """Say by how much the order of the runs makes intervals wider."""
+    """Return by how much the order of the runs makes intervals wider."""
     rows = [(row.first.cell, row.difference.widened) for row in block.rows if row.difference]
     each = "; ".join(f"{cell}: x {widened:.3g}" for cell, widened in rows if widened > 1)
     return [f"interval widened by the order of the runs: {each}"] if each else []
@@ -90,7 +88,7 @@ def granted(block: Block) -> list[str]:
 
 
 def _more_repeats(block: Block) -> list[str]:
-    """Say how many more repeats would narrow a wide interval, or show the difference that was seen."""
+    """Return how many more repeats would narrow a wide interval, or show the difference that was seen."""
     narrower, clearer = [], []
     tested = sum(row.adjusted_p is not None for row in block.rows)
     for row in block.rows:
@@ -116,23 +114,20 @@ def _count(repeats: int | None) -> str:
 
 
 def _sources(block: Block) -> list[str]:
-    """Say where the figures of a program are from that knows nothing of the kit, and what it does not count."""
+    """Return where the figures of a program are from that knows nothing of the kit, and what it does not count."""
     told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
-    if not told:
-        return []
     found = []
     for figure in (block.first.measure, "final_accuracy"):
         places = dict.fromkeys(f"{sources[figure]} ({name})" for name, sources in told if figure in sources)
         everywhere = {sources.get(figure) for _, sources in told}
         if places:
             found.append(f"{figure} from {everywhere.pop() if len(everywhere) == 1 else ', '.join(places)}")
-    scaling = block.first.scaling
-    found.append(f"the program's output does not count its work: {scaling} scaling is what the definition declares")
-    return found
+    scaling = f"{block.first.scaling} scaling is what the definition declares"
+    return [*found, f"the program's output does not count its work: {scaling}"] if told else []
 
 
 def _bytes_moved(block: Block) -> list[str]:
-    """Say what a step moves where rows are compared that move it in different ways."""
+    """Return what a step moves where rows are compared that move it in different ways."""
     moved = [(row.first.cell, row.mean("bytes_moved")) for row in block.rows]
     amounts = {(row.first.layout, bytes_moved) for row, (_, bytes_moved) in zip(block.rows, moved, strict=True)}
     ways = len(amounts) > len({layout for layout, _ in amounts}) or "program" in block.first.axes
@@ -143,16 +138,20 @@ def _bytes_moved(block: Block) -> list[str]:
 
 
 def _load(block: Block) -> list[str]:
-    """Say how busy the nodes were, as they reported once a second."""
-    each = [f"{row.first.cell}: {_busy(row.load)}" for row in block.rows if row.load]
+    """Return how busy the nodes were, as they reported once a second."""
+    words = {
+        "cpu_percent": "CPU {:.0f}%",
+        "gpu_percent": "GPU {:.0f}%",
+        "memory_bytes": "memory {:.1f} GB",
+        "gpu_memory_bytes": "GPU memory {:.1f} GB",
+    }
+    each = []
+    for row in block.rows:
+        figures = {name: value / 1e9 if name.endswith("bytes") else value for name, value in row.load.items()}
+        if figures:
+            said = ", ".join(text.format(figures[name]) for name, text in words.items() if name in figures)
+            each.append(f"{row.first.cell}: {said}")
     return [f"load of a node while training, mean: {'; '.join(each)}"] if each else []
-
-
-def _busy(load: dict[str, float]) -> str:
-    words = {"cpu": "CPU {:.0f}%", "gpu": "GPU {:.0f}%"}
-    said = [words[what].format(load[f"{what}_percent"]) for what in words if f"{what}_percent" in load]
-    memory = {"memory_bytes": "memory {:.1f} GB", "gpu_memory_bytes": "GPU memory {:.1f} GB"}
-    return ", ".join(said + [text.format(load[name] / 1e9) for name, text in memory.items() if name in load])
 
 
 def _skipped(block: Block) -> list[str]:

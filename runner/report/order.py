@@ -136,7 +136,7 @@ def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) ->
 
 
 def _drift(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
-    samples = [[one - two for one, two in zip(a, b, strict=True)]] if paired else [a, b]
+    samples = [[first - second for first, second in zip(a, b, strict=True)]] if paired else [a, b]
     apart = abs(fmean(a) - fmean(b))
     error = math.sqrt(sum(variance(values) / len(values) for values in samples))
     if not error:
@@ -159,7 +159,7 @@ def _alike(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
     true -= 2 * shared[0, 1] / (counts[0] * counts[1])
     if paired:
         count = counts[0]
-        within = sum(2 - 2 * _correlation(one, two) for one, two in zip(a, b, strict=True))
+        within = sum(2 - 2 * _correlation(first, second) for first, second in zip(a, b, strict=True))
         estimated = (within - (count**2 * true - within) / (count - 1)) / count**2
     else:
         pairs = zip(counts, own, strict=True)
@@ -172,7 +172,7 @@ def _correlation(place: float, other: float) -> float:
 
 
 def _not_in_turn(a: CellRuns, b: CellRuns, series: Series) -> str:
-    """Say in which order the runs of two sides were made."""
+    """Return in which order the runs of two sides were made."""
     runs = sorted((series.place(run), index) for index, side in enumerate((a, b)) for run in side.complete)
     names = ("A", "B") if a.first.cell == b.first.cell else (a.first.cell, b.first.cell)
     stretches = [f"{len(list(own))} x {names[side]}" for side, own in groupby(side for _, side in runs)]

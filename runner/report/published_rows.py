@@ -21,13 +21,11 @@ def published_grid(block: Block) -> tuple[str, list[str], list[list[str]]]:
     axes = block.axes
     times = {_time(row, measure) for row in rows} - {""}
     best = all("accuracy" not in row for row in rows)
-    head = ["layout", *axes, "hardware", _words(*times) if len(times) == 1 else "seconds"]
+    head = ["layout", *axes, "hardware", next(iter(times)).replace("_", " ") if len(times) == 1 else "seconds"]
     head += ["speed-up", "printed", "efficiency", "best accuracy" if best else "accuracy", "val loss"]
     lines = [
         [
-            str(row.get("layout", "")),
-            *(str(row.get(axis, "")) for axis in axes),
-            row["hardware"],
+            *(str(row.get(key, "")) for key in ("layout", *axes, "hardware")),
             _seconds(row, measure, named=len(times) > 1),
             f"{row['computed_speedup']:.2f}" if row.get("computed_speedup") else "",
             f"{row['speedup']:g}" if row.get("speedup") else "",
@@ -41,7 +39,7 @@ def published_grid(block: Block) -> tuple[str, list[str], list[list[str]]]:
 
 
 def published_notes(block: Block) -> list[str]:
-    """Say of single published rows what the definition says of them."""
+    """Return what the definition says of single published rows."""
     found = []
     for row in (block.definition.get("published") or {}).get("rows", []):
         if said := [row[key] for key in ("where", "note") if row.get(key)]:
@@ -57,15 +55,12 @@ def _time(row: dict[str, Any], measure: str) -> str:
     return next((key for key in (measure, *TIMES) if key in TIMES and row.get(key)), "")
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
 def _seconds(row: dict[str, Any], measure: str, *, named: bool) -> str:
     time = _time(row, measure)
     if not time:
         return ""
-    return f"{row[time]:g}" + (f" {_words(time.removesuffix('_seconds'))}" if named else "")
+    what = time.removesuffix("_seconds").replace("_", " ")
+    return f"{row[time]:g}" + (f" {what}" if named else "")
 
 
 def _efficiency(row: dict[str, Any]) -> str:

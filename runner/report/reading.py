@@ -9,9 +9,11 @@ from typing import NamedTuple
 import msgspec
 
 from runner.core.text import one_line
+from runner.core.values import plain
 from runner.records.decode import read_record
 from runner.records.folder import LARGEST_RECORD, RunFolder
 from runner.records.listing import RECORD, list_runs
+from runner.records.schema import Record
 from runner.records.verdict import NO_OUTCOME
 from runner.report.run_summary import RunSummary, summary_of
 from trainkit.files import is_file, read_file
@@ -34,19 +36,26 @@ def read_results(results: Path) -> Contents:
     notes: list[str] = []
     runs: list[RunSummary] = []
     broken: list[str] = []
-    dead = 0
+    killed = 0
     for path in list_runs(results, notes):
         try:
-            run = _read(results, path)
+            record = read_record(read_file(results / path / RECORD, LARGEST_RECORD, below=results))
+            if record.status == "running":
+                is_supervised = not record.launch.by_hand
+                record = _with_fate(record, results / path)
+                killed += is_supervised and record.status != "running"
+            run = summary_of(record)
         except BROKEN as error:
             broken.append(f"{results / path / RECORD}: left out: {why(error)}")
             continue
-        if run.status == "running":
-            by_hand = run.by_hand
-            run = _with_fate(run, results)
-            dead += run.status != "running" and not by_hand
+        msgspec.structs.force_setattr(run, "path", path)
         runs.append(run)
-    return Contents(runs, [one_line(note) for note in (*notes, *broken, *_of_dead_runners(dead, results))])
+    notes += broken
+    if killed:
+        ended = "the runner of 1 run was" if killed == 1 else f"the runners of {killed} runs were"
+        command = f"runner recover {shlex.quote(one_line(results))}"
+        notes.append(f"{ended} killed; {command} ends what is left of it and makes the record")
+    return Contents(runs, [one_line(note) for note in notes])
 
 
 def why(error: Exception) -> str:
@@ -54,42 +63,27 @@ def why(error: Exception) -> str:
     return one_line(getattr(error, "strerror", None) or error) or type(error).__name__
 
 
-def _read(results: Path, path: str) -> RunSummary:
-    run = summary_of(read_record(read_file(results / path / RECORD, LARGEST_RECORD, below=results)))
-    msgspec.structs.force_setattr(run, "path", path)
-    return run
-
-
-def _of_dead_runners(count: int, results: Path) -> list[str]:
-    """Say how the records of runners that were killed are finished."""
-    if not count:
-        return []
-    ended = "the runner of 1 run was" if count == 1 else f"the runners of {count} runs were"
-    command = f"runner recover {shlex.quote(one_line(results))}"
-    return [f"{ended} killed; {command} ends what is left of it and makes the record"]
-
-
-def _with_fate(run: RunSummary, results: Path) -> RunSummary:
-    """Find out what became of a record that still says `running`; nothing is written."""
-    if run.by_hand:
-        return _derived(run, results)
-    from runner.records.provenance import is_alive  # noqa: PLC0415 - rarely needed, and psutil takes its time
-
-    if is_alive(run.runner) is not False:
-        return run
-    status, reason = NO_OUTCOME
-    if is_file(results / run.path / "raw" / "outcome.json"):
-        reason = "the run ended and its record was not written"
-    return msgspec.structs.replace(run, status=status, reason=reason)
-
-
-def _derived(run: RunSummary, results: Path) -> RunSummary:
-    """Make the record of a run that was started by hand, in memory, until somebody collects it."""
-    from runner.records.finalize import MOST_BYTES_IN_MEMORY, derive  # noqa: PLC0415 - rarely needed
-
+def _with_fate(record: Record, folder: Path) -> Record:
+    """Return a record that says `running` as what became of the run, also if the one by hand cannot be read."""
     try:
-        record = derive(RunFolder(results / run.path), MOST_BYTES_IN_MEMORY)
-        return msgspec.structs.replace(summary_of(record), path=run.path) if record else run
+        return fate_of(record, folder)
     except BROKEN as error:
-        reason = f"started by hand and not collected: {why(error)}"
-        return msgspec.structs.replace(run, status="incomplete", reason=reason)
+        record.status, record.reason = "incomplete", f"started by hand and not collected: {why(error)}"
+        return record
+
+
+def fate_of(record: Record, folder: Path) -> Record:
+    """Find out what became of a run whose record says `running`; nothing is written.
+
+    The record of a run that was started by hand is made in memory, until somebody collects it.
+    """
+    from runner.records.finalize import MOST_BYTES_IN_MEMORY, derive  # noqa: PLC0415 - rarely needed
+    from runner.records.provenance import is_alive  # noqa: PLC0415 - psutil takes its time
+
+    if record.launch.by_hand:
+        return derive(RunFolder(folder), MOST_BYTES_IN_MEMORY) or record
+    if is_alive(plain(record.launch.runner)) is False:
+        record.status, record.reason = NO_OUTCOME
+        if is_file(folder / "raw" / "outcome.json"):
+            record.reason = "the run ended and its record was not written"
+    return record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 from runner.report.statistics import Difference, noncentral_t_quantile
@@ -53,16 +54,8 @@ def repeats_to_find(difference: Difference, effect: float, power: float = POWER,
 
 
 def _fewest(enough: Callable[[int], bool], first: int) -> int | None:
-    """Return the smallest number from `first` on that is enough, if that is not beyond `MOST`."""
+    """Return the smallest number from `first` on that is enough, as all larger ones are; None beyond `MOST`."""
     if enough(first):
         return first
-    low, step = first, 1
-    while not enough(low + step):
-        low, step = low + step, 2 * step
-        if low > MOST:
-            return None
-    high = low + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high if high <= MOST else None
+    found = first + bisect_left(range(first, MOST + 1), True, key=enough)
+    return found if found <= MOST else None

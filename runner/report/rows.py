@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from runner.report.copies import is_complete, once
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Difference, Estimate, karp_flatt, typical
+from runner.report.statistics import DEFAULT, Confidence, Difference, Estimate, karp_flatt, typical
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class CellRuns:
     complete: tuple[RunSummary, ...]
     seconds: Estimate | None
     copies: tuple[RunSummary, ...] = ()
+    confidence: Confidence = DEFAULT
 
     @property
     def first(self) -> RunSummary:
@@ -36,9 +38,10 @@ class CellRuns:
     @property
     def load(self) -> dict[str, float]:
         """What the nodes reported while they trained: each figure averaged over the complete runs that have it."""
-        told: dict[str, list[float]] = {}
-        for name, value in (figure for run in self.complete for figure in run.load.items()):
-            told.setdefault(name, []).append(value)
+        told: dict[str, list[float]] = defaultdict(list)
+        for run in self.complete:
+            for name, value in run.load.items():
+                told[name].append(value)
         return {name: fmean(values) for name, values in told.items()}
 
     @property
@@ -62,6 +65,11 @@ class Row(CellRuns):
     published: tuple[dict[str, Any], ...] = ()
     difference: Difference | None = None
     adjusted_p: float | None = None
+
+    @property
+    def is_baseline(self) -> bool:
+        """Return whether it is its own baseline."""
+        return self.baseline is not None and self.baseline.first is self.first
 
     @property
     def efficiency(self) -> Estimate | None:
@@ -91,17 +99,51 @@ class Block:
         return self.rows[0].first
 
     @property
+    def confidence(self) -> Confidence:
+        """How sure the intervals and claims are."""
+        return self.rows[0].confidence
+
+    @property
     def axes(self) -> list[str]:
         """The names of the rows' axes; a row may lack one, for example the link of a run on one node."""
         return list(dict.fromkeys(axis for row in self.rows for axis in row.first.axes))
 
 
-def cell_runs(runs: list[RunSummary]) -> CellRuns:
+def cell_runs(runs: list[RunSummary], confidence: Confidence = DEFAULT) -> CellRuns:
     """Sort the runs of one cell by their start, each once, and look which are complete."""
     ordered = tuple(once(runs))
     complete = tuple(run for run in ordered if is_complete(run))
-    seconds = typical([run.seconds for run in complete if run.seconds]) if complete else None
-    if len(ordered) == len(runs):
-        return CellRuns(ordered, complete, seconds)
+    seconds = typical([run.seconds for run in complete if run.seconds], confidence) if complete else None
     counted = {id(run) for run in ordered}
-    return CellRuns(ordered, complete, seconds, tuple(run for run in runs if id(run) not in counted))
+    return CellRuns(ordered, complete, seconds, tuple(run for run in runs if id(run) not in counted), confidence)
+
+
+def is_complete(run: RunSummary) -> bool:
+    """Return whether a run came to its end and has a time."""
+    return run.status == "completed" and bool(run.seconds)
+
+
+def once(runs: Iterable[RunSummary]) -> list[RunSummary]:
+    """Return each run once, the oldest first; a copy of a record is no repeat.
+
+    Of its copies that is the complete one, else the last attempt; of equal ones that in its experiment's folder.
+    """
+    copies: dict[str, list[RunSummary]] = defaultdict(list)
+    for run in sorted(runs, key=_age):
+        copies[run.id or run.path].append(run)
+    return sorted((max(own, key=_worth) for own in copies.values()), key=_age)
+
+
+def _worth(run: RunSummary) -> tuple[bool, str, bool]:
+    return is_complete(run), run.started, run.path.split("/")[:-1][-1:] == [run.experiment]
+
+
+def _age(run: RunSummary) -> tuple[str, str]:
+    return run.started, run.path
+
+
+def copies_note(copies: Collection[RunSummary]) -> str:
+    """Return how many copies lie beside the runs of a cell, and where one does."""
+    count = len(copies)
+    where = min(run.path for run in copies)
+    return f"{count} {'copy of a run does' if count == 1 else 'copies of runs do'} not count, the first: {where}"

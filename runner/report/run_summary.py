@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ from runner.records.quality import figures_of
 from runner.records.schema import Launch, Record
 from runner.report.disturbance import disturbances, is_load_known
 from runner.report.environment import speed_variables
-from runner.report.explain.text import note_of
+from runner.report.explain.verdict import notes_of
 from runner.report.target_axes import target_axes
 
 # Where the data lies differs between machines and says nothing of the work; what it holds is compared by its hash.
@@ -77,7 +76,6 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     input_share: float | None = None
     torch: str
     same: dict[str, str]
-    runner: dict[str, Any]
     by_hand: bool = False
     load: dict[str, float] = {}
     load_known: bool = True
@@ -108,90 +106,121 @@ def summary_of(record: Record) -> RunSummary:
     for doubt in record.doubts:
         doubts.add(doubt)
     metrics = check_metrics(record.metrics, doubts)
-    axes, args = _mapping(launch.axes, "axes", doubts), _mapping(launch.args, "args", doubts)
     facts = [rank.facts for rank in record.ranks if rank.facts]
     first = facts[0] if facts else {}
-    models = _models(facts) or [_from_outside(record)]
-    count = _Counts(doubts)
-    cores = count("cores", _cores(record, first), most=MOST_CORES)
     layout = Layout.parse(launch.layout)
-    own_axes = target_axes(launch, layout)
     return RunSummary(
-        id=text(_identity(launch), _LONGEST_IDENTITY) or "",
-        experiment=_name(launch.experiment),
-        target=_name(launch.target),
-        status=record.status,
-        reason=_reason(record),
-        layout=str(layout),
-        axes=axes | own_axes,
-        option_axes={name: launch.option_axes[name] for name in own_axes},
-        program=_name(launch.program),
-        args=_compared(args, launch),
-        scaling=_name(launch.scaling),
-        measure=_name(launch.measure),
-        device=_name(launch.device),
-        started=launch.started[:_LONGEST_NAME],
-        repeat=launch.repeat,
-        definition_sha256=launch.definition_sha256[:_LONGEST_NAME],
-        seconds=positive(metrics.get(launch.measure)),
-        processes=layout.world_size * (count("devices", first.get("devices"), 1, LARGEST_WORLD) or 1),
-        hardware=_hardware(models, launch, cores),
-        heterogeneous=len(models) > 1,
-        cores=cores,
-        accuracy=metrics.get("final_accuracy"),
-        best_accuracy=metrics.get("best_accuracy"),
-        eval_samples=count("eval_samples", record.facts.get("eval_samples")),
-        trained_samples=count.total("trained_samples", record.epochs),
-        steps=count.total("steps", record.epochs),
-        global_batch_size=count("global_batch_size", record.facts.get("global_batch_size")),
-        bytes_moved=metrics.get("bytes_moved_per_step"),
-        mfu=_share(metrics, "flops_per_second", "peak_flops_per_second"),
-        input_share=_share(metrics, "input_seconds", "train_seconds"),
-        load=_load(record),
-        load_known=is_load_known(record),
-        disturbed=disturbances(record),
-        machines=machines_of(record),
-        memory=memory_of(record),
-        learned=figures_of(record),
-        slowed=note_of(record) if record.status == "completed" else [],
-        side=(_name(launch.side.comparison), _name(launch.side.name), _name(launch.side.label))
-        if launch.side
-        else None,
-        repeat_with=_repeat_with(record),
-        began=moment_of(record),
-        ended=end_of(record),
-        sources={_name(name): _name(place) for name, place in record.sources.items()},
+        **_identity(launch),
+        **_setting(record, layout, facts, doubts),
+        **_measured(record, metrics),
+        **_state(record),
+        processes=layout.world_size * (_count(doubts, "devices", first.get("devices"), 1, LARGEST_WORLD) or 1),
+        eval_samples=_count(doubts, "eval_samples", record.facts.get("eval_samples")),
+        trained_samples=_total(doubts, "trained_samples", record.epochs),
+        steps=_total(doubts, "steps", record.epochs),
+        global_batch_size=_count(doubts, "global_batch_size", record.facts.get("global_batch_size")),
         torch=one_line(first.get("torch", ""), _LONGEST_NAME),
-        same={
-            "image": _image(record),
-            "code": _code(launch, facts),
-            "lock file": one_line(launch.code.get("lock_sha256"), _LONGEST_NAME),
-            "data": one_line(record.facts.get("data_sha256"), _LONGEST_NAME),
-            "torch": _values(facts, "torch"),
-            "NCCL": _values(facts, "nccl"),
-            "Python": _values(facts, "python"),
-            "threads per process": _values(facts, "threads"),
-            "cores of a node": _values(facts, "machine_cores") if launch.device == "cpu" else "",
-            **kind_of(record),
-            **speed_variables(facts),
-        },
-        runner=plain(launch.runner) if record.status == "running" else {},
-        by_hand=launch.by_hand,
+        same=_same(record, facts),
         doubts=doubts.all(),  # last, because what stands above adds to them
     )
 
 
-def _identity(launch: Launch) -> str:
-    """Return what all copies of a record share, and no other run has: its id, and when its first attempt began.
+def _identity(launch: Launch) -> dict[str, Any]:
+    """Return which run it is.
 
-    An id alone may be that of several runs where somebody else has written the records. A run that was started again
-    keeps both, so the copy of an earlier attempt is one of it.
+    All copies of a record share its id and when its first attempt began, and no other run has both: an id alone may be
+    that of several runs where somebody else has written the records. A run that was started again keeps both, so the
+    copy of an earlier attempt is one of it.
     """
-    return f"{launch.id} {launch.attempts[0].started if launch.attempts else launch.started}"
+    began = launch.attempts[0].started if launch.attempts else launch.started
+    side = launch.side
+    return {
+        "id": text(f"{launch.id} {began}", _LONGEST_IDENTITY) or "",
+        "experiment": _name(launch.experiment),
+        "started": launch.started[:_LONGEST_NAME],
+        "repeat": launch.repeat,
+        "definition_sha256": launch.definition_sha256[:_LONGEST_NAME],
+        "side": (_name(side.comparison), _name(side.name), _name(side.label)) if side else None,
+        "by_hand": launch.by_hand,
+    }
+
+
+def _setting(record: Record, layout: Layout, facts: list[dict[str, Any]], doubts: Doubts) -> dict[str, Any]:
+    """Return where a run was made and what it was told to do."""
+    launch = record.launch
+    axes, args = _mapping(launch.axes, "axes", doubts), _mapping(launch.args, "args", doubts)
+    models = sorted({_name(fact["device_name"]) for fact in facts if fact.get("device_name")})
+    cores = _count(doubts, "cores", _cores(record, facts[0] if facts else {}), most=MOST_CORES)
+    hardware = listed(models or [_device_from_outside(record)], " + ")
+    own_axes = target_axes(launch, layout)
+    return {
+        "target": _name(launch.target),
+        "layout": str(layout),
+        "axes": axes | own_axes,
+        "option_axes": {name: launch.option_axes[name] for name in own_axes},
+        "program": _name(launch.program),
+        "args": _compared(args, launch),
+        "scaling": _name(launch.scaling),
+        "measure": _name(launch.measure),
+        "device": _name(launch.device),
+        "hardware": hardware + (f", {cores} cores" if launch.device == "cpu" and cores else ""),
+        "heterogeneous": len(models) > 1,
+        "cores": cores,
+        "machines": machines_of(record),
+        "memory": memory_of(record),
+    }
+
+
+def _measured(record: Record, metrics: dict[str, float]) -> dict[str, Any]:
+    """Return the figures of a run."""
+    load = {figure: utilization.mean(record.load, names) for figure, names in utilization.FIGURES.items()}
+    return {
+        "seconds": positive(metrics.get(record.launch.measure)),
+        "accuracy": metrics.get("final_accuracy"),
+        "best_accuracy": metrics.get("best_accuracy"),
+        "bytes_moved": metrics.get("bytes_moved_per_step"),
+        "mfu": _share(metrics, "flops_per_second", "peak_flops_per_second"),
+        "input_share": _share(metrics, "input_seconds", "train_seconds"),
+        "load": {name: value for name, value in load.items() if value is not None},
+        "load_known": is_load_known(record),
+        "disturbed": disturbances(record),
+        "learned": figures_of(record),
+        "sources": {_name(name): _name(place) for name, place in record.sources.items()},
+    }
+
+
+def _state(record: Record) -> dict[str, Any]:
+    """Return how a run went, and when."""
+    return {
+        "status": record.status,
+        "reason": _reason(record),
+        "slowed": notes_of(record) if record.status == "completed" else [],
+        "repeat_with": _repeat_with(record),
+        "began": moment_of(record),
+        "ended": end_of(record),
+    }
+
+
+def _same(record: Record, facts: list[dict[str, Any]]) -> dict[str, str]:
+    """Return what has to be the same in all runs of a claim, by name."""
+    launch = record.launch
+    return {
+        "image": _image(record),
+        "code": _code(launch, facts),
+        "lock file": one_line(launch.code.get("lock_sha256"), _LONGEST_NAME),
+        "data": one_line(record.facts.get("data_sha256"), _LONGEST_NAME),
+        "torch": _values(facts, "torch"),
+        "NCCL": _values(facts, "nccl"),
+        "Python": _values(facts, "python"),
+        "threads per process": _values(facts, "threads"),
+        "cores of a node": _values(facts, "machine_cores") if launch.device == "cpu" else "",
+        **kind_of(record),
+        **speed_variables(facts),
+    }
 
 
 def _repeat_with(record: Record) -> str:
-    """Say what repeats a run that followed the clock: its arguments or a command; nothing for any other."""
+    """Return what repeats a run that followed the clock: its arguments or a command; nothing for any other."""
     if "repeat_with" not in record.facts:
         return ""
     told = record.facts["repeat_with"]
@@ -202,7 +231,7 @@ def _repeat_with(record: Record) -> str:
 
 
 def _reason(record: Record) -> str | None:
-    """Say why a run is not completed, and which well-known failure it is."""
+    """Return why a run is not completed, and which well-known failure it is."""
     if not record.reason:
         return None
     name = record.failure.hint if record.failure else None
@@ -238,14 +267,6 @@ def _share(metrics: dict[str, float], part: str, whole_: str) -> float | None:
     return found if found is not None and found <= _LARGEST_SHARE else None
 
 
-def _load(record: Record) -> dict[str, float]:
-    """Average what the nodes reported of themselves while they trained."""
-    if not record.load:
-        return {}
-    figures = {figure: utilization.mean(record.load, names) for figure, names in utilization.FIGURES.items()}
-    return {name: value for name, value in figures.items() if value is not None}
-
-
 def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
     """Name the programs as they were where they ran; a run that did not report them had those of the checkout.
 
@@ -262,38 +283,27 @@ def _image(record: Record) -> str:
     """Name the image by what no one can move: as it was found before the launch, or as the pods report it."""
     image = record.launch.image or {}
     exits = record.outcome.exits if record.outcome else []
-    pulled = _values([one.place for one in exits if "digest" in one.place], "digest", " ")
+    pulled = _values([end.place for end in exits if "digest" in end.place], "digest", " ")
     return one_line(image.get("digest") or image.get("id") or pulled or None, _LONGEST_NAME)
 
 
-def _models(facts: list[dict[str, Any]]) -> list[str]:
-    return sorted({_name(fact["device_name"]) for fact in facts if fact.get("device_name")})
-
-
-def _from_outside(record: Record) -> str:
+def _device_from_outside(record: Record) -> str:
     """Name the device of a run that did not: as the runner saw it, or by the machines that its pods were on."""
     launch = record.launch
-    machines = (
-        {place["machine"] for one in record.outcome.exits if (place := one.place).get("machine")}
-        if record.outcome
-        else ()
-    )
-    if machines:
-        return f"machine {listed(sorted(_name(one) for one in machines))}"
+    places = [end.place for end in record.outcome.exits] if record.outcome else []
+    if machines := {_name(place["machine"]) for place in places if place.get("machine")}:
+        return f"machine {listed(sorted(machines))}"
     gpus = launch.host.get("gpus")
-    known = isinstance(gpus, list) and bool(gpus) and launch.device == "cuda"
-    return _name(gpus[0] if known and isinstance(gpus, list) else launch.host.get("cpu", "unknown"))
+    if launch.device == "cuda" and isinstance(gpus, list) and gpus:
+        return _name(gpus[0])
+    return _name(launch.host.get("cpu", "unknown"))
 
 
 def _cores(record: Record, first: dict[str, Any]) -> object:
     """Return the cores of the machine that ran: of the runner's own, unless a scheduler chose another for the job."""
     exits = record.outcome.exits if record.outcome else []
-    is_elsewhere = any("job" in one.place for one in exits)
+    is_elsewhere = any("job" in end.place for end in exits)
     return (is_elsewhere and first.get("machine_cores")) or record.launch.host.get("cores")
-
-
-def _hardware(models: list[str], launch: Launch, cores: int) -> str:
-    return listed(models, " + ") + (f", {cores} cores" if launch.device == "cpu" and cores else "")
 
 
 def _values(facts: Iterable[dict[str, Any]], field: str, between: str = ", ") -> str:
@@ -301,35 +311,17 @@ def _values(facts: Iterable[dict[str, Any]], field: str, between: str = ", ") ->
 
 
 def _name(value: object) -> str:
-    if isinstance(value, str) and len(value) <= _LONGEST_NAME:
-        return _short_name(value)
     return one_line(text(value) if isinstance(value, str) else value, _LONGEST_NAME)
 
 
-@lru_cache(maxsize=4096)
-def _short_name(value: str) -> str:
-    """Fold a text into one line; the same few stand in most records."""
-    return one_line(text(value), _LONGEST_NAME)
+def _count(doubts: Doubts, name: str, value: object, least: int = 0, most: int = _LARGEST_COUNT) -> int:
+    """Check a count of a record; one that is none is 0, and a doubt."""
+    found = whole(value, least, most)
+    if found is None and value is not None:
+        doubts.add(f"{name}: no such count can be")
+    return found or 0
 
 
-class _Counts:
-    """Counts of a record, checked: one that is none is 0, and a doubt."""
-
-    def __init__(self, doubts: Doubts) -> None:
-        self._doubts = doubts
-
-    def __call__(self, name: str, value: object, least: int = 0, most: int = _LARGEST_COUNT) -> int:
-        """Check one count."""
-        if type(value) is int and least <= value <= most:  # nearly all, and there are many
-            return value
-        found = whole(value, least, most)
-        if found is None and value is not None:
-            self._doubts.add(f"{name}: no such count can be")
-        return found or 0
-
-    def total(self, name: str, rows: list[dict[str, Any]]) -> int:
-        """Check a count of each row, and their sum."""
-        values = [row.get(name) for row in rows]
-        return self(
-            name, sum(one if type(one) is int and 0 <= one <= _LARGEST_COUNT else self(name, one) for one in values)
-        )
+def _total(doubts: Doubts, name: str, rows: list[dict[str, Any]]) -> int:
+    """Check a count of each row, and their sum."""
+    return _count(doubts, name, sum(_count(doubts, name, row.get(name)) for row in rows))

@@ -15,9 +15,6 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
 
-CONFIDENCE = 0.95
-SIGNIFICANT = 1 - CONFIDENCE
-_NORMAL_QUANTILE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _LITTLE = 0.1
 _LARGEST_EXPONENT = 700.0
 _EQUAL = 1e-12
@@ -25,8 +22,26 @@ _EQUAL = 1e-12
 
 
 @dataclass(frozen=True)
+class Confidence:
+    """How sure the intervals and the claims of a comparison are."""
+
+    level: float = 0.95
+
+    @property
+    def significant(self) -> float:
+        """The p-value below which a difference is shown."""
+        return 1 - self.level
+
+    def __str__(self) -> str:
+        return f"{100 * self.level:g}%"
+
+
+DEFAULT = Confidence()
+
+
+@dataclass(frozen=True)
 class Estimate:
-    """A value and its 95% interval; low and high are None where there are too few repeats for one."""
+    """A value and its interval; low and high are None where there are too few repeats for one."""
 
     value: float
     low: float | None = None
@@ -49,11 +64,13 @@ class Difference:
         log: the difference of the means of the natural logarithms.
         samples: of each independent sample its variance (None where no two values differ) and how many they are: two of
             them for two sides that are compared as a whole, one for the differences within pairs of runs.
+        confidence: how sure its interval is.
         widened: by what the order of the runs multiplies the standard error.
     """
 
     log: float
     samples: tuple[tuple[float | None, int], ...]
+    confidence: Confidence = DEFAULT
     widened: float = 1.0
 
     @property
@@ -73,13 +90,13 @@ class Difference:
 
     @property
     def half_width(self) -> float | None:
-        """Half of the 95% interval on the log scale; None where there is no error known."""
+        """Half of the interval on the log scale; None where there is no error known."""
         return self.half_width_among(1)
 
     def half_width_among(self, tests: int) -> float | None:
         """Return half of the interval that holds together with those of all tests, even if this one is the clearest."""
         error, freedom = self.error, self.freedom
-        return error and freedom and error * t_quantile(freedom, 1 - SIGNIFICANT / tests)
+        return error and freedom and error * t_quantile(freedom, 1 - self.confidence.significant / tests)
 
     @property
     def p(self) -> float | None:
@@ -90,7 +107,7 @@ class Difference:
         return min(1.0, 2 * float(_special().stdtr(freedom, -abs(self.log) / error)))
 
     def estimate(self) -> Estimate:
-        """Return the ratio exp(log) and its 95% interval."""
+        """Return the ratio exp(log) and its interval."""
         half = self.half_width
         if half is None:
             return Estimate(_exp(self.log))
@@ -98,37 +115,35 @@ class Difference:
 
     def with_repeats(self, counts: Sequence[int]) -> Difference:
         """Return what the same spread would give with other numbers of values in the samples."""
-        samples = tuple((one[0], count) for one, count in zip(self.samples, counts, strict=True))
-        return replace(self, samples=samples)
+        samples = zip(self.samples, counts, strict=True)
+        return replace(self, samples=tuple((variance, count) for (variance, _), count in samples))
 
     def _shares(self) -> list[float]:
         known = [variance / count for variance, count in self.samples if variance is not None]
         return known if len(known) == len(self.samples) else []
 
 
-def typical(seconds: list[float]) -> Estimate:
+def typical(seconds: list[float], confidence: Confidence = DEFAULT) -> Estimate:
     """Return the geometric mean of times (seconds) and its t interval on the log scale."""
-    return Estimate(seconds[0]) if len(seconds) == 1 else _mean([math.log(value) for value in seconds]).estimate()
+    if len(seconds) == 1:
+        return Estimate(seconds[0])
+    return _mean([math.log(value) for value in seconds], confidence).estimate()
 
 
-def welch(base: list[float], other: list[float]) -> Difference:
-    """Return mean ln base - mean ln other, of two sides whose values have nothing to do with one another."""
+def welch(base: list[float], other: list[float], confidence: Confidence = DEFAULT) -> Difference:
+    """Return mean ln base - mean ln other, of two sides whose values have nothing to do with one another.
+
+    Its estimate is the ratio of the two, a speed-up where both are times of the same work. The interval is Welch's t on
+    logs: d +- t sqrt(v1/n1 + v2/n2), degrees of freedom by Welch-Satterthwaite.
+    """
     logs = [[math.log(value) for value in side] for side in (base, other)]
     samples = tuple((_variance(values), len(values)) for values in logs)
-    return Difference(_center(logs[0]) - _center(logs[1]), samples)
+    return Difference(_center(logs[0]) - _center(logs[1]), samples, confidence)
 
 
-def paired(base: list[float], other: list[float]) -> Difference:
+def paired(base: list[float], other: list[float], confidence: Confidence = DEFAULT) -> Difference:
     """Return the mean of ln base - ln other over pairs: what both of a pair have in common cancels."""
-    return _mean([math.log(one) - math.log(two) for one, two in zip(base, other, strict=True)])
-
-
-def ratio(base: list[float], other: list[float]) -> Estimate:
-    """Return exp(mean ln base - mean ln other), a speed-up where both are times of the same work.
-
-    The interval is Welch's t on logs: d +- t sqrt(v1/n1 + v2/n2), degrees of freedom by Welch-Satterthwaite.
-    """
-    return welch(base, other).estimate()
+    return _mean([math.log(first) - math.log(second) for first, second in zip(base, other, strict=True)], confidence)
 
 
 def vary(values: Sequence[float]) -> bool:
@@ -137,7 +152,7 @@ def vary(values: Sequence[float]) -> bool:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted so that all that stay below 0.05 hold together at 95%.
+    """Return p-values adjusted so that all that stay below 1 - level hold together at this level of confidence.
 
     The largest of (m - k + 1) p(k) so far, in the order of size (S. Holm, Scand. J. Statist. 6, 1979).
     """
@@ -156,21 +171,24 @@ def karp_flatt(speedup: float, processes: int) -> float | None:
     return (1 / speedup - 1 / processes) / (1 - 1 / processes)
 
 
-def accuracies_agree(first: float, first_samples: int, second: float, second_samples: int) -> bool:
-    """Whether two accuracies differ by no more than the choice of test samples explains.
+def accuracies_agree(
+    first: float, first_samples: int, second: float, second_samples: int, confidence: Confidence = DEFAULT
+) -> bool:
+    """Return whether two accuracies differ by no more than the choice of test samples explains.
 
-    The two-proportion z interval at 95% with the pooled share; one correct answer more or less is always granted.
+    The two-proportion z interval with the pooled share; one correct answer more or less is always granted.
     """
+    quantile = statistics.NormalDist().inv_cdf((1 + confidence.level) / 2)
     pooled = (first * first_samples + second * second_samples) / (first_samples + second_samples)
     error = math.sqrt(max(pooled * (1 - pooled), 0) * (1 / first_samples + 1 / second_samples))
     one_sample = 1 / min(first_samples, second_samples)
-    return abs(first - second) <= max(_NORMAL_QUANTILE * error, one_sample) + 1e-12
+    return abs(first - second) <= max(quantile * error, one_sample) + 1e-12
 
 
 @lru_cache(maxsize=4096)
-def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
+def t_quantile(freedom: float, level: float = DEFAULT.level) -> float:
     """Return the two-sided quantile of Student's t for a real number of degrees of freedom."""
-    return float(_special().stdtrit(freedom, (1 + confidence) / 2))
+    return float(_special().stdtrit(freedom, (1 + level) / 2))
 
 
 @lru_cache(maxsize=4096)
@@ -196,8 +214,8 @@ def _special() -> Any:
     return scipy.special
 
 
-def _mean(logs: list[float]) -> Difference:
-    return Difference(_center(logs), ((_variance(logs), len(logs)),))
+def _mean(logs: list[float], confidence: Confidence) -> Difference:
+    return Difference(_center(logs), ((_variance(logs), len(logs)),), confidence)
 
 
 def _center(values: list[float]) -> float:

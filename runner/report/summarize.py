@@ -1,18 +1,63 @@
-"""A results folder -> Blocks and their texts: every run is read, and compared with those of its block."""
+"""A results folder -> Blocks: every run is read, and compared by the definition that the newest of its block has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import msgspec
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
-from runner.report.blocks import blocks_of
-from runner.report.formats import write
+from runner.core.values import plain
+from runner.records.folder import RunFolder
+from runner.report.compare import compare
 from runner.report.reading import Contents, read_results
 from runner.report.rows import Block
+from runner.report.run_summary import RunSummary
+from runner.report.statistics import DEFAULT, Confidence
 
 NO_RUNS = "no runs in it yet; make a first one with: runner run quickstart"
+_Figure = Annotated[float, msgspec.Meta(gt=1e-12, le=1e18)]
+_Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+_Loss = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
+_Text = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class _Skip(TypedDict):
+    why: str
+
+
+class _Hardware(TypedDict):
+    hardware: _Text
+
+
+class _Row(_Hardware, total=False):
+    total_seconds: _Figure
+    train_seconds: _Figure
+    round_trip_seconds: _Figure
+    speedup: _Figure
+    accuracy: _Share
+    best_accuracy: _Share
+    val_loss: list[_Loss]
+    where: str
+    note: str
+
+
+class _Published(TypedDict):
+    source: str
+    rows: Annotated[list[_Row], msgspec.Meta(max_length=500)]
+
+
+_SHAPES: dict[str, Any] = {
+    "summary": str,
+    "args": dict[str, Any],
+    "matrix": dict[str, list[Any]],
+    "baseline": dict[str, Any],
+    "skip": Annotated[list[_Skip], msgspec.Meta(max_length=500)],
+    "published": _Published,
+}
 
 
 def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block], list[str]]:
@@ -31,13 +76,37 @@ def compared(results: Path, contents: Contents, experiment: str | None = None) -
     return blocks_of(results, runs), notes
 
 
-def show(results: Path, form: str, experiment: str | None = None) -> tuple[list[str], list[str]]:
-    """Return the text of each block in one of the `FORMS`, in order, and a note for each file that was left out."""
-    blocks, notes = summarize(results, experiment)
-    return [write(form, block) for block in blocks], notes
-
-
 def require_experiment(results: Path, experiment: str, known: Iterable[str]) -> None:
     """Raise RequestError if there are no runs of an experiment."""
     if experiment not in known:
         raise RequestError(f"{results}: no runs of '{experiment}'{did_you_mean(experiment, sorted(known))}")
+
+
+def blocks_of(results: Path, runs: list[RunSummary], confidence: Confidence = DEFAULT) -> list[Block]:
+    """Compare runs whose records lie below a folder."""
+    definitions: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def definition_of(run: RunSummary) -> dict[str, Any]:
+        key = (run.path.rpartition("/")[0], run.experiment, run.definition_sha256)
+        if key not in definitions:
+            definitions[key] = _definition(results / run.path)
+        return definitions[key]
+
+    return compare(runs, definition_of, confidence)
+
+
+def _definition(folder: Path) -> dict[str, Any]:
+    """Read what a record's definition says for the table; a part that has another shape is ignored."""
+    try:
+        definition = plain(RunFolder(folder).read().launch.definition) or {}
+    except (OSError, ValueError):
+        return {}
+    return {key: definition[key] for key, shape in _SHAPES.items() if _fits(definition.get(key), shape)}
+
+
+def _fits(value: object, shape: Any) -> bool:
+    try:
+        msgspec.convert(value, shape)
+    except (msgspec.ValidationError, RecursionError):
+        return False
+    return True

@@ -19,14 +19,18 @@ _MOST = 1_000
 
 
 def target_axes(launch: Launch, layout: Layout) -> dict[str, str]:
-    """Return the axes of a run that its target's options are, as far as they have a value at its layout."""
+    """Return the axes of a run that its target's options are, as far as they have a value at its layout.
+
+    Of the values of its nodes, that of alike nodes stands once.
+    """
     axes = {}
     for name, kind in (plain(launch.option_axes) or {}).items():
         value = launch.options.get(name)
         if kind == BETWEEN_NODES and value and layout.nodes > 1:
             axes[name] = one_line(value, _LONGEST)
         elif kind == OF_EACH_NODE and isinstance(value, str) and value:
-            axes[name] = one_line(_joined(value[:_MOST].split(","), layout.nodes), _LONGEST)
+            own = [word.strip() for word in value[:_MOST].split(",")[: layout.nodes]]
+            axes[name] = one_line(own[0] if len(set(own)) == 1 else "+".join(own), _LONGEST)
     return axes
 
 
@@ -44,9 +48,3 @@ def at_layout(cell: dict[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
                 if isinstance(value := cell[axis], str) and kinds[axis] == OF_EACH_NODE:
                     cell[axis] = value.partition("+")[0]
     return cell
-
-
-def _joined(values: list[str], nodes: int) -> str:
-    """Write the values of the nodes, that of alike nodes once."""
-    own = [value.strip() for value in values[:nodes]]
-    return own[0] if len(set(own)) == 1 else "+".join(own)

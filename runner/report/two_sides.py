@@ -14,19 +14,31 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.core.text import one_line
-from runner.report.comparable import differences, not_comparable
+from runner.report.claims import (
+    differing,
+    disturbed,
+    learned_differs,
+    same_differs,
+    settings_differ,
+    total_work_differs,
+)
 from runner.report.compare import key_of
+from runner.report.machines import machine_decides
 from runner.report.order import Series, in_order
 from runner.report.repeats import FEWEST, repeats_to_find
 from runner.report.rows import CellRuns, cell_runs
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import SIGNIFICANT, Difference, Estimate, holm, paired, welch
+from runner.report.statistics import DEFAULT, Confidence, Difference, Estimate, holm, paired, welch
 
 FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference shown", "not comparable"
 SAME_RUNS = "A and B are the same runs"
 REGRESSION = 1
 UNDECIDED = 4
 """Exit codes of `runner compare`."""
+VERSIONS = ("code", "lock file", "image", "torch", "NCCL", "Python")
+"""What versions may differ in: it is what is compared."""
+CHOICES = (*VERSIONS, "program", "args", "threads per process")
+"""What may differ besides where both sides were made for the comparison, for example from two definitions."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +52,7 @@ class Pair:
 
     @property
     def in_pairs(self) -> bool:
-        """Whether every run has its partner: made for one comparison, on the other side, as the same repeat."""
+        """Return whether every run has its partner: made for one comparison, on the other side, as the same repeat."""
         if not self.a or not self.b:
             return False
         runs = [*self.a.runs, *self.b.runs]
@@ -63,7 +75,7 @@ class Verdict(Pair):
     Attributes:
         verdict: one of the four words above.
         why: what is not comparable, or why nothing is shown; None where the repeats decide.
-        ratio: the typical time of B over that of A, with its 95% interval.
+        ratio: the typical time of B over that of A, with its interval.
         adjusted_p: the p-value after Holm's correction over all cells.
         small: whether the whole interval is within the difference that was asked for, whatever its sign.
         decided: whether B is faster or slower, or the difference is small.
@@ -86,28 +98,29 @@ def exit_code(verdicts: list[Verdict]) -> int:
 
     A cell that is new in B is not open.
     """
-    if any(one.verdict == SLOWER and not one.small for one in verdicts):
+    if any(verdict.verdict == SLOWER and not verdict.small for verdict in verdicts):
         return REGRESSION
-    return UNDECIDED if any(not one.decided and one.a is not None for one in verdicts) else 0
+    return UNDECIDED if any(not verdict.decided and verdict.a is not None for verdict in verdicts) else 0
 
 
-def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdict]:
+def judge(a: list[RunSummary], b: list[RunSummary], detect: float, confidence: Confidence = DEFAULT) -> list[Verdict]:
     """Compare the runs of two sides, cell by cell.
 
     Args:
         a: the runs of side A.
         b: the runs of side B.
         detect: the difference that is asked for, as a share: 0.05 is 5% more time.
+        confidence: how sure a verdict has to be.
     """
     series = Series([*a, *b])
-    measured = [(pair, *_difference(pair, series)) for pair in map(_apart, _matched(a, b))]
+    measured = [(pair, *_difference(pair, series)) for pair in map(_apart, _matched(a, b, confidence))]
     tested = [difference.p for pair, _, difference in measured if difference and pair.repeats >= FEWEST]
     adjusted = iter(holm([1.0 if p is None else p for p in tested]))
     tests = sum(difference is not None for _, _, difference in measured)
     return [
         _verdict(pair, difference, next(adjusted) if pair.repeats >= FEWEST else None, detect, tests)
         if difference
-        else Verdict(pair.name, pair.a, pair.b, pair.on_both, why=why)
+        else Verdict(**vars(pair), why=why)
         for pair, why, difference in measured
     ]
 
@@ -118,29 +131,58 @@ def _difference(pair: Pair, series: Series) -> tuple[str | None, Difference | No
         return f"only in {'A' if pair.a else 'B'}", None
     if _common(pair.a, pair.b):
         return SAME_RUNS, None
-    if why := not_comparable(pair.a, pair.b, made=pair.in_pairs):
+    if why := _not_comparable(pair.a, pair.b, made=pair.in_pairs):
         return why, None
-    # In the order of the repeats, which is that of the pairs.
-    times = [
-        [run.seconds for run in sorted(side.complete, key=lambda run: run.repeat) if run.seconds]
-        for side in (pair.b, pair.a)
-    ]
-    difference = (paired if pair.in_pairs else welch)(*times)
+    a, b = (_in_order_of_repeats(side) for side in (pair.a, pair.b))
+    difference = (paired if pair.in_pairs else welch)(b, a, pair.a.confidence)
     if pair.repeats < FEWEST:
         return None, difference
-    difference, why = in_order(difference, pair.a, pair.b, series, _way_out(pair.a), paired=pair.in_pairs)
+    told = f"--experiment {shlex.quote(pair.a.first.experiment)} --layout {pair.a.first.layout}"
+    way_out = one_line(f"in turn they are made by: runner compare COMMIT COMMIT {told} (docs/comparing.md)")
+    difference, why = in_order(difference, pair.a, pair.b, series, way_out, paired=pair.in_pairs)
     return (why, None) if why else (None, difference)
 
 
-def _way_out(side: CellRuns) -> str:
-    """Name the command that makes the runs of two versions in turn."""
-    told = f"--experiment {shlex.quote(side.first.experiment)} --layout {side.first.layout}"
-    return one_line(f"in turn they are made by: runner compare COMMIT COMMIT {told} (docs/comparing.md)")
+def _in_order_of_repeats(side: CellRuns) -> list[float]:
+    """Return the times of a side in the order of the pairs."""
+    return [run.seconds for run in sorted(side.complete, key=lambda run: run.repeat) if run.seconds]
+
+
+def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
+    """Return why nothing can be said of two sides, with the field that differs and its values; None if it can.
+
+    What disturbs the machine is in both sides if they were `made` for the comparison, in turn.
+    """
+    runs = [*a.complete, *b.complete]
+    may_differ = CHOICES if made else VERSIONS
+    for run in (*a.runs, *b.runs):
+        if run.doubts:
+            return f"doubtful: {run.doubts[0]} ({run.path})"
+    for name, side in (("A", a), ("B", b)):
+        if bad := len(side.runs) - len(side.complete):
+            return f"{bad} of {len(side.runs)} runs of {name} not complete"
+    for name, side in (("A", a), ("B", b)):
+        if wrong := differing(list(side.complete)):
+            return f"within {name}: {wrong}"
+    return (
+        "; ".join(settings_differ(runs, may_differ))
+        or differing(runs, may_differ)
+        or machine_decides(b, a, ("B", "A"))
+        or total_work_differs(runs)
+        or learned_differs(b, a)
+        or (None if made else disturbed(runs))
+    )
+
+
+def _differences(a: CellRuns, b: CellRuns) -> tuple[str, ...]:
+    """Return what differs between the sides, each with the value of A and that of B; it is what is compared."""
+    runs = [a.complete[0], b.complete[0]]
+    return (*settings_differ(runs), *(what for _, what in same_differs(runs)))
 
 
 def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detect: float, tests: int) -> Verdict:
     effect, half = math.log1p(detect), difference.half_width
-    shown = adjusted_p is not None and adjusted_p < SIGNIFICANT
+    shown = adjusted_p is not None and adjusted_p < difference.confidence.significant
     small = adjusted_p is not None and half is not None and abs(difference.log) + half < effect
     why = None
     if adjusted_p is None:
@@ -148,10 +190,7 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
     elif not shown and not small:
         why = f"too few repeats: {100 * detect:.3g}% more or less time is not excluded"
     return Verdict(
-        pair.name,
-        pair.a,
-        pair.b,
-        pair.on_both,
+        **vars(pair),
         verdict=(SLOWER if difference.log > 0 else FASTER) if shown else SAME,
         why=why,
         ratio=difference.estimate(),
@@ -159,18 +198,18 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
         small=small,
         decided=shown or small,
         proposed=repeats_to_find(difference, effect, tests=tests),
-        differs=tuple(differences(pair.a, pair.b)) if pair.a and pair.b else (),
+        differs=_differences(pair.a, pair.b) if pair.a and pair.b else (),
     )
 
 
-def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Pair]:
+def _matched(a: list[RunSummary], b: list[RunSummary], confidence: Confidence) -> list[Pair]:
     """Find for each cell of one side that of the other.
 
     First those that agree in everything; then, of what is left, those with the same layout and axes, if each side has
     one of them: what differs between the two is said later. One experiment is compared with one of another name.
     """
     one_each = len({run.experiment for run in a}) == len({run.experiment for run in b}) == 1
-    sides = [_by_place(side, named=not one_each) for side in (a, b)]
+    sides = [_by_place(side, confidence, named=not one_each) for side in (a, b)]
     found = []
     for place in sorted({*sides[0], *sides[1]}):
         ours, theirs = (side.get(place, {}) for side in sides)
@@ -180,7 +219,9 @@ def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Pair]:
         found += [Pair(name, ours.pop(setting), theirs.pop(setting)) for setting in equal]
         if len(ours) == len(theirs) == 1:
             found.append(Pair(name, ours.popitem()[1], theirs.popitem()[1]))
-        found += [Pair(name, one, None) for one in ours.values()] + [Pair(name, None, one) for one in theirs.values()]
+        found += [Pair(name, side, None) for side in ours.values()] + [
+            Pair(name, None, side) for side in theirs.values()
+        ]
     return found
 
 
@@ -198,7 +239,7 @@ def _apart(pair: Pair) -> Pair:
 
 def _only(side: CellRuns, own: list[RunSummary]) -> CellRuns:
     """Return a side with its own runs alone, if it has any."""
-    return replace(cell_runs(own), copies=side.copies) if own else side
+    return replace(cell_runs(own, side.confidence), copies=side.copies) if own else side
 
 
 def _common(a: CellRuns, b: CellRuns) -> set[str]:
@@ -206,11 +247,16 @@ def _common(a: CellRuns, b: CellRuns) -> set[str]:
     return {run.id for run in a.runs if run.id} & {run.id for run in b.runs}
 
 
-def _by_place(runs: list[RunSummary], *, named: bool) -> dict[tuple[str, int, str, bytes], dict[Any, CellRuns]]:
+def _by_place(
+    runs: list[RunSummary], confidence: Confidence, *, named: bool
+) -> dict[tuple[str, int, str, bytes], dict[Any, CellRuns]]:
     """Sort the runs of a side by their cell, and those of a cell by where they were made and what they were told."""
     groups: dict[Any, dict[Any, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         place = (run.experiment if named else "", run.processes, run.layout, key_of(run.axes))
         setting = (run.target, run.hardware, run.scaling, run.measure, run.program, key_of(run.args))
         groups[place][setting].append(run)
-    return {place: {one: cell_runs(own) for one, own in settings.items()} for place, settings in groups.items()}
+    return {
+        place: {setting: cell_runs(own, confidence) for setting, own in settings.items()}
+        for place, settings in groups.items()
+    }

@@ -33,20 +33,20 @@ def limit(row: Row) -> str | None:
 
 
 def _devices_of_their_own(row: Row) -> bool:
-    """Whether no two processes share a core, nothing else took it, and no CPU stands in for several devices.
+    """Return whether no two processes share a core, nothing else took it, and no CPU stands in for several devices.
 
     Else that explains a loss.
     """
     run = row.first
-    if any(one.disturbed for one in (*row.complete, *(row.baseline.complete if row.baseline else ()))):
+    if any(each.disturbed for each in (*row.complete, *(row.baseline.complete if row.baseline else ()))):
         return False
     return run.device != "cpu" or (run.processes <= run.cores and run.processes == Layout.parse(run.layout).world_size)
 
 
 def utilization_notes(block: Block) -> list[str]:
-    """Say what limits the rows of a block, each with the figure that it follows from."""
-    said = [(row.first.cell, words) for row in block.rows if (words := _words(row))]
-    return [f"what limits: {'; '.join(f'{cell}: {words}' for cell, words in said)}"] if said else []
+    """Return what limits the rows of a block, each with the figure that it follows from."""
+    said = [f"{row.first.cell}: {words}" for row in block.rows if (words := _words(row))]
+    return [f"what limits: {'; '.join(said)}"] if said else []
 
 
 def _words(row: Row) -> str:

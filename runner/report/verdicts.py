@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from runner.report.cells import estimate
 from runner.report.claims import taken_for_granted
-from runner.report.copies import copies_note
 from runner.report.markup import markdown
 from runner.report.repeats import MOST, POWER
-from runner.report.rows import CellRuns
-from runner.report.statistics import Estimate, decimals
+from runner.report.rows import CellRuns, copies_note
+from runner.report.statistics import DEFAULT
 from runner.report.two_sides import FASTER, NOT_COMPARABLE, SLOWER, Verdict, exit_code
-
-_FOUR_DIGITS = 1000
-_MANY_DIGITS = 1e7
 
 
 def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
     """Return a head and a row for each cell."""
-    measures = dict.fromkeys(side.first.measure for one in verdicts for side in (one.a, one.b) if side)
-    unit = " ".join(measures).replace("_", " ") if len(measures) == 1 else "seconds"
-    rows: list[tuple[str, ...]] = [("cell", "n", f"A {unit} [95%]", f"B {unit} [95%]", "B / A [95%]", "verdict")]
-    for one in verdicts:
-        counts = dict.fromkeys(str(len(side.complete)) if side else "0" for side in (one.a, one.b))
-        times = (_estimate(side.seconds if side else None) for side in (one.a, one.b))
-        rows.append((one.name, " and ".join(counts), *times, _estimate(one.ratio, least=3), one.verdict))
+    sides = [side for found in verdicts for side in (found.a, found.b) if side]
+    confidence = sides[0].confidence if sides else DEFAULT
+    measures = {side.first.measure for side in sides}
+    unit = measures.pop().replace("_", " ") if len(measures) == 1 else "seconds"
+    heads = (f"{what} [{confidence}]" for what in (f"A {unit}", f"B {unit}", "B / A"))
+    rows: list[tuple[str, ...]] = [("cell", "n", *heads, "verdict")]
+    for found in verdicts:
+        counts = dict.fromkeys(str(len(side.complete)) if side else "0" for side in (found.a, found.b))
+        times = (estimate(side.seconds if side else None) for side in (found.a, found.b))
+        # A ratio has three decimals at least, because 1.004 is not 1.00.
+        rows.append((found.name, " and ".join(counts), *times, estimate(found.ratio, least=3), found.verdict))
     return rows
 
 
@@ -40,52 +41,56 @@ def to_markdown(a: str, b: str, verdicts: list[Verdict], detect: float) -> str:
 
 def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     """Return what a reader of the rows has to know: each reason, what is compared, and how many repeats it takes."""
-    found = [f"{one.name}: {one.why}" for one in verdicts if one.why]
-    found += [f"{one.name}: {one.on_both}" for one in verdicts if one.on_both]
-    found += [f"{one.name}: {what}" for one in verdicts for what in _granted(one)]
-    clear = [one for one in verdicts if one.verdict in (FASTER, SLOWER) and one.small]
-    found += [f"{one.name}: {one.verdict}, by less than {100 * detect:.3g}%" for one in clear]
-    tested = sum(one.adjusted_p is not None for one in verdicts)
+    found = [f"{verdict.name}: {verdict.why}" for verdict in verdicts if verdict.why]
+    found += [f"{verdict.name}: {verdict.on_both}" for verdict in verdicts if verdict.on_both]
+    for verdict in verdicts:
+        if verdict.a and verdict.b and verdict.verdict != NOT_COMPARABLE:
+            found += [
+                f"{verdict.name}: {what}" for what in taken_for_granted([*verdict.a.complete, *verdict.b.complete])
+            ]
+    clear = [verdict for verdict in verdicts if verdict.verdict in (FASTER, SLOWER) and verdict.small]
+    found += [f"{verdict.name}: {verdict.verdict}, by less than {100 * detect:.3g}%" for verdict in clear]
+    tested = sum(verdict.adjusted_p is not None for verdict in verdicts)
     if tested > 1:
         found.append(f"{tested} cells are compared, so each verdict holds after Holm's correction")
-    found += [f"between A and B: {what}" for what in dict.fromkeys(what for one in verdicts for what in one.differs)]
     found += [
-        note for one in verdicts for name, side in (("A", one.a), ("B", one.b)) for note in _runs(one, name, side)
+        f"between A and B: {what}" for what in dict.fromkeys(what for verdict in verdicts for what in verdict.differs)
     ]
-    return [*found, *(_proposal(one, detect) for one in verdicts if one.ratio and one.ratio.low is not None)]
+    found += [
+        note
+        for verdict in verdicts
+        for name, side in (("A", verdict.a), ("B", verdict.b))
+        for note in _runs(verdict, name, side)
+    ]
+    return [
+        *found,
+        *(_proposal(verdict, detect) for verdict in verdicts if verdict.ratio and verdict.ratio.low is not None),
+    ]
 
 
-def _runs(one: Verdict, name: str, side: CellRuns | None) -> list[str]:
-    """Say which runs of a side are not complete, and how many are copies or were disturbed."""
+def _runs(verdict: Verdict, name: str, side: CellRuns | None) -> list[str]:
+    """Return which runs of a side are not complete, and how many are copies or were disturbed."""
     if side is None:
         return []
     found = [
-        f"{one.name}: {name}: {run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})"
+        f"{verdict.name}: {name}: {run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})"
         for run in side.runs
         if run.status != "completed"
     ]
     if side.copies:
-        found.append(f"{one.name}: {name}: {copies_note(side.copies)}")
+        found.append(f"{verdict.name}: {name}: {copies_note(side.copies)}")
     disturbed = [run for run in side.runs if run.disturbed]
     if disturbed:
         first = f"{'; '.join(disturbed[0].disturbed)} ({disturbed[0].path})"
-        found.append(f"{one.name}: {name}: {len(disturbed)} of {len(side.runs)} runs disturbed, the first: {first}")
+        found.append(f"{verdict.name}: {name}: {len(disturbed)} of {len(side.runs)} runs disturbed, the first: {first}")
     return found
 
 
-def _granted(one: Verdict) -> list[str]:
-    """Return what nothing shows of runs that are compared all the same."""
-    if one.verdict == NOT_COMPARABLE or not one.a or not one.b:
-        return []
-    return taken_for_granted([*one.a.complete, *one.b.complete])
-
-
-def _proposal(one: Verdict, detect: float) -> str:
-    needed = f"over {MOST:,}" if one.proposed is None else f"{one.proposed:,}"
+def _proposal(verdict: Verdict, detect: float) -> str:
+    needed = f"over {MOST:,}" if verdict.proposed is None else f"{verdict.proposed:,}"
     power = f"{POWER * 10:.0f} of 10 comparisons"
-    return (
-        f"{one.name}: --repeat {needed} finds a difference of {100 * detect:.3g}% in {power}; there were {one.repeats}"
-    )
+    there = f"there were {verdict.repeats}"
+    return f"{verdict.name}: --repeat {needed} finds a difference of {100 * detect:.3g}% in {power}; {there}"
 
 
 def to_plain(a: str, b: str, verdicts: list[Verdict], detect: float) -> dict[str, Any]:
@@ -97,21 +102,21 @@ def to_plain(a: str, b: str, verdicts: list[Verdict], detect: float) -> dict[str
         "exit_code": exit_code(verdicts),
         "cells": [
             {
-                "cell": one.name,
-                "verdict": one.verdict,
-                "why": one.why,
-                "ratio": one.ratio.value if one.ratio else None,
-                "ratio_low": one.ratio.low if one.ratio else None,
-                "ratio_high": one.ratio.high if one.ratio else None,
-                "p": one.adjusted_p,
-                "design": "pairs" if one.in_pairs else "independent",
-                "decided": one.decided,
-                "proposed_repeats": one.proposed,
-                "differs": list(one.differs),
-                "a": _side(one.a),
-                "b": _side(one.b),
+                "cell": verdict.name,
+                "verdict": verdict.verdict,
+                "why": verdict.why,
+                "ratio": verdict.ratio.value if verdict.ratio else None,
+                "ratio_low": verdict.ratio.low if verdict.ratio else None,
+                "ratio_high": verdict.ratio.high if verdict.ratio else None,
+                "p": verdict.adjusted_p,
+                "design": "pairs" if verdict.in_pairs else "independent",
+                "decided": verdict.decided,
+                "proposed_repeats": verdict.proposed,
+                "differs": list(verdict.differs),
+                "a": _side(verdict.a),
+                "b": _side(verdict.b),
             }
-            for one in verdicts
+            for verdict in verdicts
         ],
         "notes": to_notes(verdicts, detect),
     }
@@ -130,16 +135,3 @@ def _side(side: CellRuns | None) -> dict[str, Any] | None:
         "points": [run.seconds for run in side.complete],
         "runs": [run.path for run in side.runs],
     }
-
-
-def _estimate(estimate: Estimate | None, least: int = 0) -> str:
-    """Write a value and its interval; a ratio has three decimals at least, because 1.004 is not 1.00."""
-    if estimate is None:
-        return ""
-    digits = max(least, decimals(estimate.value) if estimate.value < _FOUR_DIGITS else 0)
-    words = [
-        f"{value:.3g}" if value >= _MANY_DIGITS else f"{value:.{digits}f}"
-        for value in (estimate.value, estimate.low, estimate.high)
-        if value is not None
-    ]
-    return f"{words[0]} [{words[1]}, {words[2]}]" if len(words) == 3 else words[0]  # noqa: PLR2004 - value, low and high

@@ -114,11 +114,11 @@ def seen(results: Path) -> tuple[int, int]:
         ]
         assert all(text.isprintable() for text in texts)
     assert all(note.isprintable() for note in notes)
-    rows = json.loads(formats.as_json(blocks), parse_constant=pytest.fail)
-    lines = formats.as_markdown(blocks).split("\n")
+    rows = json.loads(formats.document("json", blocks), parse_constant=pytest.fail)
+    lines = formats.document("markdown", blocks).split("\n")
     assert all(line.isprintable() for line in lines)
     assert sum(line.startswith("|") for line in lines) >= len(rows) + 2 * len(blocks)
-    assert formats.as_csv(blocks).count("\n") == len(rows) + 1
+    assert formats.document("csv", blocks).count("\n") == len(rows) + 1
     return sum(len(row.runs) for block in blocks for row in block.rows), len(notes)
 
 

@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).parent / "schema1.json"
 def test_a_record_of_schema_1_is_summarised_as_before(update_golden: bool) -> None:  # noqa: FBT001
     blocks, notes = summarize(KEPT)
     assert notes == []
-    text = formats.as_json(blocks)
+    text = formats.document("json", blocks)
     if update_golden:
         GOLDEN.write_text(text, "utf-8")
     assert text == GOLDEN.read_text("utf-8")
@@ -25,8 +25,8 @@ def test_a_record_of_schema_1_is_summarised_as_before(update_golden: bool) -> No
 def test_a_run_of_schema_1_is_parsed_again_to_the_same_record(tmp_path: Path) -> None:
     results = tmp_path / "results"
     shutil.copytree(KEPT, results)
-    before = formats.as_json(summarize(results)[0])
+    before = formats.document("json", summarize(results)[0])
     (run,) = (results / "quickstart").iterdir()
     record = reparse(run)
     assert (record.status, record.doubts, record.events["malformed"]) == ("completed", [], 0)
-    assert formats.as_json(summarize(results)[0]) == before
+    assert formats.document("json", summarize(results)[0]) == before

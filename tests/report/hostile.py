@@ -9,8 +9,7 @@ from typing import Any
 from runner.records.folder import RunFolder, begin
 from runner.records.schema import NodeExit
 from runner.report import formats
-from runner.report.forms import FORMS
-from runner.report.summarize import show, summarize
+from runner.report.summarize import summarize
 from tests.support.records import Make
 
 FORGED = "x\n1x8  3  1.00  8.00  yes\x1b[2J\x1b]0;title\x07\x9b31m\u202e|<b>"
@@ -40,12 +39,10 @@ def all_formats(results: Path) -> tuple[list[dict[str, Any]], list[str], str]:
     shown = [text for one in tables for text in (one.title, *one.common, *one.head, *one.notes)]
     shown += [text for one in tables for text in (one.published.title, *one.published.head)]
     shown += [cell for one in tables for line in (*one.lines, *one.published.lines) for cell in line]
-    texts = [formats.as_markdown(blocks), formats.as_csv(blocks), formats.as_json(blocks), formats.as_latex(blocks)]
+    texts = [formats.document(form, blocks) for form in ("markdown", "csv", "json", "latex")]
     for text in (*shown, *notes, *"".join(texts).split("\n")):
         assert text.isprintable(), text
     json.loads(texts[2])
-    for form in FORMS:
-        assert show(results, form) == ([formats.write(form, block) for block in blocks], notes)
     return formats.to_rows(blocks), [*notes, *(note for one in tables for note in one.notes)], "\n".join(texts)
 
 

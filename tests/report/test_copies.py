@@ -9,10 +9,11 @@ import pytest
 
 from runner.records.folder import RunFolder
 from runner.records.schema import Attempt
+from runner.report.formats import document
 from runner.report.notes import notes as notes_of
 from runner.report.reading import read_results
 from runner.report.run_summary import RunSummary
-from runner.report.summarize import show, summarize
+from runner.report.summarize import summarize
 from runner.report.two_sides import NOT_COMPARABLE, SAME_RUNS, SLOWER, exit_code, judge
 from runner.report.verdicts import to_notes
 from runner.tools.predict.starts import Reader
@@ -48,10 +49,10 @@ def test_copies_of_one_run_are_no_repeats_of_it(results: Path, make: Make) -> No
 def test_a_copy_is_seen_whichever_folder_it_lies_in(results: Path, make: Make) -> None:
     run = make.run(results, 10.0).path
     shutil.copytree(run, run.with_name("copy"))
-    assert '"n":1' in show(results, "json")[0][0]
-    assert "1x1: 1 copy of a run does not count, the first: " in show(results, "markdown")[0][0]
+    assert '"n":1' in document("json", summarize(results)[0])
+    assert "1x1: 1 copy of a run does not count, the first: " in document("markdown", summarize(results)[0])
     copied(results)
-    assert "1x1: 3 copies of runs do not count" in show(results, "markdown")[0][0]
+    assert "1x1: 3 copies of runs do not count" in document("markdown", summarize(results)[0])
 
 
 def test_the_copy_of_an_earlier_attempt_is_one_of_the_run(results: Path, make: Make) -> None:

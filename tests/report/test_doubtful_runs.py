@@ -19,27 +19,20 @@ from tests.support.records import Make
 
 def lines(*events: tuple[str, object, dict[str, object]], times: list[float] | None = None) -> bytes:
     """Event lines of rank 0, numbered, a tenth of a second apart."""
-    return b"".join(
-        b":::MLLOG "
-        + json.dumps(
-            {
-                "time_ms": times[number] if times else 1_000 + 100 * number,
-                "key": key,
-                "value": value,
-                "metadata": {"rank": 0, "seq": number, **fields},
-            }
-        ).encode()
-        + b"\n"
-        for number, (key, value, fields) in enumerate(events)
-    )
+    printed = ""
+    for number, (key, value, fields) in enumerate(events):
+        at = times[number] if times else 1_000 + 100 * number
+        event = {"time_ms": at, "key": key, "value": value, "metadata": {"rank": 0, "seq": number, **fields}}
+        printed += f":::MLLOG {json.dumps(event)}\n"
+    return printed.encode()
 
 
-HERE: dict[str, object] = {"host": "here", "device_name": "Toy CPU", "machine_cores": 2}
-START: tuple[str, object, dict[str, object]] = ("run_start", None, HERE)
-QUIET: tuple[str, object, dict[str, object]] = ("load", None, {"cpu_percent": 50.0, "own_cpu_percent": 50.0})
-STATS: tuple[str, object, dict[str, object]] = ("tracked_stats", {"train_seconds": 2.0, "final_accuracy": 0.9}, {})
-STOP: tuple[str, object, dict[str, object]] = ("run_stop", None, {"status": "success"})
-ABORTED: tuple[str, object, dict[str, object]] = ("run_stop", None, {"status": "aborted"})
+HERE = {"host": "here", "device_name": "Toy CPU", "machine_cores": 2}
+START = ("run_start", None, HERE)
+QUIET = ("load", None, {"cpu_percent": 50.0, "own_cpu_percent": 50.0})
+STATS = ("tracked_stats", {"train_seconds": 2.0, "final_accuracy": 0.9}, {})
+STOP = ("run_stop", None, {"status": "success"})
+ABORTED = ("run_stop", None, {"status": "aborted"})
 DOUBTFUL = {
     "negative seconds": (lines(START, ("tracked_stats", {"train_seconds": -2.0}, {}), STATS, STOP), "train_seconds -2"),
     "an accuracy of -1": (lines(START, STATS, ("eval_accuracy", -1, {}), STOP), "accuracy -1"),
@@ -87,7 +80,6 @@ def test_what_stopped_a_run_is_its_reason_in_one_printable_line(results: Path, m
     outcome = Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, None, "SIGKILL")], stopped_because=because)
     record = make.run(results, outcome=outcome).read()
     assert record.status == "failed"
-    assert record.reason is not None
     assert record.reason.startswith(because.partition("\n")[0])
     assert record.reason.isprintable()
 

@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +16,15 @@ import pytest
 
 from runner.cli.terminal import print_table
 from runner.report import formats as report
-from runner.report.forms import FORMS
 from runner.report.rows import Block
 from runner.report.summarize import summarize
 from tests.support.records import Make
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
-NUMBER = (float, int)
-MAYBE = (*NUMBER, type(None))
-PROMISED: dict[str, tuple[type, ...]] = {
-    "experiment": (str,),
-    "target": (str,),
-    "layout": (str,),
-    "axes": (dict,),
-    "n": (int,),
-    "seconds": MAYBE,
-    "seconds_low": MAYBE,
-    "seconds_high": MAYBE,
-    "speedup": MAYBE,
-    "speedup_low": MAYBE,
-    "speedup_high": MAYBE,
-    "efficiency": MAYBE,
-    "accuracy": MAYBE,
-    "claimed": (bool, str),
-}
+FIGURES = ("seconds", "seconds_low", "seconds_high", "speedup", "speedup_low", "speedup_high", "efficiency", "accuracy")
+PROMISED = ("experiment", "target", "layout", "axes", "n", *FIGURES, "claimed")
+"""Names of fields that scripts rely on, in their order."""
 PUBLISHED = {
     "source": "seed-0, section MNIST",
     "rows": [
@@ -86,166 +69,67 @@ def without_times(text: str) -> str:
     return re.sub(r"\d{8}T\d{6,}Z-local-[0-9a-f]{8}", "<time>-local-<id>", text)
 
 
-@pytest.mark.parametrize(
-    ("name", "render"),
-    [
-        ("summary.md", report.as_markdown),
-        ("summary.csv", report.as_csv),
-        ("summary.json", report.as_json),
-        ("summary.tex", report.as_latex),
-    ],
-)
-def test_a_report_is_its_golden_file(
-    blocks: list[Block],
-    name: str,
-    render: Callable[[list[Block]], str],
-    update_golden: bool,  # noqa: FBT001
-) -> None:
-    text, golden = without_times(render(blocks)), GOLDEN / name
-    if update_golden:
-        golden.write_text(text, "utf-8")
-    assert text == golden.read_text("utf-8")
+GOLDEN_FILES = {"table": "txt", "markdown": "md", "csv": "csv", "json": "json", "latex": "tex"}
 
 
-def test_the_table_is_its_golden_file(
+@pytest.mark.parametrize("form", report.FORMS)
+def test_each_form_is_its_golden_file(
     blocks: list[Block],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    form: str,
     update_golden: bool,  # noqa: FBT001
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "180")
-    for block in blocks:
-        print_table(report.to_table(block))
-    text, golden = without_times(capsys.readouterr().out), GOLDEN / "summary.txt"
-    text = "\n".join(line.rstrip() for line in text.split("\n"))
+    if form == "table":
+        monkeypatch.setenv("COLUMNS", "180")
+        for block in blocks:
+            print_table(report.to_table(block))
+        text = "\n".join(line.rstrip() for line in capsys.readouterr().out.split("\n"))
+    else:
+        text = report.document(form, blocks)
+    text, golden = without_times(text), GOLDEN / f"summary.{GOLDEN_FILES[form]}"
     if update_golden:
         golden.write_text(text, "utf-8")
     assert text == golden.read_text("utf-8")
 
 
-def test_no_figure_is_lost_on_a_narrow_terminal(
-    blocks: list[Block], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    table = report.to_table(blocks[0])
-    print_table(table)
-    seen = "".join(capsys.readouterr().out.split())
-    for cell in (table.lines[0][0], table.lines[1][1]):
-        assert cell.replace(" ", "") in seen
-    assert "…" not in seen
-
-
-def test_the_fields_of_a_row_are_those_that_were_promised(blocks: list[Block]) -> None:
-    rows = json.loads(report.as_json(blocks))
-    assert len(rows) == 5
-    for row in rows:
-        assert list(row) == list(report.FIELDS)
-        assert list(row)[: len(PROMISED)] == list(PROMISED)
-        for name, kinds in PROMISED.items():
-            assert type(row[name]) in kinds, (name, row[name])
-        assert row["claimed"] is not False
-        assert row["claimed"] != ""
-    assert {row["claimed"] for row in rows if row["claimed"] is True} == {True}
-
-
-def test_a_row_holds_what_was_measured(blocks: list[Block]) -> None:
-    first, second, *rest = json.loads(report.as_json(blocks))
-    assert (first["experiment"], first["layout"], first["n"], first["claimed"]) == ("odd", "1x1", 1, "the baseline")
-    assert second["axes"] == {"backend": "gloo"}
-    assert second["not_complete"] == 1
-    assert rest[-1]["claimed"] is True
-    assert rest[-1]["points"] == [6.0, 6.3, 5.8]
-    assert rest[-1]["accuracy"] == pytest.approx(0.951)
-    assert rest[-1]["speedup_low"] < rest[-1]["speedup"] < rest[-1]["speedup_high"]
-    assert rest[-1]["efficiency"] == pytest.approx(rest[-1]["speedup"] / 2)
-
-
-def test_what_is_not_there_is_null(make: Make, tmp_path: Path) -> None:
+def test_rows_for_scripts_have_the_promised_fields_and_null_for_what_is_not_there(make: Make, tmp_path: Path) -> None:
     make.run(tmp_path / "results", stdout={})
-    (row,) = report.to_rows(summarize(tmp_path / "results")[0])
-    for name, kinds in PROMISED.items():
-        if kinds == MAYBE:
-            assert row[name] is None, name
+    blocks, _ = summarize(tmp_path / "results")
+    (row,) = json.loads(report.document("json", blocks))
+    assert tuple(row)[: len(PROMISED)] == PROMISED
+    assert {row[name] for name in FIGURES} == {None}
     assert (row["n"], row["claimed"]) == (0, "no complete run")
-
-
-def test_csv_reads_back(blocks: list[Block]) -> None:
-    plain = report.to_rows(blocks)
-    read = list(csv.DictReader(io.StringIO(report.as_csv(blocks))))
-    assert len(read) == len(plain)
-    for text, row in zip(read, plain, strict=True):
-        assert None not in text
-        assert list(text) == list(row)
-        assert json.loads(text["axes"]) == row["axes"]
-        assert text["claimed"] == ("true" if row["claimed"] is True else row["claimed"])
-        assert text["seconds"] == ("" if row["seconds"] is None else str(row["seconds"]))
-
-
-def test_no_rows_are_still_a_list_and_a_header() -> None:
-    assert json.loads(report.as_json([])) == []
-    assert report.as_markdown([]) == ""
-    assert report.as_csv([]).startswith("experiment,target,layout,axes,n,seconds,")
-
-
-def test_every_line_of_a_markdown_table_has_as_many_cells(blocks: list[Block]) -> None:
-    widths: list[Any] = []
-    for part in report.as_markdown(blocks).split("\n\n"):
-        lines = [line.replace("\\|", "") for line in part.split("\n") if line.startswith("|")]
-        widths += [{line.count("|") for line in lines}] if lines else []
-        assert len(lines) != 1
-    assert all(len(width) == 1 for width in widths)
-    assert len(widths) == 3  # two blocks, and what was published beside one of them
+    (text,) = csv.DictReader(io.StringIO(report.document("csv", blocks)))
+    assert {name: text[name] for name in FIGURES} == dict.fromkeys(FIGURES, "")
+    assert list(text) == list(row)
+    assert json.loads(report.document("json", [])) == []
+    assert tuple(next(csv.reader([report.document("csv", [])]))) == tuple(row)
 
 
 def test_every_format_is_byte_identical_on_a_second_run(results: Path) -> None:
-    for form in FORMS:
+    for form in report.FORMS:
         command = [sys.executable, "-m", "runner", "summarize", str(results), "--format", form]
-        printed = [
-            subprocess.run(
-                command,
-                env={**os.environ, "PYTHONHASHSEED": seed, "COLUMNS": "100"},
-                capture_output=True,
-                check=True,
-                cwd=ROOT,
-            ).stdout
-            for seed in ("1", "2")
-        ]
-        assert printed[0] == printed[1]
-        assert printed[0].count(b"\n") > 5
-
-
-def test_every_line_of_a_latex_table_has_as_many_cells_and_its_environments_end(blocks: list[Block]) -> None:
-    text = report.as_latex(blocks)
-    tables = text.split("\\begin{tabular}")[1:]
-    assert len(tables) == 3
-    for table in tables:
-        columns = table.partition("}")[0].count("l")
-        body = table.partition("\\end{tabular}")[0].split("\n")[1:]
-        rows = [line for line in body if line.endswith("\\\\")]
-        assert {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows} == {columns}
-        assert [line for line in body if line not in rows][:2] == ["\\toprule", "\\midrule"]
-    for name in ("table", "tabular", "flushleft"):
-        assert text.count(f"\\begin{{{name}}}") == text.count(f"\\end{{{name}}}") > 1
+        environments = [{**os.environ, "PYTHONHASHSEED": seed, "COLUMNS": "100"} for seed in "12"]
+        first, second = (subprocess.check_output(command, env=environment, cwd=ROOT) for environment in environments)
+        assert first == second
+        assert first.count(b"\n") > 5
 
 
 @pytest.mark.parametrize(
-    ("measure", "shown"),
+    ("measure", "times", "shown"),
     [
-        ("total_seconds", ("total seconds", "170.24")),
-        ("train_seconds", ("train seconds", "150")),
-        ("round_trip_seconds", ("total seconds", "170.24")),
+        ("total_seconds", {}, ("total seconds", "170.24")),
+        ("train_seconds", {}, ("train seconds", "150")),
+        ("round_trip_seconds", {}, ("total seconds", "170.24")),
+        ("round_trip_seconds", {"round_trip_seconds": 2.84e-4}, ("round trip seconds", "0.000284")),
     ],
 )
 def test_a_published_row_shows_the_time_that_is_compared_or_another_and_the_head_names_it(
-    tmp_path: Path, make: Make, measure: str, shown: tuple[str, str]
+    tmp_path: Path, make: Make, measure: str, times: dict[str, float], shown: tuple[str, str]
 ) -> None:
-    row = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170.24, "train_seconds": 150}
+    row = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170.24, "train_seconds": 150, **times}
     assert shown in published(tmp_path, make, measure, row)[0].items()
-
-
-def test_a_published_round_trip_is_shown_with_its_digits(tmp_path: Path, make: Make) -> None:
-    row = {"layout": "1x1", "hardware": "two computers", "round_trip_seconds": 2.84e-4}
-    assert published(tmp_path, make, "round_trip_seconds", row)[0]["round trip seconds"] == "0.000284"
 
 
 def test_published_rows_with_unlike_times_name_each(tmp_path: Path, make: Make) -> None:
@@ -258,14 +142,7 @@ def test_published_rows_with_unlike_times_name_each(tmp_path: Path, make: Make) 
 
 def test_a_published_speed_up_stands_beside_the_one_of_its_own_times(tmp_path: Path, make: Make) -> None:
     one = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170}
-    two = {
-        "layout": "1x2",
-        "hardware": "2x A100",
-        "total_seconds": 100,
-        "speedup": 1.9,
-        "note": "odd",
-        "where": "there",
-    }
+    two = {"layout": "1x2", "hardware": "2x A100", "total_seconds": 100, "speedup": 1.9}
     two |= {"note": "odd", "where": "there"}
     first, second = published(tmp_path, make, "train_seconds", one, two)
     assert (first["speed-up"], first["printed"], first["efficiency"]) == ("1.00", "", "100%")

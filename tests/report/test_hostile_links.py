@@ -28,25 +28,16 @@ def foreign_folder(place: Path) -> Path:
     return place / "foreign"
 
 
-def link_node(folder: RunFolder, foreign: Path) -> None:
-    folder.node(0).symlink_to(foreign)
-
-
-def link_raw(folder: RunFolder, foreign: Path) -> None:
-    shutil.rmtree(folder.raw)
-    folder.raw.symlink_to(foreign)
-
-
-def link_stdout(folder: RunFolder, foreign: Path) -> None:
-    path = folder.raw / "node0-rank0.stdout"
-    path.unlink(missing_ok=True)
-    path.symlink_to(next(foreign.rglob("stdout.log")))
+def link(path: Path, target: Path | str) -> None:
+    """Put a link in the place of a file or a folder."""
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    path.symlink_to(target)
 
 
 def link_launch(folder: RunFolder, foreign: Path) -> None:
     path = folder.path / "request" / "launch.json"
-    path.rename(foreign / "launch.json")
-    path.symlink_to(foreign / "launch.json")
+    shutil.copy(path, foreign / "launch.json")
+    link(path, foreign / "launch.json")
 
 
 def fifo(folder: RunFolder, _: Path) -> None:
@@ -55,9 +46,8 @@ def fifo(folder: RunFolder, _: Path) -> None:
 
 
 def device(folder: RunFolder, _: Path) -> None:
-    (folder.raw / "node0-rank0.stdout").unlink(missing_ok=True)
-    (folder.raw / "node0-rank0.stdout").symlink_to("/dev/zero")
-    (folder.raw / "node0-agent.log").symlink_to("/dev/zero")
+    for name in ("node0-rank0.stdout", "node0-agent.log"):
+        link(folder.raw / name, "/dev/zero")
 
 
 def huge(folder: RunFolder, _: Path) -> None:
@@ -65,9 +55,20 @@ def huge(folder: RunFolder, _: Path) -> None:
         file.truncate(2**40)
 
 
-@pytest.mark.parametrize(
-    "attack", [link_node, link_raw, link_stdout, link_launch, fifo, device, huge], ids=lambda one: one.__name__
-)
+ATTACKS: dict[str, Callable[[RunFolder, Path], None]] = {
+    "a link for a node": lambda folder, foreign: link(folder.node(0), foreign),
+    "a link for raw": lambda folder, foreign: link(folder.raw, foreign),
+    "a link for stdout": lambda folder, foreign: link(
+        folder.raw / "node0-rank0.stdout", next(foreign.rglob("stdout.log"))
+    ),
+    "a link for the launch": link_launch,
+    "fifos": fifo,
+    "a device": device,
+    "a huge file": huge,
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 @pytest.mark.parametrize("by_hand", [True, False], ids=["by hand", "supervised"])
 def test_links_and_special_files_below_a_run_are_never_followed_moved_or_written_through(
     results: Path,

@@ -115,58 +115,49 @@ def test_a_record_of_too_many_values_is_refused_before_it_fills_the_memory(resul
     assert any("more than 2,000,000 values" in note for note in notes)
 
 
-def broken_exit(folder: RunFolder) -> None:
-    (folder.raw / "node0-exit.json").write_bytes(b'{"node": 0, "co')
+def altered(path: str, old: bytes, new: bytes) -> Callable[[RunFolder], object]:
+    """Replace what a file of a run holds; all of it, if `old` is empty."""
+
+    def damage(folder: RunFolder) -> None:
+        data = (folder.path / path).read_bytes()
+        (folder.path / path).write_bytes(data.replace(old, new) if old else new)
+
+    return damage
 
 
-def foreign_exit(folder: RunFolder) -> None:
-    (folder.raw / "node0-exit.json").write_bytes(b'{"node": 999999999999, "code": 0}')
+EXIT, LAUNCH = "raw/node0-exit.json", "request/launch.json"
+DAMAGES: dict[str, tuple[Callable[[RunFolder], object], bool, bool]] = {
+    "a broken exit": (altered(EXIT, b"", b'{"node": 0, "co'), True, False),
+    "a foreign exit": (altered(EXIT, b"", b'{"node": 999999999999, "code": 0}'), True, False),
+    "no zone": (altered(LAUNCH, b"+00:00", b""), False, False),
+    "no time": (altered(LAUNCH, b"2026-11-21T", b"99999-11-21T"), True, True),
+    "the far future": (lambda folder: os.utime(next(folder.raw.rglob("stdout.log")), ns=(0, 2**62)), False, False),
+    "a huge pid": (altered(LAUNCH, b'"pid": 1', b'"pid": ' + b"9" * 400), False, False),
+    "no launch": (altered(LAUNCH, b"", b'{"schema": 1'), True, True),
+}
+"""How a run is damaged, whether that is noted, and whether it is refused to make its record."""
 
 
-def no_zone(folder: RunFolder) -> None:
-    path = folder.path / "request" / "launch.json"
-    path.write_bytes(path.read_bytes().replace(b"+00:00", b""))
-
-
-def no_time(folder: RunFolder) -> None:
-    path = folder.path / "request" / "launch.json"
-    path.write_bytes(path.read_bytes().replace(b"2026-11-21T", b"99999-11-21T"))
-
-
-def far_future(folder: RunFolder) -> None:
-    os.utime(next(folder.raw.rglob("stdout.log")), ns=(0, 2**62))
-
-
-def huge_pid(folder: RunFolder) -> None:
-    path = folder.path / "request" / "launch.json"
-    path.write_bytes(path.read_bytes().replace(b'"pid": 1', b'"pid": ' + b"9" * 400))
-
-
-def no_launch(folder: RunFolder) -> None:
-    (folder.path / "request" / "launch.json").write_bytes(b'{"schema": 1')
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [broken_exit, foreign_exit, no_zone, no_time, far_future, huge_pid, no_launch],
-    ids=lambda one: one.__name__,
-)
+@pytest.mark.parametrize(("damage", "is_noted", "is_refused"), DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_run_by_hand_is_summarised_or_noted_and_collected_or_refused(
-    results: Path, make: Make, damage: Callable[[RunFolder], None]
+    results: Path,
+    make: Make,
+    damage: Callable[[RunFolder], object],
+    is_noted: bool,  # noqa: FBT001
+    is_refused: bool,  # noqa: FBT001
 ) -> None:
     make.run(results, 4.0, layout="1x2")
     folder = by_hand(results, make)
     damage(folder)
     _, notes, _ = all_formats(results)
-    assert any(folder.path.name in note for note in notes) or damage in (no_zone, far_future, huge_pid)
-    try:
-        record = reparse(folder.path)
-    except RequestError as error:
-        assert str(error).isprintable()
-        assert damage in (no_time, no_launch)
-    else:
-        assert record.doubts or damage in (no_zone, far_future, huge_pid)
-        assert all_formats(results)[0]
+    assert any(folder.path.name in note for note in notes) or not is_noted
+    if is_refused:
+        with pytest.raises(RequestError) as refused:
+            reparse(folder.path)
+        assert str(refused.value).isprintable()
+        return
+    assert reparse(folder.path).doubts or not is_noted
+    assert all_formats(results)[0]
 
 
 BROKEN_DIALECTS = {
@@ -211,8 +202,8 @@ def test_no_text_of_a_record_forges_a_row_or_reaches_a_terminal_raw(results: Pat
         all_formats(results)
         (block,) = summarize(results)[0]
         assert len(formats.to_table(block).lines) == 1
-        assert formats.as_csv([block]).count("\n") == 2
-        assert sum(line.startswith("|") for line in formats.as_markdown([block]).split("\n")) == 3
+        assert formats.document("csv", [block]).count("\n") == 2
+        assert sum(line.startswith("|") for line in formats.document("markdown", [block]).split("\n")) == 3
 
 
 def test_notes_of_published_rows_and_skips_are_printable(results: Path, make: Make) -> None:
@@ -230,6 +221,5 @@ def test_the_last_lines_of_a_failed_rank_are_printable_and_keep_their_indentatio
     (folder.raw / "node0-agent.log").write_text(f"Traceback\n    {FORGED}\n")
     outcome = Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)])
     failure = collect(folder, folder.launch(), outcome).failure
-    assert failure is not None
     assert failure.last_lines[:2] == ["Traceback", "    x"]
     assert all(line.isprintable() for line in failure.last_lines)

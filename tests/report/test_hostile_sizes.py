@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import resource
 import time
 import tracemalloc
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runner.core.errors import KitError, RequestError
 from runner.core.layout import Layout
 from runner.records import run_events
 from runner.records.events import Block, read_events
@@ -116,13 +114,7 @@ def test_a_layout_of_65_536_nodes_is_collected_in_seconds(results: Path, make: M
     record = reparse(folder.path)
     assert time.process_time() - began < 10
     assert len(record.ranks) == nodes
-    assert record.reason is not None
     assert len(record.reason) < 200
     assert RunFolder(folder.path).read().status == record.status == "killed"
     assert len(Layout.parse(record.launch.layout).processes) == nodes
     assert len(read_results(results).runs) == 1
-
-
-def test_the_peak_of_these_tests_is_bounded() -> None:
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_500_000  # KiB; pytest, hypothesis and SciPy included
-    assert issubclass(RequestError, KitError)

@@ -19,8 +19,7 @@ from tests.support.records import Make
 
 
 def block(alone: dict[str, Any], two: dict[str, Any]) -> Block:
-    (found,) = compare([run(10.0, **alone), run(6.0, "1x2", 2, **two)])
-    return found
+    return compare([run(10.0, **alone), run(6.0, "1x2", 2, **two)])[0]
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,7 @@ def test_the_repeats_that_would_show_a_difference_are_as_many_as_the_side_with_f
     few = [msgspec.structs.replace(one, began=29 * (one.began or 0.0)) for one in pair([9.0, 10.1, 9.6])]
     runs = base(many) + few
     difference = row(runs).difference
-    assert difference is not None
     needed = repeats_to_find(difference, abs(difference.log))
-    assert needed is not None
     assert more(runs)[-1].endswith(f"1x2: {needed - 3}")
 
 
@@ -27,7 +25,6 @@ def test_the_repeats_that_are_proposed_are_enough_for_the_claim_beside_the_other
     others = [run for processes in (3, 4, 5, 6) for run in pair(open_, layout=f"1x{processes}", processes=processes)]
     alone, among = more(base() + pair(open_)), more(base() + pair(open_) + others)
     difference = row(base() + pair(open_)).difference
-    assert difference is not None
     for line, needed in zip(
         among,
         [more_for_width(difference, 0.05, 5), (repeats_to_find(difference, abs(difference.log), tests=5) or 0) - 3],

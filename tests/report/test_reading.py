@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.records.finalize import reparse
-from runner.records.folder import RunFolder, begin
+from runner.records.folder import begin
 from runner.records.provenance import describe_runner
 from runner.report import formats as report
-from runner.report import run_summary
 from runner.report.reading import read_results
 from runner.report.summarize import summarize
-from tests.support.projects import Project
 from tests.support.records import Make
 
 
@@ -72,15 +70,6 @@ def test_a_run_without_a_record_is_a_note_that_says_how_to_make_it(results: Path
     assert note.startswith(f"{other.path}: left out: no run.json; make it with: runner collect ")
 
 
-def test_a_rule_that_has_changed_shows_in_the_next_summary(
-    results: Path, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make.run(results, 1.0)
-    assert [run.slowed for run in read_results(results).runs] == [[]]
-    monkeypatch.setattr(run_summary, "note_of", lambda record: [f"{record.status} by another rule"])
-    assert [run.slowed for run in read_results(results).runs] == [["completed by another rule"]]
-
-
 def test_a_run_whose_raw_files_were_deleted_keeps_its_row(results: Path, make: Make) -> None:
     shutil.rmtree(make.run(results, 4.0).raw)
     blocks, notes = summarize(results)
@@ -112,7 +101,7 @@ def test_results_are_the_same_when_copied_elsewhere(results: Path, make: Make, t
         make.run(results, seconds)
         make.run(results, seconds / 2, layout="1x2")
     shutil.copytree(results, tmp_path / "copy")
-    assert report.as_json(summarize(results)[0]) == report.as_json(summarize(tmp_path / "copy")[0])
+    assert report.document("json", summarize(results)[0]) == report.document("json", summarize(tmp_path / "copy")[0])
 
 
 def test_a_record_that_says_running_is_so_while_its_runner_lives(results: Path, make: Make) -> None:
@@ -193,17 +182,6 @@ def test_a_record_with_any_value_anywhere_is_summarised_or_noted(
     except RequestError:
         pytest.fail("one odd record is no reason to refuse all")
     assert sum(len(row.runs) for block in blocks for row in block.rows) + len(notes) >= 2
-    report.as_markdown(blocks)
-    report.as_csv(blocks)
-    json.loads(report.as_json(blocks))
-
-
-def test_summarize_through_the_command_writes_nothing_into_results(finished: Project) -> None:
-    before = {path: path.stat().st_mtime_ns for path in finished.results.rglob("*")}
-    assert finished.runner("summarize", "--format", "json").code == 0
-    assert {path: path.stat().st_mtime_ns for path in finished.results.rglob("*")} == before
-
-
-def test_a_run_folder_is_found_whatever_its_path(results: Path, make: Make) -> None:
-    kept = make.run(results, 1.0)
-    assert RunFolder(Path(str(kept.path))).read() == kept.read()
+    report.document("markdown", blocks)
+    report.document("csv", blocks)
+    json.loads(report.document("json", blocks))

@@ -14,6 +14,7 @@ from scipy import stats
 
 from runner.report.repeats import more_for_width, repeats_to_find
 from runner.report.statistics import (
+    Confidence,
     Difference,
     Estimate,
     accuracies_agree,
@@ -21,7 +22,6 @@ from runner.report.statistics import (
     holm,
     karp_flatt,
     paired,
-    ratio,
     t_quantile,
     typical,
     vary,
@@ -31,26 +31,9 @@ from runner.report.statistics import (
 TIMES = st.lists(st.floats(0.01, 1e5), min_size=2, max_size=12)
 
 
-@given(st.floats(1, 1e6))
-def test_the_t_quantile_is_scipy_s(freedom: float) -> None:
-    assert t_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-8)
-
-
-@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.99, 0.999])
-@pytest.mark.parametrize("freedom", [1, 1.5, 2, 3, 4.7, 10, 30, 1000])
-def test_the_t_quantile_is_scipy_s_at_other_confidences(freedom: float, confidence: float) -> None:
-    assert t_quantile(freedom, confidence) == pytest.approx(stats.t.ppf((1 + confidence) / 2, freedom), rel=1e-8)
-
-
-def test_the_t_quantile_is_the_tables() -> None:
-    assert [round(t_quantile(freedom), 3) for freedom in (1, 2, 3, 4, 10, 30)] == [
-        12.706,
-        4.303,
-        3.182,
-        2.776,
-        2.228,
-        2.042,
-    ]
+@given(st.floats(1, 1e6), st.floats(0.5, 0.999))
+def test_the_t_quantile_is_scipy_s(freedom: float, level: float) -> None:
+    assert t_quantile(freedom, level) == pytest.approx(stats.t.ppf((1 + level) / 2, freedom), rel=1e-8)
 
 
 @given(TIMES)
@@ -64,12 +47,14 @@ def test_the_typical_time_is_the_geometric_mean_with_student_s_interval(seconds:
     assert estimate.high == pytest.approx(math.exp(high), rel=1e-7)
 
 
-@given(TIMES, TIMES)
-def test_the_speed_up_is_welch_s_interval_on_logarithms(base: list[float], other: list[float]) -> None:
+@given(TIMES, TIMES, st.sampled_from([0.9, 0.95]))
+def test_the_speed_up_is_welch_s_interval_on_logarithms(base: list[float], other: list[float], level: float) -> None:
     first, second = np.log(base), np.log(other)
     assume(min(np.std(first), np.std(second)) > 1e-6)  # SciPy warns of less
-    estimate = ratio(base, other)
-    interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    found = welch(base, other, Confidence(level))
+    estimate, theirs = found.estimate(), stats.ttest_ind(first, second, equal_var=False)
+    interval = theirs.confidence_interval(level)
+    assert found.p == pytest.approx(theirs.pvalue, rel=1e-6)
     assert estimate.value == pytest.approx(math.exp(np.mean(first) - np.mean(second)), rel=1e-9)
     assert estimate.low == pytest.approx(math.exp(interval.low), rel=1e-6)
     assert estimate.high == pytest.approx(math.exp(interval.high), rel=1e-6)
@@ -78,33 +63,25 @@ def test_the_speed_up_is_welch_s_interval_on_logarithms(base: list[float], other
 @given(TIMES, TIMES)
 def test_turning_a_ratio_over_turns_its_interval_over(base: list[float], other: list[float]) -> None:
     assume(vary(base) and vary(other))
-    there, back = ratio(base, other), ratio(other, base)
+    there, back = welch(base, other).estimate(), welch(other, base).estimate()
     assert there.value * back.value == pytest.approx(1)
-    assert there.low is not None
-    assert back.high is not None
     assert there.low * back.high == pytest.approx(1)
 
 
 def test_one_repeat_has_no_interval() -> None:
     assert typical([3.0]) == Estimate(3.0)
-    assert astuple(ratio([4.0], [2.0])) == (pytest.approx(2.0), None, None)
-    assert ratio([4.0, 4.1, 4.2], [2.0]).low is None
-    assert ratio([4.0], [2.0, 2.1, 2.2]).high is None
+    assert astuple(welch([4.0], [2.0]).estimate()) == (pytest.approx(2.0), None, None)
+    assert welch([4.0, 4.1, 4.2], [2.0]).estimate().low is None
+    assert welch([4.0], [2.0, 2.1, 2.2]).estimate().high is None
 
 
 @given(st.floats(0.01, 1e5), st.integers(2, 20), st.lists(st.floats(0.01, 1e5), min_size=1, max_size=20))
 def test_times_that_are_all_the_same_on_a_side_have_no_interval(seconds: float, here: int, there: list[float]) -> None:
     assert astuple(typical([seconds] * here)) == (pytest.approx(seconds), None, None)
-    assert astuple(ratio([seconds] * here, [seconds] * here)) == (1.0, None, None)
-    assert ratio([seconds] * here, there).low is None
+    assert astuple(welch([seconds] * here, [seconds] * here).estimate()) == (1.0, None, None)
+    assert welch([seconds] * here, there).estimate().low is None
     assert welch(there, [seconds] * here).p is None
-
-
-@given(TIMES, TIMES)
-def test_the_p_value_is_scipy_s(base: list[float], other: list[float]) -> None:
-    first, second = np.log(base), np.log(other)
-    assume(min(np.std(first), np.std(second)) > 1e-6)
-    assert welch(base, other).p == pytest.approx(stats.ttest_ind(first, second, equal_var=False).pvalue, rel=1e-6)
+    assert paired(there, [2 * value for value in there]).p is None
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 1e5), st.floats(0.01, 1e5)), min_size=2, max_size=12))
@@ -118,25 +95,14 @@ def test_pairs_are_compared_by_student_s_paired_test(pairs: list[tuple[float, fl
     assert [estimate.low, estimate.high] == pytest.approx(np.exp([interval.low, interval.high]), rel=1e-6)
 
 
-def test_times_without_spread_have_no_p_value_and_single_ones_have_none() -> None:
-    assert welch([2.0, 2.0], [2.0, 2.0]).p is None
-    assert welch([4.0, 4.0], [2.0, 2.0]).p is None
-    assert paired([10.0, 20.0, 0.3], [9.0, 18.0, 0.27]).p is None
-    assert welch([4.0], [2.0, 2.1]).p is None
-
-
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_holm_s_correction_is_its_definition(values: list[float]) -> None:
     adjusted = holm(values)
+    assert len(adjusted) == len(values)
     for value, found in zip(values, adjusted, strict=True):
         at_most = [other for other in values if other <= value]
         expected = max(min(1.0, sum(other >= one for other in values) * one) for one in at_most)
         assert found == pytest.approx(expected)
-
-
-def test_holm_s_correction_is_that_of_a_textbook() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
 
 
 @pytest.mark.parametrize("repeats", [3, 5, 10])
@@ -146,9 +112,7 @@ def test_the_interval_covers_as_often_as_it_says(repeats: int) -> None:
     for _ in range(draws):
         base = [10 * math.exp(chance.gauss(0, 0.03)) for _ in range(repeats)]
         other = [6 * math.exp(chance.gauss(0, 0.05)) for _ in range(repeats)]
-        estimate = ratio(base, other)
-        assert estimate.low is not None
-        assert estimate.high is not None
+        estimate = welch(base, other).estimate()
         hits += estimate.low <= 10 / 6 <= estimate.high
     assert 0.93 < hits / draws < 0.975
 
@@ -156,32 +120,12 @@ def test_the_interval_covers_as_often_as_it_says(repeats: int) -> None:
 def test_more_repeats_are_as_many_as_narrow_the_interval_and_not_one_more() -> None:
     seen = Difference(0.3, ((0.03**2, 3), (0.05**2, 4)))
     more = more_for_width(seen, 0.05)
-    assert more is not None
     widths = [seen.with_repeats([3 + count, 4 + count]).half_width for count in (more - 1, more)]
-    assert widths[0] is not None
-    assert widths[1] is not None
     assert widths[1] <= math.log(1.05) < widths[0]
     assert more_for_width(seen, 1.0) == 0
     assert more_for_width(seen, 0.0001) is None
     assert more_for_width(Difference(0.3, ((None, 1), (0.1, 4))), 0.05) is None
     assert more_for_width(Difference(0.3, ((0.0, 3), (0.0, 3))), 0.05) == 0
-
-
-@pytest.mark.parametrize("pilot", [3, 5, 10])
-def test_the_repeats_that_are_proposed_find_the_difference_nine_times_in_ten(pilot: int) -> None:
-    """The spread comes from a pilot each time, as for a person; a 5% slow-down follows, and a 2% noise is on all."""
-    chance = random.Random(7)
-
-    def times(count: int, factor: float = 1.0) -> list[float]:
-        return [factor * math.exp(chance.gauss(0, 0.02)) for _ in range(count)]
-
-    draws, found = 1000, 0
-    for _ in range(draws):
-        repeats = repeats_to_find(welch(times(pilot), times(pilot)), math.log(1.05))
-        assert repeats is not None
-        p = welch(times(repeats), times(repeats, 1.05)).p
-        found += p is not None and p < 0.05
-    assert found / draws >= 0.9
 
 
 def test_a_known_spread_needs_the_repeats_of_the_textbooks() -> None:
@@ -198,11 +142,6 @@ def test_karp_and_flatt_s_fraction() -> None:
     assert karp_flatt(1.0, 4) == pytest.approx(1)
     assert karp_flatt(1 / (0.1 + 0.9 / 8), 8) == pytest.approx(0.1)
     assert karp_flatt(1.0, 1) is None
-
-
-def test_an_estimate_is_divided_with_its_interval() -> None:
-    assert Estimate(4.0, 2.0, 6.0).over(2) == Estimate(2.0, 1.0, 3.0)
-    assert Estimate(4.0).over(2) == Estimate(2.0)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from runner.report.rows import Block
 from runner.report.run_summary import RunSummary
 from runner.report.table import Grid, Table, to_table
 from tests.support.summaries import base, block, pair
+from tests.support.summaries import run as summary
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = {path.stem: path for path in files(ROOT)}
@@ -40,13 +41,16 @@ def _summary(experiment: Experiment, run: Run, number: int) -> RunSummary:
     axes = run.cell.axes
     own = {key for keys in experiment.program_args.values() for key in keys}
     trains = experiment.name not in {"network", "collectives", "toy", "resnet50"}
-    return RunSummary(
+    failed = run.repeat == 2 and processes == 2 and experiment.name == "mnist"
+    return summary(
+        seconds,
+        str(run.cell.layout),
+        processes,
         path=f"{experiment.name}/20261121T000000Z-local-{number:08x}",
         experiment=experiment.name,
         target="kubernetes",
-        status="failed" if run.repeat == 2 and processes == 2 and experiment.name == "mnist" else "completed",
-        reason="node 1: rank 3 exited with code 1" if run.repeat == 2 else None,
-        layout=str(run.cell.layout),
+        status="failed" if failed else "completed",
+        reason="node 1: rank 3 exited with code 1" if failed else None,
         axes=axes,
         program=run.cell.program.name,
         args={key: value for key, value in run.cell.args.items() if key not in {*axes, *own}},
@@ -55,23 +59,14 @@ def _summary(experiment: Experiment, run: Run, number: int) -> RunSummary:
         device=run.device,
         started=f"2026-11-21T{number:09}",
         repeat=run.repeat,
-        definition_sha256="d",
-        seconds=seconds,
-        processes=processes,
         hardware=HARDWARE[run.device],
-        heterogeneous=False,
         cores=112,
         accuracy=0.9914 if trains else None,
-        best_accuracy=0.9921 if trains else None,
-        eval_samples=10_000,
         trained_samples=900_000,
         steps=1_760,
         global_batch_size=512 * processes,
         torch="2.3.1+cu121",
         mfu=0.412 / processes**0.2,
-        input_share=0.12,
-        same={"image": "i", "code": "c", "data": "d"},
-        runner={},
         load={"cpu_percent": 91.2, "memory_bytes": 3.2e9},
     )
 
@@ -132,14 +127,6 @@ def test_work_that_grows_with_the_processes_is_not_said_to_be_the_same_in_all_ro
         "weak scaling; global batch 100, 200; 1,000 or 2,000 samples trained in 10 steps; torch 2.3.1, 2.4.0"
     )
     assert "; 1,000 samples trained in 10 steps; torch 2.3.1" in to_table(block(base() + pair())).common[0]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_claimed_holds_yes_or_the_reason_and_nothing_else(name: str) -> None:
-    block = block_of(name, "cuda")
-    table = to_table(block)
-    assert table.head[-1] == "claimed"
-    assert [line[-1] for line in table.lines] == ["yes" if row.claimed is True else row.claimed for row in block.rows]
 
 
 def test_a_long_reason_becomes_a_footnote_and_equal_reasons_share_one() -> None:

@@ -12,6 +12,12 @@ from tests.support.records import Make
 SECONDS = {"": 6.0, "1gbit": 8.0, "100mbit": 12.0}
 
 
+def table(project: Project) -> list[list[str]]:
+    """The cells of the table, each line a list."""
+    lines = [line for line in project.runner("summarize").stdout.splitlines() if line.startswith("|")]
+    return [[word.strip() for word in line.strip("|").split("|")] for line in lines]
+
+
 def test_each_link_has_a_row_and_all_have_the_one_process_row_as_baseline(make: Make, project: Project) -> None:
     for repeat in (1, 2, 3):
         for link, seconds in SECONDS.items():
@@ -21,8 +27,7 @@ def test_each_link_has_a_row_and_all_have_the_one_process_row_as_baseline(make: 
         for options in ({}, {"options": {"link": "1gbit"}}):  # one node has no link
             one = {0: make.lines(0, 10.0 + repeat / 100)}
             make.run(project.results, stdout=one, layout="1x1", target="compose", repeat=repeat, **options)
-    table = [line for line in project.runner("summarize").stdout.splitlines() if line.startswith("|")]
-    cells = [[word.strip() for word in line.strip("|").split("|")] for line in table]
+    cells = table(project)
     assert cells[0][:3] == ["layout", "link", "n"]
     found = {(row[0], row[1]): (row[2], row[4].partition(" ")[0]) for row in cells[2:]}
     assert found == {
@@ -40,8 +45,7 @@ def test_nodes_with_unlike_cores_are_compared_with_the_first_of_them_alone(make:
             stdout = {rank: make.lines(rank, seconds + repeat / 100) for rank in range(int(layout[0]))}
             options = {"options": {"cpus": cpus}} if cpus else {}
             make.run(project.results, stdout=stdout, layout=layout, target="compose", repeat=repeat, **options)
-    table = [line for line in project.runner("summarize").stdout.splitlines() if line.startswith("|")]
-    cells = [[word.strip() for word in line.strip("|").split("|")] for line in table]
+    cells = table(project)
     assert cells[0][:3] == ["layout", "cpus", "n"]
     found = {(row[0], row[1]): row[4].partition(" ")[0] for row in cells[2:]}
     assert found == {

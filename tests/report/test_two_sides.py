@@ -58,25 +58,16 @@ def simulate(chance: random.Random, order: str, factor: float = 1.0, drift: floa
     return times
 
 
-def verdicts(repeats: int, *, made: bool) -> list[str]:
-    """The verdicts of 1,000 comparisons."""
-    chance = random.Random(repeats)
-    found = []
-    for _ in range(COMPARISONS):
-        times = simulate(chance, in_turn(repeats))
-        found.append(one(*(side(name, times[name], made=made) for name in "AB")).verdict)
-    return found
-
-
-def share_that_differs(found: list[str]) -> float:
-    return sum(verdict != SAME for verdict in found) / len(found)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("made", [True, False], ids=["made in turn", "made apart"])
 @pytest.mark.parametrize("repeats", [3, 5, 10])
 def test_a_thing_compared_with_itself_differs_once_in_twenty_at_most(repeats: int, made: bool) -> None:  # noqa: FBT001
-    assert share_that_differs(verdicts(repeats, made=made)) <= MOST_FALSE
+    chance = random.Random(repeats)
+    false = 0
+    for _ in range(COMPARISONS):
+        times = simulate(chance, in_turn(repeats))
+        false += one(*(side(name, times[name], made=made) for name in "AB")).verdict != SAME
+    assert false / COMPARISONS <= MOST_FALSE
 
 
 @pytest.mark.slow
@@ -89,7 +80,6 @@ def test_a_slow_down_is_found_at_the_repeats_that_are_proposed(pilot: int, drift
     for _ in range(COMPARISONS):
         first = simulate(chance, in_turn(pilot), drift=drift)
         proposed = one(side("A", first["A"]), side("B", first["B"])).proposed
-        assert proposed is not None
         proposals.append(proposed)
         again = simulate(chance, in_turn(proposed), 1 + DETECT, drift)
         found += one(side("A", again["A"]), side("B", again["B"])).verdict == SLOWER
@@ -118,7 +108,6 @@ SLOW = [value * factor for value, factor in zip(STEADY, (1.2, 1.21, 1.19, 1.2), 
 def test_each_verdict_has_its_exit_code() -> None:
     slower = one(side("A", STEADY), side("B", SLOW))
     assert (slower.verdict, slower.why, exit_code([slower])) == (SLOWER, None, 1)
-    assert slower.ratio is not None
     assert slower.ratio.value == pytest.approx(1.2, rel=0.01)
     faster = one(side("A", SLOW), side("B", STEADY))
     assert (faster.verdict, exit_code([faster])) == (FASTER, 0)
@@ -136,7 +125,6 @@ def test_whether_no_difference_is_enough_depends_on_the_difference_that_was_aske
     assert one(*sides, 0.05).decided
     strict = one(*sides, 0.001)
     assert not strict.decided
-    assert strict.proposed is not None
     assert strict.proposed > 100
     assert (one(*sides, 0.05).proposed or 0) < 10
 
@@ -154,15 +142,16 @@ def test_a_slow_down_of_less_than_was_asked_for_is_named_and_is_no_regression() 
 def test_two_repeats_are_no_verdict_however_far_apart() -> None:
     few = one(side("A", STEADY[:2]), side("B", SLOW[:2]))
     assert (few.verdict, few.why, exit_code([few])) == (SAME, "n = 2, needs 3 on both sides", 4)
-    assert few.proposed is not None
+    assert few.proposed
     single = one(side("A", STEADY[:1]), side("B", SLOW[:1]))
     assert (single.verdict, single.proposed) == (SAME, None)
 
 
-@pytest.mark.parametrize("made", [True, False], ids=["made in turn", "made apart"])
-@pytest.mark.parametrize("seconds", [10.0, 10.01])
-def test_times_that_do_not_vary_are_rounded_and_give_no_verdict(seconds: float, made: bool) -> None:  # noqa: FBT001
-    found = one(side("A", [10.0] * 3, made=made), side("B", [seconds] * 3, made=made))
+@pytest.mark.parametrize(
+    ("seconds", "made"), [([10.0] * 3, True), ([10.01] * 3, True), ([10.01] * 3, False), ([9.01, 9.0, 8.99], False)]
+)
+def test_times_that_do_not_vary_are_rounded_and_give_no_verdict(seconds: list[float], made: bool) -> None:  # noqa: FBT001
+    found = one(side("A", [10.0] * 3, made=made), side("B", seconds, made=made))
     assert (found.verdict, found.why, exit_code([found])) == (NOT_COMPARABLE, NO_SPREAD, 4)
     assert not [note for note in to_notes([found], DETECT) if "--repeat" in note]
 
@@ -182,24 +171,17 @@ def changed(name: str, **changes: Any) -> list[RunSummary]:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "other hardware": ({"hardware": "B"}, "hardware differs: Toy CPU, 8 cores and B"),
-    "another target": ({"target": "compose"}, "target differs: local and compose"),
     "another argument": ({"args": {"epochs": 2}}, "epochs differs: 1 and 2"),
-    "another measure": ({"measure": "total_seconds"}, "measure differs: train_seconds and total_seconds"),
-    "another program": ({"program": "toys.b"}, "program differs: toys.ok and toys.b"),
     "other data": ({"same": {**PROVENANCE, "data": "e"}}, "data differs: d and e"),
     "other threads": ({"same": {**PROVENANCE, "threads per process": "2"}}, "threads per process differs: 1 and 2"),
     "less work": ({"trained_samples": 900}, "trained samples differs: 1,000 and 900"),
     "worse accuracy": ({"accuracy": 0.8}, "accuracy differs: 80.00% against 95.00%"),
-    "no accuracy": ({"accuracy": None}, "accuracy differs: none against 95.00%"),
     "a doubt": ({"doubts": ["a clock that runs backwards"], "path": "x"}, "doubtful: a clock that runs backwards (x)"),
     "a disturbance": ({"disturbed": ["the machine swapped 9.0 MB/s"]},
                       "disturbed: the machine swapped 9.0 MB/s during 1x1 repeat 1"),
-    "no load": ({"load_known": False}, "not known whether 1x1 repeat 1 was disturbed: its record has no load"),
     "another machine": ({"machines": [("n", "there")]},
                         "the machine may make the difference: B on there (n), A on here (m)"),
     "another kind of machine": ({"memory": [16e9, 16e9]}, "memory differs: 16.0 GB and 24.0 GB"),
-    "less learned": ({"accuracy": None, "learned": {"training loss": [9.0, 9.0]}},
-                     "accuracy differs: none against 95.00%"),
     "a failure": ({"status": "failed"}, "4 of 4 runs of B not complete"),
 }  # fmt: skip
 
@@ -245,10 +227,7 @@ def test_a_cell_that_one_side_lacks_is_named_and_open_only_if_b_lost_it() -> Non
     more = side("A", STEADY, layout="1x2", processes=2)
     a, b = side("A", STEADY), side("B", STEADY[::-1])
     lost = judge(a + more, b, DETECT)
-    assert [(found.name, found.verdict, found.why) for found in lost] == [
-        ("1x1", SAME, None),
-        ("1x2", NOT_COMPARABLE, "only in A"),
-    ]
+    assert [(found.name, found.why) for found in lost] == [("1x1", None), ("1x2", "only in A")]
     assert exit_code(lost) == 4
     new = judge(b, a + more, DETECT)
     assert [found.why for found in new] == [None, "only in B"]
@@ -278,19 +257,14 @@ def test_whatever_is_compared_every_run_is_in_a_cell_and_no_verdict_stands_witho
     made: bool,  # noqa: FBT001
 ) -> None:
     if made:
-        a, b = (
-            [msgspec.structs.replace(one, side=("c", name, name)) for one in side]
-            for name, side in (("A", a), ("B", b))
-        )
+        a = [msgspec.structs.replace(one, side=("c", "A", "A")) for one in a]
+        b = [msgspec.structs.replace(one, side=("c", "B", "B")) for one in b]
     found = judge(a, b, DETECT)
     for runs, sides in ((a, [one.a for one in found]), (b, [one.b for one in found])):
         assert sorted(run.path for side in sides if side for run in side.runs) == sorted(run.path for run in runs)
     for verdict in found:
         if verdict.verdict in (FASTER, SLOWER):
             assert verdict.repeats >= 3
-            assert verdict.ratio is not None
-            assert verdict.ratio.low is not None
-            assert verdict.ratio.high is not None
             assert (verdict.ratio.low > 1) if verdict.verdict == SLOWER else (verdict.ratio.high < 1)
         assert verdict.decided or verdict.why
     assert exit_code(found) in (0, 1, 4)

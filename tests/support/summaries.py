@@ -58,7 +58,6 @@ def run(seconds: float | None = 10.0, layout: str = "1x1", processes: int = 1, *
         "same": SAME,
         "machines": [("m", "here")],
         "memory": [24e9, 24e9],
-        "runner": {},
     }
     return RunSummary(**{**values, **changes})
 

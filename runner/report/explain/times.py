@@ -106,14 +106,10 @@ class Times:
         each = [rank.shown() for rank in self.ranks]
         return {part: statistics.fmean(shares[part] for shares in each) for part in SHOWN}
 
-    def others(self, rank: RankTimes) -> list[RankTimes]:
-        """Return all ranks but one."""
-        return [one for one in self.ranks if one is not rank]
-
 
 def times_of(record: Record) -> Times | None:
     """Read where the time of a run went; None if its epochs do not say it of every rank."""
-    ranks = {one.rank: _rank(one.rank, one.node, one.facts) for one in record.ranks[:LARGEST_WORLD]}
+    ranks = {rank.rank: _rank(rank.rank, rank.node, rank.facts) for rank in record.ranks[:LARGEST_WORLD]}
     taken = 0
     for row in record.epochs:
         told = row.get("time_by_rank")
@@ -130,19 +126,13 @@ def times_of(record: Record) -> Times | None:
     known = [rank for rank in ranks.values() if rank.seconds]
     if not known:
         return None
-    return Times(sorted(known, key=lambda one: one.rank), list(_links(record)), len(known[0].seconds))
+    return Times(sorted(known, key=lambda rank: rank.rank), list(_links(record)), len(known[0].seconds))
 
 
 def _rank(rank: int, node: int, facts: dict[str, Any]) -> RankTimes:
-    machine = facts.get("machine")
-    device = facts.get("device")
-    return RankTimes(
-        rank,
-        node,
-        one_line(facts.get("host") or "", 60),
-        machine if isinstance(machine, str) else node,
-        device if isinstance(device, str) else "cpu",
-    )
+    host, machine, device = one_line(facts.get("host") or "", 60), facts.get("machine"), facts.get("device")
+    place = machine if isinstance(machine, str) else node
+    return RankTimes(rank, node, host, place, device if isinstance(device, str) else "cpu")
 
 
 def _seconds(told: object) -> dict[str, float]:
@@ -168,9 +158,9 @@ def _take(rank: RankTimes, seconds: dict[str, float], told: dict[str, Any]) -> N
 
 
 def _links(record: Record) -> Iterable[Link]:
-    for one in record.ranks:
-        link = one.facts.get("link")
+    for rank in record.ranks:
+        link = rank.facts.get("link")
         if isinstance(link, dict):
             target, speed = whole(link.get("to"), 0, LARGEST_WORLD - 1), number(link.get("bytes_per_second"), 1e-6)
-            if target is not None and speed is not None and target != one.rank:
-                yield Link(one.rank, target, speed)
+            if target is not None and speed is not None and target != rank.rank:
+                yield Link(rank.rank, target, speed)

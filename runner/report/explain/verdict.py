@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from runner.core.text import listed
 from runner.records.schema import Record
 from runner.report.disturbance import disturbances_of_nodes
-from runner.report.explain.times import COMPUTE, DATA, Link, RankTimes, Times
+from runner.report.explain.times import COMPUTE, DATA, Link, RankTimes, Times, times_of
 
 LEAST_LOST = 0.10
 """Part of the training that the others wait, from which on a rank is named."""
@@ -36,11 +36,43 @@ SLOW_BESIDE_OTHERS = 0.25
 FEWEST_LINKS = 3
 
 
+KINDS = {
+    "loader": (
+        "its loader",
+        "more workers of that rank's loader (num_workers), fetching ahead, or its data on a faster disk",
+    ),
+    "quota": (
+        "a CPU quota",
+        "a higher CPU limit of that node (cpu of the container or pod), or fewer threads there",
+    ),
+    "processor": (
+        "its computing: a slower processor, or more work than the others have",
+        "nodes of one kind, or a smaller part of each batch for that rank",
+    ),
+    "node": (
+        "its node, which gives it less of the processor",
+        "ending what else runs on that node, or training without it",
+    ),
+    "gpu": (
+        "its computing: a slower or throttled GPU, or more work than the others have",
+        "GPUs of one kind; look at that GPU's temperature and at what else runs on it",
+    ),
+    "link": (
+        "its link",
+        (
+            "another interface (GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME) or a faster network; larger batches or"
+            " accumulated gradients exchange less often"
+        ),
+    ),
+}
+"""Of each kind of cause its words, and what helps."""
+
+
 @dataclass(frozen=True)
 class Cause:
     """What slows a run: which ranks, and its figures.
 
-    `kind` is `loader`, `quota`, `processor`, `node`, `gpu` or `link`; `lost` is the part of the training that it costs
+    `kind` is one of `KINDS`; `lost` is the part of the training that it costs
     the other ranks, or all of them, `excess` by which part of it a rank was busy longer; `others_wait` is false if all
     ranks are named.
     """
@@ -53,11 +85,31 @@ class Cause:
     excess: float = 0.0
     others_wait: bool = True
 
+    @property
+    def sentence(self) -> str:
+        """Return what it is, in one line."""
+        each, whom = (", each", "them") if len(self.ranks) > 1 else ("", "it")
+        said = f"{self.who}{each} by {KINDS[self.kind][0]}: {self.figures}"
+        if self.kind == "link":
+            return f"{said}; exchanges take {self.lost:.0%} of the training"
+        return f"{said}; the others wait for {whom} {self.lost:.0%} of the training" if self.others_wait else said
+
+    @property
+    def help(self) -> str:
+        """What would make it better."""
+        return KINDS[self.kind][1]
+
+
+def notes_of(record: Record) -> list[str]:
+    """Return what slows a run, one line for each cause."""
+    times = times_of(record)
+    return [] if times is None else [cause.sentence for cause in causes(times, record)]
+
 
 def causes(times: Times, record: Record) -> list[Cause]:
     """Return what slows a run, the largest loss first; nothing where the evidence is weak."""
     found = [_held_back(times) or _straggler(times, record), _link(times)]
-    return sorted((one for one in found if one is not None), key=lambda one: -one.lost)
+    return sorted((cause for cause in found if cause is not None), key=lambda cause: -cause.lost)
 
 
 def _held_back(times: Times) -> Cause | None:
@@ -98,12 +150,12 @@ def _straggler(times: Times, record: Record) -> Cause | None:
     if len(times.ranks) < 2:  # noqa: PLR2004 - nobody waits for a rank that is alone
         return None
     found = [_straggler_by(parts, times, record) for parts in (DATA, COMPUTE)]
-    return max((one for one in found if one is not None), key=lambda one: one.excess, default=None)
+    return max((cause for cause in found if cause is not None), key=lambda cause: cause.excess, default=None)
 
 
 def _straggler_by(parts: tuple[str, ...], times: Times, record: Record) -> Cause | None:
     suspect = max(times.ranks, key=lambda rank: rank.mean(*parts))
-    others = times.others(suspect)
+    others = _without(times.ranks, [suspect])
     longer = suspect.mean(*parts) - _median(others, *parts)
     lost = _median(others, "straggler")
     if min(lost, longer) < LEAST_LOST or not _is_no_accident(suspect, _excess(suspect, others, parts), lost):
@@ -111,10 +163,14 @@ def _straggler_by(parts: tuple[str, ...], times: Times, record: Record) -> Cause
     usual = suspect.mean(*parts) - longer
     group = [rank for rank in times.ranks if rank.mean(*parts) - usual >= MOST_OF_IT * longer]
     rest = _without(others, group)
-    why = _why(parts, suspect, rest, longer, record) if rest else None
-    if why is None:
+    if not rest:
         return None
-    return Cause(tuple(rank.rank for rank in group), _names(group), *why, lost, longer)
+    own, theirs = suspect.mean(*parts), _median(rest, *parts)
+    why: tuple[str, str] | None = ("loader", f"it waits for batches {own:.0%} of the training, the others {theirs:.0%}")
+    if parts == COMPUTE:
+        figures = f"it computes {own:.0%} of the training, the others {theirs:.0%}"
+        why = _why_it_computes_longer(suspect, rest, record, figures, longer)
+    return why and Cause(tuple(rank.rank for rank in group), _names(group), *why, lost, longer)
 
 
 def _names(ranks: list[RankTimes]) -> str:
@@ -137,17 +193,6 @@ def _is_no_accident(suspect: RankTimes, excess: list[float], lost: float) -> boo
         return False
     error = statistics.stdev(excess) / math.sqrt(len(excess))
     return min(excess) > 0 and statistics.fmean(excess) >= STANDARD_ERRORS * error
-
-
-def _why(
-    parts: tuple[str, ...], suspect: RankTimes, others: list[RankTimes], longer: float, record: Record
-) -> tuple[str, str] | None:
-    """Return the kind of the cause and its figures, if they account for what the rank is busy longer."""
-    own, theirs = suspect.mean(*parts), _median(others, *parts)
-    if parts == DATA:
-        return "loader", f"it waits for batches {own:.0%} of the training, the others {theirs:.0%}"
-    figures = f"it computes {own:.0%} of the training, the others {theirs:.0%}"
-    return _why_it_computes_longer(suspect, others, record, figures, longer)
 
 
 def _why_it_computes_longer(

@@ -75,18 +75,15 @@ class DetailReader:
     def __call__(self, run: RunSummary) -> Details | None:
         """Return what a run's record says; None if it is not read."""
         if run.path not in self._known:
-            self._known[run.path] = self._read(run)
+            path = self._results / run.path
+            try:
+                data = files.read_file(path / RECORD, min(LARGEST_RECORD, self._room), below=path)
+                self._room -= len(data)
+                self._known[run.path] = details_of(read_record(data))
+            except BROKEN:
+                self.left_out += 1
+                self._known[run.path] = None
         return self._known[run.path]
-
-    def _read(self, run: RunSummary) -> Details | None:
-        path = self._results / run.path
-        try:
-            data = files.read_file(path / RECORD, min(LARGEST_RECORD, self._room), below=path)
-            self._room -= len(data)
-            return details_of(read_record(data))
-        except BROKEN:
-            self.left_out += 1
-            return None
 
     def messages(self, run: RunSummary) -> dict[str, list[tuple[float, float]]]:
         """Return the bus bandwidths of a run by operation, as (bytes of a message, bytes a second)."""
@@ -120,7 +117,7 @@ def _provenance(record: Record) -> dict[str, str]:
     unknown = ", changes unknown" if launch.code.get("git") else ""
     changes = " with uncommitted changes" if dirty else unknown
     image = launch.image or {}
-    pulled = {one.place["digest"] for one in record.outcome.exits if "digest" in one.place} if record.outcome else set()
+    pulled = {end.place["digest"] for end in record.outcome.exits if "digest" in end.place} if record.outcome else set()
     found = {
         "host": _values(fact.get("host") for fact in facts) or _word(launch.host.get("name")),
         "system": _word(launch.host.get("os")),
@@ -131,8 +128,8 @@ def _provenance(record: Record) -> dict[str, str]:
         "kit": _word(launch.runner.get("version")),
     }
     for label, fact in (("torch", "torch"), ("CUDA", "cuda"), ("NCCL", "nccl"), ("Python", "python")):
-        found[label] = _values(one.get(fact) for one in facts)
-    found["threads"] = _values(one.get("threads") for one in facts)
+        found[label] = _values(own.get(fact) for own in facts)
+    found["threads"] = _values(own.get("threads") for own in facts)
     return found
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner import __version__
 from runner.core.text import one_line
+from runner.report.cells import page_seconds
+from runner.report.rows import Block
 from runner.tools.pages import style
 from runner.tools.pages.details import DetailReader
-from runner.tools.pages.extra import NO_PLOTS, can_draw
 from runner.tools.pages.section import Section, Size, draw, section_of
-from runner.tools.pages.select import HERE
+from runner.tools.pages.select import HERE, Selection
+from runner.tools.pages.style import Plot
 from runner.tools.pages.subject import Subject
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from runner.report.rows import Block
-    from runner.tools.pages.select import Selection
-    from runner.tools.pages.style import Plot
 
 MOST_BYTES = 980_000
 """Bytes of a page."""
@@ -46,9 +45,9 @@ class Page(NamedTuple):
 def make_page(selection: Selection, title: str) -> Page:
     """Lay out a page; the same results give the same bytes."""
     reader = DetailReader(HERE)
-    environment = environment_of_templates()
+    environment = environment_of_html()
     blocks = selection.blocks
-    order = sorted(range(len(blocks)), key=lambda place: (_newest(blocks[place]), place), reverse=True)
+    order = sorted(range(len(blocks)), key=lambda place: (newest(blocks[place]), place), reverse=True)
     made: dict[int, tuple[Section, str]] = {}
     left_out: list[Section] = []
     room, plots = MOST_BYTES - _RESERVED, MOST_PLOTS
@@ -91,9 +90,9 @@ def _whole(
 ) -> Page:
     from markupsafe import Markup  # noqa: PLC0415 - Jinja2's
 
-    others = [f"{one.experiment}: {one.blocks:,} tables, {one.runs:,} runs" for one in selection.left_out]
+    others = [f"{other.experiment}: {other.blocks:,} tables, {other.runs:,} runs" for other in selection.left_out]
     others += [f"{section.title}: {section.runs:,} runs" for section in left_out]
-    told = [*([] if can_draw() else [NO_PLOTS]), *selection.notes]
+    told = [*([] if style.can_draw() else [style.NO_PLOTS]), *selection.notes]
     notes = [*told]
     if unread:
         notes.append(f"{unread:,} records were not read for their provenance: they are too large, or broken")
@@ -110,13 +109,14 @@ def _whole(
         more_others=max(0, len(others) - _MOST_NAMED),
         notes=notes[:_MOST_NOTES],
         more_notes=max(0, len(notes) - _MOST_NOTES),
+        confidence=selection.confidence,
         version=__version__,
     )
     return Page(html, [plot for section in sections for plot in section.plots], told)
 
 
 def _verdict(sections: list[Section]) -> str:
-    """Say how many of the speed-ups of a page may be claimed, and how many slow-downs."""
+    """Return how many of the speed-ups of a page may be claimed, and how many slow-downs."""
     slower = sum(section.slow_downs for section in sections)
     faster = sum(len(section.claimed) for section in sections) - slower
     compared = faster + sum(len(section.refused) for section in sections)
@@ -135,21 +135,26 @@ def plot_prefix(place: int, experiment: str) -> str:
     return f"{place + 1:02}-{word[:60]}"
 
 
-def environment_of_templates() -> Environment:
-    """Return the templates; each text is escaped for HTML, and made one printable line first."""
+def environment_of_html() -> Environment:
+    """Return the templates of pages; each text is escaped for HTML, and made one printable line first."""
+    return environment_of_templates(
+        lambda value: one_line(value) if isinstance(value, str) else value,
+        autoescape=True,
+    )
+
+
+def environment_of_templates(write: Callable[[Any], Any], **settings: Any) -> Environment:
+    """Return the templates; every value but markup of our own is written by a function."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
     from markupsafe import Markup  # noqa: PLC0415
 
-    def finalize(value: Any) -> Any:
-        return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-    return Environment(
+    return Environment(  # noqa: S701 - what escapes is among the settings, or `write` does
         loader=PackageLoader("runner.tools.pages"),
-        autoescape=True,
         undefined=StrictUndefined,
-        finalize=finalize,
+        finalize=lambda value: value if isinstance(value, Markup) else write(value),
         trim_blocks=True,
         lstrip_blocks=True,
+        **settings,
     )
 
 
@@ -157,8 +162,10 @@ def _render(environment: Environment, section: Section) -> bytes:
     from markupsafe import Markup  # noqa: PLC0415
 
     plots = [(plot, Markup(style.inline(plot, plot.name))) for plot in section.plots]  # noqa: S704 - matplotlib escapes
-    return environment.get_template("section.html.j2").render(section=section, plots=plots).encode()
+    template = environment.get_template("section.html.j2")
+    return template.render(section=section, plots=plots, seconds=page_seconds).encode()
 
 
-def _newest(block: Block) -> str:
+def newest(block: Block) -> str:
+    """Return when the newest run of a block was started."""
     return max(run.started for row in block.rows for run in row.runs)

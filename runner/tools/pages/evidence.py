@@ -6,28 +6,23 @@ ideal one is the ratio of processes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
-from runner.report.cells import processes
+from runner.report.cells import page_ratio, page_seconds, processes
+from runner.report.columns import Column, columns_of
 from runner.report.notes import granted
-from runner.tools.pages.document import environment_of_templates, plot_prefix
-from runner.tools.pages.lines import choose_lines, line_of, not_drawn, point_of
+from runner.report.rows import Block, Row
+from runner.tools.pages.details import DetailReader
+from runner.tools.pages.document import environment_of_html, environment_of_templates, newest, plot_prefix
+from runner.tools.pages.lines import Lines, choose_lines, line_of, not_drawn, points_of
 from runner.tools.pages.scaling_plots import draw_speed_up
-from runner.tools.pages.steps import node_hours, steps_of
+from runner.tools.pages.select import Selection
+from runner.tools.pages.steps import node_hours, nodes_of, steps_of
 from runner.tools.pages.style import Plot, drawing
-from runner.tools.pages.subject import Subject, is_slow_down, listing, show_interval, show_ratio, show_seconds
+from runner.tools.pages.subject import Subject, is_slow_down, listing
 from runner.tools.pages.tex import tex
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-    from runner.report.rows import Block, Row
-    from runner.tools.pages.details import DetailReader
-    from runner.tools.pages.lines import Lines
-    from runner.tools.pages.select import Selection
-    from runner.tools.pages.steps import Step
 
 MOST_STEPS = 12
 """Cells on the page: more do not fit beside the plot."""
@@ -54,20 +49,20 @@ class Evidence(NamedTuple):
     findings: list[str]
     caption: str
     left_out: str
+    confidence: str
 
 
 def make_evidence(selection: Selection, reader: DetailReader) -> tuple[Evidence, Plot]:
     """Sum up the newest block of the one experiment that was chosen; RequestError if there is nothing to sum up."""
     block, others = _choose(selection)
-    steps = steps_of(block, reader)
+    steps = steps_of(block)
     if not steps:
         raise RequestError(f"{one_line(block.first.experiment)}: no run is complete, so there is no evidence to show")
     shown = steps[:MOST_STEPS]
-    points = [point_of(step.row, step.base, step.speedup, claimed=step.claimed is True) for step in shown]
-    lines = choose_lines(points, "")
+    lines = choose_lines(points_of(shown, lambda row: row.speedup), "")
     with drawing():
         figure = draw_speed_up(lines, [])
-    caption = _caption(lines)
+    caption = _caption(lines, block)
     name = f"{plot_prefix(0, block.first.experiment)}-evidence"
     evidence = Evidence(
         title=f"Scaling of {block.first.experiment}",
@@ -75,11 +70,11 @@ def make_evidence(selection: Selection, reader: DetailReader) -> tuple[Evidence,
         scaling=_SCALING.get(block.first.scaling, f"Scaling: {block.first.scaling}."),
         facts=_facts(Subject(block, reader, name)),
         baseline=_baseline(shown, block),
-        head=_head(block),
-        lines=[_line(step, block.axes) for step in shown],
+        **_table(block, shown, reader),
         findings=_findings(block, shown, reader),
         caption=caption,
         left_out=_left_out(len(steps) - len(shown), others),
+        confidence=str(block.confidence),
     )
     return evidence, Plot(name, "Speed-up", caption, figure)
 
@@ -88,7 +83,7 @@ def as_html(evidence: Evidence, svg: str) -> str:
     """Lay the page out."""
     from markupsafe import Markup  # noqa: PLC0415 - Jinja2's
 
-    template = environment_of_templates().get_template("evidence.html.j2")
+    template = environment_of_html().get_template("evidence.html.j2")
     return template.render(evidence=evidence, svg=Markup(svg))  # noqa: S704 - matplotlib escapes
 
 
@@ -97,31 +92,17 @@ def as_tex(evidence: Evidence, picture: str) -> str:
     from markupsafe import Markup  # noqa: PLC0415
 
     own = Markup(picture)  # noqa: S704 - a name of letters, digits and hyphens
-    return _environment_of_tex().get_template("evidence.tex.j2").render(evidence=evidence, picture=own)
-
-
-def _environment_of_tex() -> Environment:
-    """Return the templates with other brackets than LaTeX's own; every value is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
-    from markupsafe import Markup  # noqa: PLC0415
-
-    def finalize(value: object) -> str:
-        return str(value) if isinstance(value, Markup) else tex(value)
-
-    return Environment(  # noqa: S701 - it is LaTeX, and `finalize` escapes
-        loader=PackageLoader("runner.tools.pages"),
-        undefined=StrictUndefined,
-        finalize=finalize,
-        block_start_string="<%",
+    environment = environment_of_templates(
+        tex,
+        block_start_string="<%",  # other brackets than LaTeX's own
         block_end_string="%>",
         variable_start_string="<<",
         variable_end_string=">>",
         comment_start_string="<#",
         comment_end_string="#>",
-        trim_blocks=True,
-        lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    return environment.get_template("evidence.tex.j2").render(evidence=evidence, picture=own)
 
 
 def _choose(selection: Selection) -> tuple[Block, list[Block]]:
@@ -132,8 +113,8 @@ def _choose(selection: Selection) -> tuple[Block, list[Block]]:
     if len(experiments) > 1:
         named = did_you_mean("", experiments).removeprefix("; ")
         raise RequestError(f"--evidence is a page about one experiment: choose it with --experiment; {one_line(named)}")
-    newest = max(selection.blocks, key=lambda block: max(run.started for row in block.rows for run in row.runs))
-    return newest, [block for block in selection.blocks if block is not newest]
+    chosen = max(selection.blocks, key=newest)
+    return chosen, [block for block in selection.blocks if block is not chosen]
 
 
 def _facts(subject: Subject) -> list[tuple[str, str]]:
@@ -152,59 +133,56 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
     return [(name, one_line(value, _LONGEST_FACT)) for name, value in found if value]
 
 
-def _caption(lines: Lines) -> str:
-    one = len(lines.bases) == 1
-    over = f"over {processes(min(lines.bases))}" if one else "over each line's baseline, times the processes of that"
-    return f"Speed-up {over}, with 95% intervals, beside the ideal line.{not_drawn(lines.left_out, 'line')}"
+def _caption(lines: Lines, block: Block) -> str:
+    has_one_base = len(lines.bases) == 1
+    over = (
+        f"over {processes(min(lines.bases))}"
+        if has_one_base
+        else "over each line's baseline, times the processes of that"
+    )
+    more = not_drawn(lines.left_out, "line")
+    return f"Speed-up {over}, with {block.confidence} intervals, beside the ideal line.{more}"
 
 
-def _baseline(steps: list[Step], block: Block) -> str:
+def _baseline(steps: list[Row], block: Block) -> str:
     """Name the smallest complete cell of each line: what the speed-ups and efficiencies are over."""
-    bases = [_base(step.row, block) for step in steps if step.row is step.base]
+    bases = [_base(step, block) for step in steps if step.is_baseline]
     return f"Smallest feasible baseline{'' if len(bases) == 1 else 's, one for each line'}: {'. '.join(bases)}."
 
 
 def _base(base: Row, block: Block) -> str:
-    seconds = f"{show_seconds(base.seconds.value)}" if base.seconds else ""
+    seconds = f"{page_seconds(base.seconds.value)} s" if base.seconds else ""
     of_line = [row.first for row in block.rows if line_of(row) == line_of(base) and not row.complete]
     smaller = [run.cell for run in of_line if run.processes < base.first.processes]
     failed = f"; {listing(smaller)} did not complete" if smaller else ""
-    one = "" if base.first.processes == 1 or failed else "; smaller ones were not run"
-    return f"{base.first.cell}, {processes(base.first.processes)}, {seconds}{failed}{one}"
+    why = "" if base.first.processes == 1 or failed else "; smaller ones were not run"
+    return f"{base.first.cell}, {processes(base.first.processes)}, {seconds}{failed}{why}"
 
 
-def _head(block: Block) -> list[str]:
-    timed = f"{block.first.measure.replace('_', ' ')} [95%]"
-    head = ["nodes", "processes", *block.axes, "n", timed, "speed-up [95%]", "efficiency"]
-    return [*head, "node-hours a run", "claimed"]
-
-
-def _line(step: Step, axes: list[str]) -> list[str]:
-    row, seconds = step.row, step.row.seconds
-    times = ""
-    if seconds:
-        ends = [show_seconds(end).removesuffix(" s") for end in (seconds.low, seconds.high) if end is not None]
-        times = show_seconds(seconds.value).removesuffix(" s") + (f" [{', '.join(ends)}]" if len(ends) > 1 else "")
-    return [
-        str(step.nodes),
-        str(row.first.processes),
-        *(one_line(row.first.axes.get(axis, ""), _LONGEST_NAME) for axis in axes),
-        str(len(row.complete)),
-        times,
-        show_interval(step.speedup) if step.speedup.low else show_ratio(step.speedup.value),
-        f"{step.efficiency.value:.0%}",
-        "" if step.node_hours is None else f"{step.node_hours:.3g}",
-        "yes" if step.claimed is True else one_line(step.claimed, _LONGEST_WHY),
+def _table(block: Block, steps: list[Row], reader: DetailReader) -> dict[str, Any]:
+    """Lay the cells out, with more of each than the table of the summary has."""
+    hours = "{:.3g}".format
+    columns = [
+        Column("nodes", nodes_of, "nodes"),
+        *columns_of(block, ("processes", "axes", "n", "seconds", "speedup", "efficiency")),
+        Column("node_hours", lambda row: node_hours(row, reader), "node-hours a run", hours),
+        *columns_of(block, ("claimed",)),
     ]
+    longest = {**dict.fromkeys(block.axes, _LONGEST_NAME), "claimed": _LONGEST_WHY}
+    lines = [
+        [one_line(column.cell(step, on_page=True), longest.get(column.key, _LONGEST_FACT)) for column in columns]
+        for step in steps
+    ]
+    return {"head": [column.head_of(block) for column in columns], "lines": lines}
 
 
-def _findings(block: Block, steps: list[Step], reader: DetailReader) -> list[str]:
-    """Say what the table comes to: how far it scales, what may be claimed, and what was spent."""
-    others = [step for step in steps if step.row is not step.base]
+def _findings(block: Block, steps: list[Row], reader: DetailReader) -> list[str]:
+    """Return what the table comes to: how far it scales, what may be claimed, and what was spent."""
+    others = [step for step in steps if not step.is_baseline]
     found = _how_far(others)
     claimed = [step for step in others if step.claimed is True]
     if claimed:
-        named = [f"{step.row.first.cell}{' (a slow-down)' if is_slow_down(step.speedup) else ''}" for step in claimed]
+        named = [f"{step.first.cell}{' (a slow-down)' if is_slow_down(step.speedup) else ''}" for step in claimed]
         same = "of the same code, data, work and kind of machine"
         found.append(f"Claimed, with three runs or more on both sides, {same}: {listing(named)}.")
         found += [f"{note[:1].upper()}{note[1:]}." for note in granted(block)]
@@ -217,19 +195,21 @@ def _findings(block: Block, steps: list[Step], reader: DetailReader) -> list[str
     return found
 
 
-def _how_far(others: list[Step]) -> list[str]:
-    """Say up to which cell the efficiency is enough, by the low end of its interval; without one nothing is shown."""
-    enough = [step for step in others if (step.efficiency.low or 0.0) >= ENOUGH]
+def _how_far(others: list[Row]) -> list[str]:
+    """Return up to which cell the efficiency is enough, by the low end of its interval; without one none is shown."""
+    known = [(step, step.efficiency) for step in others if step.efficiency]
+    enough = [(step, efficiency) for step, efficiency in known if (efficiency.low or 0.0) >= ENOUGH]
     if enough:
-        widest = max(enough, key=lambda step: step.row.first.processes)
-        efficiency, faster = widest.efficiency, show_ratio(widest.speedup.value)
-        reached = f"{efficiency.value:.0%}, 95% interval from {efficiency.low:.0%}; {faster} times as fast"
-        reached += f" as {widest.base.first.cell}"
-        return [f"The efficiency is {ENOUGH:.0%} or more up to {widest.row.first.cell} ({reached})."]
-    perhaps = max(others, key=lambda step: step.efficiency.value, default=None)
-    if perhaps is None:
+        widest, efficiency = max(enough, key=lambda found: found[0].first.processes)
+        faster = page_ratio(widest.speedup.value) if widest.speedup else ""
+        base = widest.baseline.first.cell if widest.baseline else ""
+        from_ = f"{widest.confidence} interval from {efficiency.low:.0%}"
+        reached = f"{efficiency.value:.0%}, {from_}; {faster} times as fast as {base}"
+        return [f"The efficiency is {ENOUGH:.0%} or more up to {widest.first.cell} ({reached})."]
+    if not known:
         return []
-    efficiency, cell = perhaps.efficiency, perhaps.row.first.cell
+    best, efficiency = max(known, key=lambda found: found[1].value)
+    cell = best.first.cell
     if efficiency.value < ENOUGH:
         return [f"No larger layout than the baseline reaches an efficiency of {ENOUGH:.0%}; {cell} is nearest to it."]
     why = "there is no interval" if efficiency.low is None else f"its interval begins at {efficiency.low:.0%}"

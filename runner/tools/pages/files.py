@@ -31,20 +31,20 @@ def page_of(results: Path, title: str) -> str:
 
 def write_report(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> Written:
     """Write the page of some results folders, and its plots if there is a folder for them."""
-    page = make_page(select(folders, experiment), _title(folders, experiment))
-    return _write({output: page.html.encode()}, page.plots, plots, page.notes)
-
-
-def _title(folders: list[Path], experiment: str | None) -> str:
     names = [one_line(folder.absolute().name or folder, 60) for folder in folders[:4]]
-    return experiment or ("Results" if names == ["results"] else f"Results: {', '.join(names)}")
+    title = experiment or ("Results" if names == ["results"] else f"Results: {', '.join(names)}")
+    page = make_page(select(folders, experiment), title)
+    return _write({output: page.html.encode()}, page.plots, plots, page.notes)
 
 
 def _write(outputs: dict[Path, bytes], plots: list[Plot], folder: Path | None, notes: list[str]) -> Written:
     """Write the files, and each plot as SVG and PNG if there is a folder for them."""
     written = [f"{path}: {len(data):,} bytes" for path, data in outputs.items()]
     if folder is not None:
-        _make(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RequestError(f"{folder}: cannot be made: {error.strerror}") from None
         for plot in plots:
             outputs[folder / f"{plot.name}.svg"] = style.as_svg(plot)
             outputs[folder / f"{plot.name}.png"] = style.as_png(plot)
@@ -53,18 +53,12 @@ def _write(outputs: dict[Path, bytes], plots: list[Plot], folder: Path | None, n
     return Written(notes, written)
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RequestError(f"{folder}: cannot be made: {error.strerror}") from None
-
-
 def write_evidence(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> Written:
     """Write the page for a proposal; beside it the same as LaTeX, and the plot that the LaTeX file shows."""
     selection = select(folders, experiment)
     evidence, plot = make_evidence(selection, DetailReader(HERE))
-    name = _plain(output.stem)
+    # Without what LaTeX would take for a command or an end of the name.
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", output.stem).strip("-") or "report"
     picture = output.with_name(f"{name}-speed-up.pdf")
     outputs = {
         output: as_html(evidence, style.inline(plot, plot.name)).encode(),
@@ -72,8 +66,3 @@ def write_evidence(folders: list[Path], output: Path, *, experiment: str | None,
         picture: style.as_pdf(plot),
     }
     return _write(outputs, [plot], plots, selection.notes)
-
-
-def _plain(stem: str) -> str:
-    """Return a file's name without what LaTeX would take for a command or an end of the name."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-") or "report"

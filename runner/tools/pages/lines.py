@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from runner.core.layout import Layout
-from runner.report.rows import CellRuns, Row
+from runner.report.rows import Row
 from runner.report.statistics import Estimate
 from runner.tools.pages import style
 from runner.tools.pages.subject import listing
@@ -52,11 +52,16 @@ class Lines(NamedTuple):
         return {point.base for point in self.points}
 
 
-def point_of(row: Row, base: CellRuns, estimate: Estimate, *, claimed: bool) -> Point:
-    """Place an estimate of a row in a plot over processes."""
-    run = row.first
-    nodes = Layout.parse(run.layout).nodes
-    return Point(run.cell, line_of(row), run.processes, nodes, estimate, base.first.processes, claimed)
+def points_of(rows: Iterable[Row], estimate_of: Callable[[Row], Estimate | None]) -> list[Point]:
+    """Place an estimate of each row that has it in a plot over processes."""
+    found = []
+    for row in rows:
+        estimate, run = estimate_of(row), row.first
+        if row.baseline and estimate:
+            nodes, base = Layout.parse(run.layout).nodes, row.baseline.first.processes
+            claimed = row.claimed is True
+            found.append(Point(run.cell, line_of(row), run.processes, nodes, estimate, base, claimed))
+    return found
 
 
 def line_of(row: Row) -> str:
@@ -94,7 +99,7 @@ def first_of(things: list[_Thing], rank: Callable[[_Thing], tuple[bool, bool]], 
 
 
 def not_drawn(names: list[str], what: str) -> str:
-    """Say what the table has beyond a plot, for the end of its caption; nothing if the plot has all."""
+    """Return what the table has beyond a plot, for the end of its caption; nothing if the plot has all."""
     if not names:
         return ""
     more = len(names) - MOST_NAMED

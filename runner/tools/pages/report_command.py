@@ -33,13 +33,12 @@ def report(
     """
     import gc
 
-    from runner.tools.pages.extra import require_extra
+    from runner.tools.pages.files import write_evidence, write_report
+    from runner.tools.pages.style import require_plots
 
     gc.disable()  # as for `summarize`
     if evidence or plots:
-        require_extra("runner report --evidence" if evidence else "runner report --plots")
-    from runner.tools.pages.files import write_evidence, write_report
-
+        require_plots("runner report --evidence" if evidence else "runner report --plots")
     folders = results or _FOLDERS
     for archive in folders:
         if archive.is_file():

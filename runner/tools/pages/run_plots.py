@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runner.report.cells import page_seconds
 from runner.report.claims import disturbed
+from runner.report.rows import Row
 from runner.tools.pages import style
+from runner.tools.pages.details import Details
 from runner.tools.pages.style import MUTED, Plot
-from runner.tools.pages.subject import Gap, listing, show_seconds, typical_run
+from runner.tools.pages.subject import Gap, Subject, listing, typical_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from runner.report.rows import Row
-    from runner.tools.pages.details import Details
-    from runner.tools.pages.subject import Subject
 
 MOST_PANELS = 4
 MOST_PUBLISHED = 3
@@ -27,7 +26,7 @@ _LOADS = {
     "gpu_percent": ("GPU load", "GPUs in use in %, mean", 1.0),
     "memory_bytes": ("Memory", "memory of the node in GB", 1e-9),
 }
-Drawn = list[tuple["Row", "Details"]]
+Drawn = list[tuple[Row, Details]]
 
 
 def curves(subject: Subject) -> list[Plot | Gap]:
@@ -80,7 +79,8 @@ def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], o
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.finish(figure, axes)
     say = _after_epochs if over == "epochs" else _after_seconds
-    caption = f"{say(drawn, kind, labels[-1])} {beside}".strip()
+    label = labels[-1] if any(labels[-1] in details.curves for _, details in drawn) else "training loss"
+    caption = f"{say(drawn, kind, label)} {beside}".strip()
     if over == "epochs" and kind == "loss":
         caption = f"{caption} {subject.which(len(drawn))}".strip()
     return Plot(subject.plot(f"{kind}-{over}"), title, caption, figure)
@@ -110,13 +110,15 @@ def _published(axes: Axes, subject: Subject, kind: str, over: str) -> str:
 
 
 def _after_epochs(drawn: Drawn, kind: str, label: str) -> str:
-    """Say what the last epoch came to, and whether the cells agree."""
-    label = label if any(label in details.curves for _, details in drawn) else "training loss"
+    """Return what the last epoch came to, and whether the cells agree."""
     ends = [(row, curve[-1]) for row, details in drawn if (curve := details.curves.get(label))]
     last = [f"{row.first.cell} {_value(value, kind)}" for row, (_, _, value) in ends]
     epochs = {epoch for _, (epoch, _, _) in ends}
-    when = f"After {_count(next(iter(epochs)), 'epoch')}" if len(epochs) == 1 else "At its last epoch"
-    broken = [row.first.cell for row, details in drawn if _has_gap(details, label)]
+    last_epoch = max(epochs)
+    when = f"After {last_epoch} epoch{'' if last_epoch == 1 else 's'}" if len(epochs) == 1 else "At its last epoch"
+    broken = [
+        row.first.cell for row, details in drawn if any(value is None for _, _, value in details.curves.get(label, []))
+    ]
     gap = f" Where the line of {listing(broken)} breaks, the value is no number." if broken else ""
     found = [value for _, (_, _, value) in ends if value is not None]
     same = ""
@@ -128,8 +130,7 @@ def _after_epochs(drawn: Drawn, kind: str, label: str) -> str:
 
 
 def _after_seconds(drawn: Drawn, kind: str, label: str) -> str:
-    """Say when each cell came to a value that all of them reach."""
-    label = label if any(label in details.curves for _, details in drawn) else "training loss"
+    """Return when each cell came to a value that all of them reach."""
     known = [
         (row, [(at, value) for _, at, value in details.curves.get(label, []) if at is not None and value is not None])
         for row, details in drawn
@@ -146,7 +147,7 @@ def _after_seconds(drawn: Drawn, kind: str, label: str) -> str:
         at = next((at for at, value in curve if (value >= goal if kind == "accuracy" else value <= goal)), None)
         if at is not None:
             reached.append((at, row.first.cell))
-    words = ", ".join(f"{cell} after {show_seconds(at)}" for at, cell in sorted(reached))
+    words = ", ".join(f"{cell} after {page_seconds(at)} s" for at, cell in sorted(reached))
     what = f"{goal:.1%} accuracy" if kind == "accuracy" else f"a {label} of {goal:.3g}"
     return f"Time to {what}: {words}. That is one run of each; the table says what may be claimed."
 
@@ -155,14 +156,6 @@ def _value(value: float | None, kind: str) -> str:
     if value is None:
         return "no number"
     return f"{value:.2%}" if kind == "accuracy" else f"{value:#.3g}".rstrip(".")
-
-
-def _has_gap(details: Details, label: str) -> bool:
-    return any(value is None for _, _, value in details.curves.get(label, []))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def bandwidth(subject: Subject) -> list[Plot | Gap]:
@@ -196,7 +189,7 @@ def bandwidth(subject: Subject) -> list[Plot | Gap]:
 
 
 def _fastest(messages: dict[str, list[tuple[float, float]]], chosen: list[str]) -> str:
-    peaks = {name: max(messages[name], key=lambda one: one[1]) for name in chosen}
+    peaks = {name: max(messages[name], key=lambda message: message[1]) for name in chosen}
     best = max(chosen, key=lambda name: peaks[name][1])
     first = chosen[0]
     size, rate = peaks[best]
@@ -222,7 +215,7 @@ def load(subject: Subject) -> list[Plot | Gap]:
         return [Gap("Load over time", "no complete run reports its load")] if subject.measured else []
     if all(len(points) < FEWEST_LOOKS for _, details in drawn for points in details.load.values()):
         return [Gap("Load over time", "the runs took a few seconds, and the load is looked at once a second")]
-    return [_load(subject, drawn, figure) for figure in _LOADS if any(figure in one.load for _, one in drawn)]
+    return [_load(subject, drawn, figure) for figure in _LOADS if any(figure in details.load for _, details in drawn)]
 
 
 def _load(subject: Subject, drawn: Drawn, name: str) -> Plot:
@@ -259,7 +252,7 @@ def _how_busy(drawn: Drawn, name: str, highest: list[tuple[float, str]]) -> str:
 
 
 def _what_fills_it(full: list[Row]) -> str:
-    """Say of cells with a high load that nothing is free, or what else may have taken it."""
+    """Return of cells with a high load that nothing is free, or what else may have taken it."""
     disturbances = {row.first.cell: disturbed(row.complete) for row in full}
     own = [cell for cell, disturbance in disturbances.items() if not disturbance]
     end = f" With {listing(own)} nothing of it is free: more processes would share what there is." if own else ""

@@ -5,22 +5,17 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.report.cells import processes
+from runner.report.cells import page_estimate, page_seconds, processes
+from runner.report.rows import Row
+from runner.report.statistics import Estimate
 from runner.tools.pages import style
-from runner.tools.pages.lines import choose_lines, first_of, not_drawn, on_one_scale, point_of
+from runner.tools.pages.lines import Lines, Point, choose_lines, first_of, not_drawn, on_one_scale, points_of
 from runner.tools.pages.style import GRID, MUTED, PAPER, SERIES, Plot
-from runner.tools.pages.subject import Gap, is_slow_down, listing, show_interval, show_seconds
+from runner.tools.pages.subject import Gap, Subject, is_slow_down, listing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from runner.report.rows import Row
-    from runner.report.statistics import Estimate
-    from runner.tools.pages.lines import Lines, Point
-    from runner.tools.pages.subject import Subject
 
 MOST_BARS = 12
 _MANY_PROCESSES = 8
@@ -44,15 +39,15 @@ def speed_up(subject: Subject) -> Plot | Gap:
     """Draw speed-up over processes beside the ideal line; over cells where all have as many processes."""
     title = "Speed-up"
     rows = [row for row in subject.block.rows if row.speedup and row.seconds]
-    if not any(row.baseline and row.baseline.first is not row.first for row in rows):
+    if not _compared(rows):
         return Gap(title, _why_no_speedup(subject, rows))
     name, best = subject.plot("speed-up"), _best(rows)
     conclusion = _conclusion(rows, best)
     if len({row.first.processes for row in rows}) == 1:
         shown = first_of(rows, lambda row: (row is not best, row.claimed is not True), 2 * MOST_BARS)
-        left_out = [row.first.cell for row in rows if not any(row is one for one in shown)]
+        left_out = [row.first.cell for row in rows if not any(row is other for other in shown)]
         return Plot(name, title, conclusion + not_drawn(left_out, "cell"), _by_cell(shown))
-    lines = choose_lines(_points(rows, lambda row: row.speedup), best.first.cell)
+    lines = choose_lines(points_of(rows, lambda row: row.speedup), best.first.cell)
     published = [
         (line["processes"], line.get("computed_speedup") or line["speedup"])
         for line in subject.published
@@ -64,14 +59,6 @@ def speed_up(subject: Subject) -> Plot | Gap:
     if published and lines.bases != {1}:
         caption, published = f"{caption} The published speed-ups are over one process, and in the table.", []
     return Plot(name, title, caption, draw_speed_up(lines, published))
-
-
-def _points(rows: list[Row], estimate_of: Callable[[Row], Estimate | None]) -> list[Point]:
-    """Place an estimate of each row that has it, over the row's own baseline."""
-    each = [(row, row.baseline, estimate_of(row)) for row in rows]
-    return [
-        point_of(row, base, estimate, claimed=row.claimed is True) for row, base, estimate in each if base and estimate
-    ]
 
 
 def draw_speed_up(lines: Lines, published: list[tuple[int, float]]) -> Figure:
@@ -109,7 +96,7 @@ def efficiency(subject: Subject) -> Plot | None:
     if len({row.first.processes for row in rows}) < 2:  # noqa: PLR2004 - a line needs two points
         return None
     worst = min(rows, key=lambda row: row.efficiency.value if row.efficiency else 0.0)
-    lines = choose_lines(_points(rows, lambda row: row.efficiency), worst.first.cell)
+    lines = choose_lines(points_of(rows, lambda row: row.efficiency), worst.first.cell)
     figure, axes = style.axes()
     _over_processes(axes, lines, 100.0)
     axes.axhline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="ideal", zorder=1)
@@ -128,13 +115,15 @@ def _what_is_lost(worst: Row) -> str:
     estimate, base = worst.efficiency, worst.baseline
     if estimate is None or base is None:
         return ""
-    between = f" (95%: {estimate.low:.0%} to {estimate.high:.0%})" if estimate.low and estimate.high else ""
+    between = ""
+    if estimate.low and estimate.high:
+        between = f" ({worst.confidence}: {estimate.low:.0%} to {estimate.high:.0%})"
     verdict = "Nearly all of each process is used" if estimate.value >= _FULL else f"{1 - estimate.value:.0%} is lost"
     serial = worst.serial_fraction
     as_if = f", as if {serial:.0%} of the work were serial" if serial is not None and 0 < serial <= 1 else ""
-    one = "one alone" if base.first.processes == 1 else f"one of {base.first.cell}"
+    baseline = "one alone" if base.first.processes == 1 else f"one of {base.first.cell}"
     return (
-        f"With {worst.first.cell}, a process does {estimate.value:.0%}{between} of the work that {one} does. "
+        f"With {worst.first.cell}, a process does {estimate.value:.0%}{between} of the work that {baseline} does. "
         f"{verdict}{as_if}."
     )
 
@@ -174,7 +163,7 @@ def _shares(subject: Subject, row: Row) -> dict[str, float]:
         total = seconds.get("total", 0.0)
         rest = {"rest": max(0.0, total - sum(named.values())), "launch": max(0.0, seconds.get("wall", 0.0) - total)}
         found.append({**named, **(rest if total else {})})
-    return {phase: fmean(one.get(phase, 0.0) for one in found) for phase in _PHASES} if any(found) else {}
+    return {phase: fmean(seconds.get(phase, 0.0) for seconds in found) for phase in _PHASES} if any(found) else {}
 
 
 def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]]) -> str:
@@ -185,7 +174,7 @@ def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]])
         largest = max((phase for phase in shares if phase != timed), key=lambda phase: shares[phase])
         words.append(
             f"{row.first.cell}: {_PHASES[timed][0]} is {shares.get(timed, 0.0) / total:.0%} of "
-            f"{show_seconds(total)}, {_PHASES[largest][0]} {shares[largest] / total:.0%}"
+            f"{page_seconds(total)} s, {_PHASES[largest][0]} {shares[largest] / total:.0%}"
         )
     left_out = len(subject.measured) - len(bars)
     more = f" {left_out} more cells are in the table." if left_out else ""
@@ -198,11 +187,7 @@ def _over_processes(axes: Axes, lines: Lines, factor: float) -> None:
     """Draw estimates with their intervals over the number of processes, side by side where they have as many."""
     for number, (name, own) in enumerate(lines.drawn.items()):
         shift = 1 + 0.025 * (number - (len(lines.drawn) - 1) / 2)
-        y = [_bounded(point.estimate.value) * factor for point in own]
-        low = [_bounded(point.estimate.low or point.estimate.value) * factor for point in own]
-        high = [_bounded(point.estimate.high or point.estimate.value) * factor for point in own]
-        below = [max(0.0, value - end) for value, end in zip(y, low, strict=True)]
-        above = [max(0.0, end - value) for value, end in zip(y, high, strict=True)]
+        y, below, above = zip(*(_bar(point.estimate, factor) for point in own), strict=True)
         label, look = style.name(name), style.series(number)
         x = [point.processes * shift for point in own]
         axes.errorbar(x, y, [below, above], ecolor=look["color"], elinewidth=1.1, capsize=3, label=label, **look)
@@ -225,12 +210,12 @@ def _by_cell(shown: list[Row]) -> Figure:
         estimate = row.speedup
         if estimate is None:
             continue
-        value = _bounded(estimate.value)
-        low, high = _bounded(estimate.low or estimate.value), _bounded(estimate.high or estimate.value)
+        value, below, above = _bar(estimate)
         number = 0 if row.claimed is True else 1
         look = {**style.series(number), "linestyle": "none"}
-        error = [[max(0.0, value - low)], [max(0.0, high - value)]]
-        axes.errorbar([value], [place], xerr=error, ecolor=look["color"], elinewidth=1.2, capsize=3, **look)
+        axes.errorbar(
+            [value], [place], xerr=[[below], [above]], ecolor=look["color"], elinewidth=1.2, capsize=3, **look
+        )
     axes.axvline(1, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
     names = [style.name(row.first.cell) for row in shown]
     axes.set_yticks(range(len(shown)), names)
@@ -243,12 +228,19 @@ def _by_cell(shown: list[Row]) -> Figure:
     return figure
 
 
+def _bar(estimate: Estimate, factor: float = 1.0) -> tuple[float, float, float]:
+    """Return a value, and how far its interval goes down and up, within what can be drawn."""
+    value = _bounded(estimate.value) * factor
+    low, high = (_bounded(end or estimate.value) * factor for end in (estimate.low, estimate.high))
+    return value, max(0.0, value - low), max(0.0, high - value)
+
+
 def _bounded(value: float) -> float:
     return min(max(value, 1 / _LARGEST), _LARGEST)
 
 
 def _compared(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if row.baseline and row.baseline.first is not row.first and row.speedup]
+    return [row for row in rows if row.baseline and not row.is_baseline and row.speedup]
 
 
 def _best(rows: list[Row]) -> Row:
@@ -259,16 +251,17 @@ def _best(rows: list[Row]) -> Row:
 
 
 def _conclusion(rows: list[Row], best: Row) -> str:
-    """Say which speed-ups may be claimed, and of the largest other one why not."""
+    """Return which speed-ups may be claimed, and of the largest other one why not."""
     others, base, estimate = _compared(rows), best.baseline, best.speedup
     if base is None or estimate is None:
         return ""
     claimed = [row for row in others if row.claimed is True]
+    ratio = page_estimate(estimate) + ("" if estimate.high else " (no interval)")
     if not claimed:
         count = f"none of {len(others)} speed-ups" if len(others) > 1 else "no speed-up"
-        return f"{count.capitalize()} may be claimed. {best.first.cell}: {show_interval(estimate)}; {best.claimed}."
+        return f"{count.capitalize()} may be claimed. {best.first.cell}: {ratio}; {best.claimed}."
     slower = ", a slow-down" if is_slow_down(estimate) else ""
-    words = f"{best.first.cell} is {show_interval(estimate)} times as fast as {base.first.cell}{slower}"
+    words = f"{best.first.cell} is {ratio} times as fast as {base.first.cell}{slower}"
     ideal = best.first.processes / base.first.processes
     words += f", and this may be claimed; ideal is {ideal:g}" if ideal > 1 else ", and this may be claimed"
     rest = len(others) - len(claimed)

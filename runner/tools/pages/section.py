@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from runner.core.text import one_line
-from runner.report.cells import share
+from runner.report.cells import page_ratio
+from runner.report.columns import lay_out, without_empty
 from runner.report.rows import Row
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Estimate
 from runner.report.table import to_table
 from runner.tools.pages import run_plots, scaling_plots
-from runner.tools.pages.extra import can_draw
-from runner.tools.pages.style import Plot, drawing
-from runner.tools.pages.subject import Gap, Subject, is_slow_down, show_interval, show_ratio, show_seconds
+from runner.tools.pages.style import Plot, can_draw, drawing
+from runner.tools.pages.subject import Gap, Subject, is_slow_down
 
 
 class Line(NamedTuple):
@@ -27,25 +26,19 @@ class Line(NamedTuple):
 
 
 class ListedRun(NamedTuple):
-    """One run in the list of runs: its anchor, and what differs between runs."""
+    """One run in the list of runs: why nothing may rest on it, and what differs between runs."""
 
-    anchor: str
-    folder: str
-    status: str
-    started: str
-    seconds: str
-    accuracy: str
+    run: RunSummary
     reason: str
     own: list[str]
 
 
-@dataclass
-class Cell:
+class Cell(NamedTuple):
     """The runs of one cell."""
 
     anchor: str
     name: str
-    commands: tuple[str, ...]
+    commands: list[str]
     runs: list[ListedRun]
     more: int
 
@@ -87,22 +80,8 @@ def section_of(subject: Subject, number: int, size: Size) -> Section:
     block, table = subject.block, to_table(subject.block)
     anchor = f"b{number}"
     rows = block.rows[: size.rows]
-    axes = block.axes
     names = [f"{anchor}c{place}" for place in range(len(rows))]
-    head, lines = _without_empty(
-        [
-            "layout",
-            *axes,
-            "n",
-            f"{subject.block.first.measure.replace('_', ' ')} [95%]",
-            "speed-up [95%]",
-            "efficiency",
-            "serial",
-            "accuracy",
-            "MFU",
-        ],
-        [_cells(row, axes) for row in rows],
-    )
+    head, lines = lay_out(block, rows, on_page=True)
     shared, differing = _provenance(subject, [run for row in rows for run in row.runs[: size.runs]])
     compared = [row for row in rows if row.claimed != "the baseline"]
     return Section(
@@ -112,12 +91,9 @@ def section_of(subject: Subject, number: int, size: Size) -> Section:
         claimed=[_claim(row) for row in compared if row.claimed is True],
         slow_downs=sum(is_slow_down(row.speedup) for row in compared if row.claimed is True),
         refused=[(row.first.cell, str(row.claimed)) for row in compared if row.claimed is not True],
-        head=[*head, "claimed"],
-        lines=[
-            Line([*line, "yes" if row.claimed is True else str(row.claimed)], name, _kind(row))
-            for line, row, name in zip(lines, rows, names, strict=True)
-        ],
-        **_published(subject, axes),
+        head=head,
+        lines=[Line(line, name, _kind(row)) for line, row, name in zip(lines, rows, names, strict=True)],
+        **_published(subject),
         notes=table.notes + ([table.published.title] if table.published.lines else []),
         shared=shared,
         differing=differing,
@@ -145,37 +121,13 @@ def draw(subject: Subject, section: Section, most: int) -> None:
                 section.more_plots = True
                 return
             made = maker(subject)
-            for one in made if isinstance(made, list) else [made]:
-                if isinstance(one, Plot) and len(section.plots) < most:
-                    section.plots.append(one)
-                elif isinstance(one, Gap):
-                    section.gaps.append(one)
+            for found in made if isinstance(made, list) else [made]:
+                if isinstance(found, Plot) and len(section.plots) < most:
+                    section.plots.append(found)
+                elif isinstance(found, Gap):
+                    section.gaps.append(found)
                 else:
-                    section.more_plots = section.more_plots or one is not None
-
-
-def _cells(row: Row, axes: list[str]) -> list[str]:
-    efficiency, serial, accuracy = row.efficiency, row.serial_fraction, row.mean("accuracy")
-    return [
-        row.first.layout,
-        *(one_line(row.first.axes.get(axis, "")) for axis in axes),
-        str(len(row.complete)),
-        _times(row.seconds),
-        (show_interval(row.speedup) if row.speedup.low else show_ratio(row.speedup.value)) if row.speedup else "",
-        f"{efficiency.value:.0%}" if efficiency else "",
-        f"{serial:.1%}" if serial is not None else "",
-        f"{accuracy:.2%}" if accuracy is not None else "",
-        share(row.mean("mfu")),
-    ]
-
-
-def _times(seconds: Estimate | None) -> str:
-    if seconds is None:
-        return "no complete run"
-    if seconds.low is None or seconds.high is None:
-        return show_seconds(seconds.value).removesuffix(" s")
-    value, low, high = (show_seconds(one).removesuffix(" s") for one in (seconds.value, seconds.low, seconds.high))
-    return f"{value} [{low}, {high}]"
+                    section.more_plots = section.more_plots or found is not None
 
 
 def _kind(row: Row) -> str:
@@ -183,21 +135,22 @@ def _kind(row: Row) -> str:
 
 
 def _claim(row: Row) -> str:
-    """Say in a sentence what may be claimed."""
+    """Return a sentence of what may be claimed."""
     if row.speedup is None or row.baseline is None:
         return row.first.cell
     estimate = row.speedup
     between = ""
     if estimate.low is not None and estimate.high is not None:
-        between = f", 95% interval {show_ratio(estimate.low)} to {show_ratio(estimate.high)}"
+        between = f", {row.confidence} interval {page_ratio(estimate.low)} to {page_ratio(estimate.high)}"
     n = f"n = {len(row.complete)} and {len(row.baseline.complete)}"
     slower = ", a slow-down" if is_slow_down(estimate) else ""
-    cell, ratio, base = row.first.cell, show_ratio(estimate.value), row.baseline.first.cell
+    cell, ratio, base = row.first.cell, page_ratio(estimate.value), row.baseline.first.cell
     return f"{cell} is {ratio} times as fast as {base}{slower}{between} ({n})"
 
 
-def _published(subject: Subject, axes: list[str]) -> dict[str, Any]:
+def _published(subject: Subject) -> dict[str, Any]:
     """Lay out the published rows, each with its own hardware."""
+    axes = subject.block.axes
     lines = [
         [
             one_line(line["hardware"]) + (f", {one_line(line['where'])}" if line.get("where") else ""),
@@ -211,17 +164,8 @@ def _published(subject: Subject, axes: list[str]) -> dict[str, Any]:
         ]
         for line in subject.published
     ]
-    names = [
-        "hardware",
-        "layout",
-        *axes,
-        "seconds",
-        "speed-up by its own times",
-        "speed-up as printed",
-        "accuracy",
-        "test loss",
-    ]
-    head, lines = _without_empty(names, lines)
+    names = ["hardware", "layout", *axes, "seconds", "speed-up by its own times", "speed-up as printed"]
+    head, lines = without_empty([*names, "accuracy", "test loss"], lines)
     return {"published_head": head, "published": lines}
 
 
@@ -236,32 +180,18 @@ _ACCURACIES = (("accuracy", ""), ("best_accuracy", " best"))
 def _provenance(subject: Subject, runs: list[RunSummary]) -> tuple[list[tuple[str, str]], list[str]]:
     """Return what all runs share, and the names of what differs between them."""
     known = [details.provenance for run in runs if (details := subject.reader(run))]
-    names = list(dict.fromkeys(name for one in known for name in one))
-    values = {name: {one.get(name, "") for one in known} for name in names}
+    names = list(dict.fromkeys(name for facts in known for name in facts))
+    values = {name: {facts.get(name, "") for facts in known} for name in names}
     shared = [(name, next(iter(values[name]))) for name in names if len(values[name]) == 1]
     return [(name, value) for name, value in shared if value], [name for name in names if len(values[name]) > 1]
 
 
 def _cell(subject: Subject, row: Row, anchor: str, differing: list[str], most: int) -> Cell:
-    runs = row.runs[:most]
-    read = [subject.reader(run) for run in runs]
-    listed = [
-        ListedRun(
-            anchor=f"{anchor}r{place}",
-            folder=run.path,
-            status=run.status.replace("_", " "),
-            started=run.started[:19].replace("T", " "),
-            seconds=show_seconds(run.seconds) if run.seconds else "",
-            accuracy=f"{run.accuracy:.2%}" if run.accuracy is not None else "",
-            reason="; ".join(([run.reason] if run.reason else []) + run.doubts),
-            own=[details.provenance.get(name, "") if details else "not read" for name in differing],
-        )
-        for place, (run, details) in enumerate(zip(runs, read, strict=True))
-    ]
-    commands = tuple(dict.fromkeys(command for details in read if details for command in details.command))
-    return Cell(anchor, row.first.cell, commands[:4], listed, len(row.runs) - len(runs))
-
-
-def _without_empty(head: list[str], lines: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    used = [column for column in range(len(head)) if any(line[column] for line in lines)]
-    return [head[column] for column in used], [[line[column] for column in used] for line in lines]
+    runs: list[ListedRun] = []
+    commands: list[str] = []
+    for run in row.runs[:most]:
+        details = subject.reader(run)
+        commands += details.command if details else ()
+        own = [details.provenance.get(name, "") if details else "not read" for name in differing]
+        runs.append(ListedRun(run, "; ".join(([run.reason] if run.reason else []) + run.doubts), own))
+    return Cell(anchor, row.first.cell, list(dict.fromkeys(commands))[:4], runs, len(row.runs) - len(runs))

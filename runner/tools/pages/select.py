@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from runner.report.blocks import blocks_of
 from runner.report.compare import BlockKey, block_key
 from runner.report.reading import read_results
 from runner.report.rows import Block
 from runner.report.run_summary import RunSummary
-from runner.report.summarize import NO_RUNS, require_experiment
+from runner.report.statistics import DEFAULT, Confidence
+from runner.report.summarize import NO_RUNS, blocks_of, require_experiment
 
 MOST_BLOCKS = 30
 MOST_RUNS = 3_000
@@ -36,9 +36,10 @@ class Selection(NamedTuple):
     left_out: list[LeftOut]
     runs: int
     notes: list[str]
+    confidence: Confidence
 
 
-def select(folders: list[Path], experiment: str | None = None, most: int = MOST_BLOCKS) -> Selection:
+def select(folders: list[Path], experiment: str | None = None, confidence: Confidence = DEFAULT) -> Selection:
     """Read results folders and compare the runs of the newest blocks; RequestError if a folder is not there."""
     runs, notes = _read(folders)
     if experiment is not None:
@@ -53,12 +54,12 @@ def select(folders: list[Path], experiment: str | None = None, most: int = MOST_
     shown: list[RunSummary] = []
     left_out: dict[str, list[int]] = defaultdict(list)
     for place, (key, own) in enumerate(newest):
-        if place < most and (not shown or len(shown) + len(own) <= MOST_RUNS):
+        if place < MOST_BLOCKS and (not shown or len(shown) + len(own) <= MOST_RUNS):
             shown += own
         else:
             left_out[key[0]].append(len(own))
     others = [LeftOut(name, len(counts), sum(counts)) for name, counts in sorted(left_out.items())]
-    return Selection(blocks_of(HERE, shown), others, len(runs), notes)
+    return Selection(blocks_of(HERE, shown, confidence), others, len(runs), notes, confidence)
 
 
 def _read(folders: list[Path]) -> tuple[list[RunSummary], list[str]]:

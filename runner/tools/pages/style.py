@@ -11,17 +11,22 @@ import io
 import math
 import re
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from runner.core.errors import RequestError
 from runner.core.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LIBRARY = "matplotlib"
+"""An extra, so it is imported on use, and a page can be made without it."""
+WAY_OUT = "make report installs it, elsewhere pip install 'distributed-experiment-kit[report]'"
+NO_PLOTS = f"the page has no plots, because the package {LIBRARY} is not installed: {WAY_OUT}"
 WIDTH, HEIGHT = 4.9, 3.0
 """Inches of a plot: at 72 points an inch it is as wide as a phone, so that its text is read there without a zoom."""
 INK, MUTED, GRID, PAPER = "#1b1d22", "#646b75", "#dce0e5", "#fffffe"
@@ -94,6 +99,17 @@ class Plot(NamedTuple):
     title: str
     caption: str
     figure: Figure
+
+
+def can_draw() -> bool:
+    """Return whether plots can be drawn here."""
+    return find_spec(LIBRARY) is not None
+
+
+def require_plots(what: str) -> None:
+    """Raise RequestError if something that has to be drawn cannot be."""
+    if not can_draw():
+        raise RequestError(f"{what} needs the package {LIBRARY}: {WAY_OUT}")
 
 
 @contextmanager

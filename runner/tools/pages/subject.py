@@ -9,7 +9,7 @@ from runner.core.layout import Layout
 from runner.definitions.published import figures
 from runner.report.rows import Block, CellRuns, Row
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Estimate, decimals
+from runner.report.statistics import Estimate
 from runner.tools.pages import style
 from runner.tools.pages.details import DetailReader, Details
 
@@ -34,11 +34,6 @@ class Subject:
     prefix: str
 
     @property
-    def measure(self) -> str:
-        """Say what is timed."""
-        return self.block.first.measure.removesuffix("_seconds").replace("_", " ")
-
-    @property
     def measured(self) -> list[Row]:
         """The rows with a complete run."""
         return [row for row in self.block.rows if row.complete]
@@ -52,7 +47,7 @@ class Subject:
         return [(row, details) for row, details in read if details is not None]
 
     def which(self, drawn: int, most: int = style.MOST_SERIES) -> str:
-        """Say which runs were drawn, where it is not all."""
+        """Return which runs were drawn, where it is not all."""
         cells = f"{drawn} of {len(self.measured)} cells are drawn. " if len(self.measured) > most else ""
         repeated = any(len(row.complete) > 1 for row in self.measured)
         return cells + ("Each line is the run of median time of its cell." if repeated else "")
@@ -81,25 +76,8 @@ def _processes(layout: object) -> int | None:
         return None
 
 
-def show_seconds(value: float) -> str:
-    """Write seconds with three or four digits."""
-    return f"{value:,.{0 if value >= 1000 else decimals(value)}f} s"  # noqa: PLR2004 - as the table does
-
-
-def show_interval(estimate: Estimate) -> str:
-    """Write a ratio with its interval, if it has one."""
-    if estimate.low is None or estimate.high is None:
-        return f"{show_ratio(estimate.value)} (no interval)"
-    return f"{show_ratio(estimate.value)} [{show_ratio(estimate.low)}, {show_ratio(estimate.high)}]"
-
-
-def show_ratio(value: float) -> str:
-    """Write a ratio; one that no plot could hold in few digits is written with an exponent."""
-    return f"{value:.2f}" if 0.005 <= value < 10_000 or value == 0 else f"{value:.1e}"  # noqa: PLR2004 - digits
-
-
 def is_slow_down(speedup: Estimate | None) -> bool:
-    """Whether what is compared takes longer than its baseline."""
+    """Return whether what is compared takes longer than its baseline."""
     return speedup is not None and speedup.value < 1
 
 

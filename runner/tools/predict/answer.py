@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.core.layout import Layout
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Estimate, ratio
+from runner.report.statistics import Estimate, welch
 from runner.tools.predict.base import Base
 from runner.tools.predict.communication import PLAIN, Communication
 from runner.tools.predict.forecast import NEAR_BEST, Expected, best_of, cheapest_of, expect
@@ -131,9 +131,13 @@ def _beside(expected: Expected, start: Start, moved: float) -> Line:
     alone = of(start.alone) or of(start.alone, PLAIN)
     if not own or not alone:
         return Line(expected, moved=(moved, None))
-    sides = [[run.seconds / run.trained_samples for run in side if run.seconds] for side in (alone, own)]
+    one, more = ([run.seconds / run.trained_samples for run in side if run.seconds] for side in (alone, own))
     return Line(
-        expected, ratio(*sides), len(own), any(run.disturbed for run in (*alone, *own)), (moved, own[-1].bytes_moved)
+        expected,
+        welch(one, more).estimate(),
+        len(own),
+        any(run.disturbed for run in (*alone, *own)),
+        (moved, own[-1].bytes_moved),
     )
 
 

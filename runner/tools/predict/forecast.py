@@ -9,7 +9,7 @@ from random import Random
 from statistics import NormalDist
 
 from runner.core.layout import Layout
-from runner.report.statistics import CONFIDENCE, Estimate
+from runner.report.statistics import DEFAULT, Estimate
 from runner.tools.predict.base import Base
 from runner.tools.predict.communication import SHARED, Communication
 from runner.tools.predict.figures import FURTHEST
@@ -118,7 +118,7 @@ def estimate(cell: Cell, inputs: Inputs) -> Estimate:
         return Estimate(point)
     normal = Random(0)  # noqa: S311 - nothing secret
     drawn = sorted(cell.speedup(inputs.drawn(lambda: normal.gauss(0.0, 1.0))) for _ in range(DRAWS))
-    outside = round(DRAWS * (1 - CONFIDENCE) / 2)
-    alone = math.exp(min(FURTHEST, NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * inputs.whole.spread))
+    outside = round(DRAWS * (1 - DEFAULT.level) / 2)
+    alone = math.exp(min(FURTHEST, NormalDist().inv_cdf((1 + DEFAULT.level) / 2) * inputs.whole.spread))
     # So few draws may make it narrower than what is known of the whole alone.
     return Estimate(point, min(drawn[outside], point / alone), max(drawn[-1 - outside], point * alone))

@@ -14,7 +14,7 @@ from runner.definitions.axes import identity
 from runner.records.folder import RunFolder
 from runner.records.schema import Record
 from runner.report.compare import key_of
-from runner.report.copies import is_complete, once
+from runner.report.rows import is_complete, once
 from runner.report.run_summary import RunSummary
 from runner.report.target_axes import at_layout
 from runner.tools.predict import MEASURE

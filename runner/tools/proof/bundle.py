@@ -177,12 +177,13 @@ class Bundle:
 
     def _make_tables(self) -> None:
         """Make the tables and the page from the records as they are in the archive."""
-        from runner.report.forms import FORMS  # noqa: PLC0415 - it takes its time
-        from runner.report.summarize import show  # noqa: PLC0415
+        from runner.report.formats import document  # noqa: PLC0415 - it takes its time
+        from runner.report.summarize import summarize  # noqa: PLC0415
 
         results, here = self.folder / RESULTS, f"{self.folder}/"
+        blocks, _ = summarize(results)
         for form, file in (("markdown", "table.md"), ("json", "table.json"), ("csv", "table.csv")):
-            text = "".join(FORMS[form].document(show(results, form)[0]))
+            text = document(form, blocks)
             _put(self.folder / file, text.replace(here, "").encode("utf-8", "backslashreplace"))
         if pages := capability("page"):
             page: str = pages.page_of(results, "Results").replace(here, "")

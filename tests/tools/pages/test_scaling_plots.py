@@ -54,7 +54,6 @@ def test_of_too_many_lines_those_with_a_claim_are_drawn_and_the_others_are_named
     first, second = plots_of(many_ways(unclaimed=4), OVER_FIRST)
     assert legend(first) == ["ideal", "way-0", "way-1", *WAYS[4:]]
     assert first.caption.endswith(" 2 more lines are in the table: way-2 and way-3.")
-    assert second is not None
     assert "way-0" in legend(second), "its cell 1x2 is the one that the caption names"
     assert "With 1x2 way-0, a process does" in second.caption
     assert "2 more lines are in the table" in second.caption
@@ -115,7 +114,6 @@ def test_over_a_baseline_of_two_processes_the_ideal_line_and_the_words_are_over_
     assert "and this may be claimed; ideal is 2." in first.caption
     assert first.caption.endswith(" The published speed-ups are over one process, and in the table.")
     assert legend(first) == ["ideal", "measured"]
-    assert second is not None
     assert second.caption.startswith("With 1x2, a process does 100% of the work that one of 1x2 does.")
 
 

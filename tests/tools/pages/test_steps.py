@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from runner.report.rows import Block
+from runner.report.rows import Block, Row
 from runner.report.run_summary import RunSummary
-from runner.tools.pages.details import DetailReader
-from runner.tools.pages.steps import Step, steps_of
+from runner.tools.pages.steps import steps_of
 from tests.support.summaries import ONE, base, block, pair
 
 DECLARED = {"baseline": {"layout": "1x1", "way": "a"}}
@@ -19,8 +16,8 @@ def four(seconds: tuple[float, ...], way: str) -> list[RunSummary]:
     return pair(seconds, layout="1x4", processes=4, axes={"way": way})
 
 
-def steps(of: Block) -> dict[str, Step]:
-    return {step.row.first.cell: step for step in steps_of(of, DetailReader(Path("nowhere")))}
+def steps(of: Block) -> dict[str, Row]:
+    return {step.first.cell: step for step in steps_of(of)}
 
 
 def test_over_the_baseline_of_the_table_the_claims_are_those_of_the_table() -> None:
@@ -33,7 +30,7 @@ def test_over_the_baseline_of_the_table_the_claims_are_those_of_the_table() -> N
 def test_over_another_baseline_a_speed_up_is_judged_anew_and_claims_hold_together() -> None:
     one = base(axes={"way": "a"}) + pair((6.0, 6.1, 5.9), axes={"way": "a"})
     alone = steps(block(one + pair(ONE, axes={"way": "b"}) + four((6.0, 6.1, 5.9), "b"), DECLARED))
-    assert alone["1x4 b"].base.first.cell == "1x2 b"
+    assert alone["1x4 b"].baseline.first.cell == "1x2 b"
     assert alone["1x4 b"].claimed is True
     others = pair(ONE, axes={"way": "b"}) + four(ALMOST, "b") + pair(ONE, axes={"way": "c"}) + four(ALMOST, "c")
     among = steps(block(one + others, DECLARED))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runner.core.errors import KitError, RequestError
 from runner.core.output import require_outputs
@@ -34,14 +36,6 @@ _SETTINGS = {
 }
 
 
-class _Library(NamedTuple):
-    """The parts of MLflow that are needed here."""
-
-    client: Any
-    metric: Any
-    param: Any
-
-
 class Counts(NamedTuple):
     """What an export did: runs that were new, that took the place of an older state, and that were there already."""
 
@@ -62,23 +56,25 @@ def export(runs: Iterable[ExportedRun], uri: str, say: Callable[[str], None] = l
         RequestError: MLflow is not installed, or the store cannot be reached, read or written.
     """
     _check(uri)
-    library = _import()
+    _import()
     with _one_line_errors(uri):
-        store = _Store(library, library.client(tracking_uri=uri))
+        store = _Store(uri)
     for number, run in enumerate(runs, start=1):
         with _one_line_errors(uri):
             store.put(run)
         if number % _PAGE == 0:
             say(f"{number:,} runs")
-    return store.counts
+    return Counts(**store.counts)
 
 
 class _Store:
     """One MLflow store, and which runs of the kit it has."""
 
-    def __init__(self, library: _Library, client: Any) -> None:
-        self.counts = Counts()
-        self._library, self._client = library, client
+    def __init__(self, uri: str) -> None:
+        from mlflow.tracking import MlflowClient  # noqa: PLC0415 - an optional package
+
+        self.counts: Counter[str] = Counter()
+        self._client = MlflowClient(tracking_uri=uri)
         self._experiments: dict[str, str] = {}
         self._known: dict[str, dict[str, tuple[str, str]]] = {}
 
@@ -87,15 +83,13 @@ class _Store:
         experiment = self._experiment(run.experiment)
         mlflow_id, digest = self._known[experiment].get(run.id, ("", ""))
         if digest == run.digest:
-            self.counts = self.counts._replace(unchanged=self.counts.unchanged + 1)
+            self.counts["unchanged"] += 1
             return
         written = self._write(experiment, run)
         self._known[experiment][run.id] = written, run.digest
         if mlflow_id:
             self._client.delete_run(mlflow_id)
-            self.counts = self.counts._replace(replaced=self.counts.replaced + 1)
-        else:
-            self.counts = self.counts._replace(new=self.counts.new + 1)
+        self.counts["replaced" if mlflow_id else "new"] += 1
 
     def _experiment(self, name: str) -> str:
         """Find or create an experiment, and look which runs it has."""
@@ -122,16 +116,17 @@ class _Store:
                 return
 
     def _write(self, experiment: str, run: ExportedRun) -> str:
-        made = self._library
+        from mlflow.entities import Metric, Param  # noqa: PLC0415
+
         tags = {_ID: run.id, **{f"kit.{name}": value for name, value in run.tags.items()}}
         if "commit" in run.tags:
             tags["mlflow.source.git.commit"] = run.tags["commit"]
         begun = self._client.create_run(experiment, start_time=run.started_ms, tags=tags, run_name=run.id)
         number = str(begun.info.run_id)
-        params = [made.param(name, value) for name, value in run.params.items()]
-        metrics = [made.metric(name, value, run.ended_ms, 0) for name, value in run.metrics.items()]
+        params = [Param(name, value) for name, value in run.params.items()]
+        metrics = [Metric(name, value, run.ended_ms, 0) for name, value in run.metrics.items()]
         metrics += [
-            made.metric(name, point.value, point.time_ms, point.step)
+            Metric(name, point.value, point.time_ms, point.step)
             for name, points in run.curves.items()
             for point in points
         ]
@@ -173,15 +168,13 @@ def _check(uri: str) -> None:
         raise RequestError(f"--to {without_credentials(uri)}: {one_line(path)} is no SQLite file")
 
 
-def _import() -> _Library:
+def _import() -> None:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     try:
-        from mlflow.entities import Metric, Param  # noqa: PLC0415 - an optional package
-        from mlflow.tracking import MlflowClient  # noqa: PLC0415
+        import_module("mlflow.tracking")
     except ImportError:
         raise RequestError("the export to MLflow needs the package mlflow: make mlflow installs it") from None
-    return _Library(MlflowClient, Metric, Param)
 
 
 @contextmanager

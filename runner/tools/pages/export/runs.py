@@ -16,10 +16,10 @@ from runner.core.text import one_line
 from runner.core.values import number, plain
 from runner.records.checks import Doubts, check_metrics
 from runner.records.decode import read_record
-from runner.records.folder import LARGEST_RECORD, RunFolder
+from runner.records.folder import LARGEST_RECORD
 from runner.records.listing import RECORD, list_runs
 from runner.records.schema import Record
-from runner.report.reading import BROKEN, why
+from runner.report.reading import BROKEN, fate_of, why
 from runner.report.run_summary import summary_of
 from runner.report.summarize import NO_RUNS, require_experiment
 from trainkit.files import read_file
@@ -119,16 +119,7 @@ def safe_name(text: object) -> str:
 def _read(results: Path, path: str) -> Record:
     """Read a record; one that still says `running`, and is not, as what is known of its end."""
     record = read_record(read_file(results / path / RECORD, LARGEST_RECORD, below=results))
-    if record.status != "running":
-        return record
-    from runner.records.finalize import MOST_BYTES_IN_MEMORY, derive  # noqa: PLC0415 - rarely needed
-    from runner.records.provenance import is_alive  # noqa: PLC0415
-
-    if record.launch.by_hand:
-        return derive(RunFolder(results / path), MOST_BYTES_IN_MEMORY) or record
-    if is_alive(plain(record.launch.runner)) is False:
-        record.status = "incomplete"
-    return record
+    return fate_of(record, results / path) if record.status == "running" else record
 
 
 def _word(value: object) -> str:
@@ -170,15 +161,15 @@ def _add(curves: dict[str, dict[int, Point]], kind: str, row: dict[str, Any], st
 def _load(record: Record, started_ms: int) -> dict[str, list[Point]]:
     """Return how busy each node was, second by second."""
     found: dict[str, list[Point]] = {}
-    for one in record.load:
-        points = one.get("points")
+    for node in record.load:
+        points = node.get("points")
         if not isinstance(points, dict) or not isinstance(seconds := points.get("seconds"), list):
             continue
         for name, values in points.items():
             if name == "seconds" or not isinstance(values, list):
                 continue
             pairs = [(number(at, 0.0, 1e9), number(value)) for at, value in zip(seconds, values, strict=False)]
-            found[f"load.node{safe_name(one.get('node'))}.{safe_name(name)}"] = [
+            found[f"load.node{safe_name(node.get('node'))}.{safe_name(name)}"] = [
                 Point(int(at), float(value), min(started_ms + int(1000 * at), _LATEST_MS))
                 for at, value in pairs
                 if at is not None and value is not None

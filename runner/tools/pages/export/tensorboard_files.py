@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
@@ -20,17 +21,8 @@ _HPARAMS = "hparams"
 _STATUS = {"completed": "STATUS_SUCCESS", "running": "STATUS_RUNNING"}
 
 
-class _Library(NamedTuple):
-    """The parts of TensorBoard that are needed here."""
-
-    event: Any
-    summary: Any
-    plugin: Any
-    status: Any
-    writer: Any
-
-
-def _import() -> _Library:
+def _import() -> Any:
+    """Return the parts of TensorBoard that are needed here."""
     try:
         from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415 - an optional package
         from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
@@ -38,7 +30,7 @@ def _import() -> _Library:
         from tensorboard.summary.writer.record_writer import RecordWriter  # noqa: PLC0415
     except ImportError:
         raise RequestError("the export to TensorBoard needs the package tensorboard: make report installs it") from None
-    return _Library(Event, Summary, plugin_data_pb2, api_pb2, RecordWriter)
+    return SimpleNamespace(event=Event, summary=Summary, plugin=plugin_data_pb2, status=api_pb2, writer=RecordWriter)
 
 
 def export(runs: Iterable[ExportedRun], folder: Path) -> tuple[int, int]:
@@ -62,7 +54,7 @@ def export(runs: Iterable[ExportedRun], folder: Path) -> tuple[int, int]:
     return done, changed
 
 
-def event_file(run: ExportedRun, library: _Library) -> bytes:
+def event_file(run: ExportedRun, library: Any) -> bytes:
     """Encode a run as TensorBoard reads it."""
     file = io.BytesIO()
     write = library.writer(file).write
@@ -83,7 +75,7 @@ def event_file(run: ExportedRun, library: _Library) -> bytes:
     return file.getvalue()
 
 
-def _put_parameters(run: ExportedRun, library: _Library, put: Callable[..., None]) -> None:
+def _put_parameters(run: ExportedRun, library: Any, put: Callable[..., None]) -> None:
     """Write the session that the page HParams shows: its parameters, and how it ended."""
     start = library.plugin.SessionStartInfo(group_name=run.id, start_time_secs=run.started_ms / 1000)
     for name, value in {**run.params, **run.tags}.items():
@@ -94,10 +86,10 @@ def _put_parameters(run: ExportedRun, library: _Library, put: Callable[..., None
         ("session_start_info", library.plugin.HParamsPluginData(session_start_info=start)),
         ("session_end_info", library.plugin.HParamsPluginData(session_end_info=end)),
     ):
-        one = library.summary.Value(tag=f"_hparams_/{tag}")
-        one.metadata.plugin_data.plugin_name = _HPARAMS
-        one.metadata.plugin_data.content = content.SerializeToString(deterministic=True)
-        put(0, run.ended_ms, summary=library.summary(value=[one]))
+        value = library.summary.Value(tag=f"_hparams_/{tag}")
+        value.metadata.plugin_data.plugin_name = _HPARAMS
+        value.metadata.plugin_data.content = content.SerializeToString(deterministic=True)
+        put(0, run.ended_ms, summary=library.summary(value=[value]))
 
 
 def _holds(path: Path, data: bytes, below: Path) -> bool:
