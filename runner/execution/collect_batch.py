@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -106,21 +105,14 @@ def _run(told: Any, experiment: definition.Experiment, path: Path) -> Run:
 
 def _exits(folder: RunFolder, run: Run, job: JobState) -> list[NodeExit] | None:
     """Return how each node ended, by its own report and by Slurm's word for the job; None while it runs."""
-    nodes = [NodeFile(folder, node, _Ended(job)) for node in range(run.cell.layout.nodes)]
+    nodes = [NodeFile(folder, node, lambda: job) for node in range(run.cell.layout.nodes)]
     try:
         job.ask()
     except commands.SlurmError as error:
-        if not all(one.has_file for one in nodes):
+        if not all(one.exit for one in nodes):
             raise RequestError(one_line(f"job {job.job}: {error}")) from None
-        return [one.read() or NodeExit(one.node) for one in nodes]
+        return [one.exit or NodeExit(one.number) for one in nodes]
     return ends(nodes, job, read_log(folder), stopped=False) if job.has_ended else None
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """A job of which nothing more comes."""
-
-    watch: JobState
 
 
 def _named(name: str) -> tuple[str, datetime] | None:

@@ -24,7 +24,7 @@ from runner.definitions.settings import Settings, settings_of
 from runner.targets.committed_list import LISTING, Listing, Rendered, read_listing
 from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.service import KIT, WORKSPACE, build, default_image, service
-from runner.targets.kubernetes.kinds import KINDS
+from runner.targets.kubernetes.job import KINDS
 from runner.targets.kubernetes.pod_spec import PodOptions
 from runner.targets.slurm.script import ScriptOptions, script
 from runner.targets.torchrun import device_ids

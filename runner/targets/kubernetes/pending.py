@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from runner.core.text import one_line
 from runner.targets.kubernetes.client import Cluster, ClusterError
-from runner.targets.kubernetes.trainjob import JOB_SUFFIX
+from runner.targets.kubernetes.job import JOB_SUFFIX
 
 PULLING = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable")
 """The image cannot be pulled; the kubelet tries again, and may succeed."""

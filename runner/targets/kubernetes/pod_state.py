@@ -8,7 +8,7 @@ from typing import Any
 from runner.core.text import one_line
 from runner.core.values import plain
 from runner.records.schema import NodeExit
-from runner.targets.base import exit_of
+from runner.targets.followed_node import SIGNALLED, exit_of
 from runner.targets.kubernetes.pod_spec import CONTAINER, CONTAINERS
 
 _ROLES = {"master": 0, "worker": 1}
@@ -88,7 +88,7 @@ class PodState:
     def exit(self, node: int, namespace: str, *, stopped: bool, is_gone: bool) -> NodeExit:
         """Translate the kubelet's words; a pod that is gone or never ran has neither a code nor a signal."""
         ended = self.terminated or {}
-        code, name = exit_of(ended.get("exitCode"))
+        code, name = exit_of(ended.get("exitCode"), SIGNALLED)
         return NodeExit(
             node,
             code,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import queue
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO
@@ -14,11 +13,13 @@ from runner.core.text import one_line
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.base import Line, Note
-from runner.targets.bounded_lines import BoundedLines, cut_note
+from runner.targets.followed_node import FollowedNode
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
+from runner.targets.kubernetes.pending import Reason
 from runner.targets.kubernetes.pod_log import PodLog
 from runner.targets.kubernetes.pod_state import PodState, container_of
 from runner.targets.node_view import NodeView
+from runner.targets.worker_logs import BoundedLines, cut_note
 
 AGAIN_SECONDS = 0.3
 UNREAD_SECONDS = 60.0
@@ -27,44 +28,43 @@ _BAD_REQUEST = 400
 _LONGEST = 200
 
 
-class Pod:
+class Pod(FollowedNode):
     """A thread copies the log, each line once; what it says is put into `said`, the whole of it into the output."""
 
-    def __init__(self, cluster: Cluster, node: int, output: BinaryIO, said: queue.SimpleQueue[Line | Note]) -> None:
-        self.node = node
+    def __init__(self, cluster: Cluster, number: int, output: BinaryIO, said: queue.SimpleQueue[Line | Note]) -> None:
+        super().__init__(number)
         self.state = PodState({})
         self.is_gone = False
         self.is_read = False
         """Whether all that it printed is kept."""
-        self.stopped = False
         self.noticed = math.inf
         """When its end, or that somebody asked for it, was first seen here: finer than the cluster's seconds."""
+        self.reason: Reason | None = None
+        """Why it has not started."""
+        self.reason_since = 0.0
         self._cluster = cluster
         self._output = output
         self._said = said
         self._log = PodLog()
         self._lines = BoundedLines()
-        self._failure: OSError | None = None
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    @property
+    def exit(self) -> NodeExit | None:
+        """How it ended; None until all that it printed is kept."""
+        return self.describe() if self.is_read else None
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing of it runs any more or ever will."""
         return self.is_gone or self.state.has_ended
 
-    @property
-    def failed(self) -> bool:
-        """Whether it has ended with anything but exit code 0."""
-        return self.is_read and (self.state.terminated or {}).get("exitCode") != 0
-
     def seen(self, state: dict[str, Any]) -> None:
         """Take what the cluster says; the first time starts to follow the log."""
-        begins = not self.state
         self.state = PodState(state)
         if self.state.terminated or self.state.is_deleted:
             self.noticed = min(self.noticed, clock.monotonic())
-        if begins:
-            self._thread.start()
+        if not self.is_begun:
+            self.begin()
 
     def give_up(self) -> None:
         """Do not wait for a pod that will never exist."""
@@ -73,15 +73,12 @@ class Pod:
             self._output.close()
             self.is_read = True
 
-    def join(self, seconds: float) -> None:
-        """Wait until all is read."""
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-
-    def raise_failure(self) -> None:
-        """Raise the OSError that keeps the log from being written, for example because the disk is full."""
-        if self._failure:
-            raise self._failure
+    def idle(self) -> NodeView | None:
+        """Say why it does not run, with what the cluster says of it."""
+        if self.has_ended:
+            return NodeView(self.number, idle="its pod has ended")
+        why = f": {self.reason.text}" if self.reason else ""
+        return None if self.state.is_running else NodeView(self.number, idle=f"its pod has not started{why}")
 
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes inside; it needs the right to create pods/exec."""
@@ -89,22 +86,24 @@ class Pod:
         try:
             output = self._cluster.execute(self.state.name, container_of(self.state.raw), command, node_view.SECONDS)
         except (OSError, ValueError) as error:
-            return NodeView(self.node, trouble=f"kubectl exec is not possible: {one_line(error, _LONGEST)}")
-        return node_view.view(self.node, output)
+            return NodeView(self.number, trouble=f"kubectl exec is not possible: {one_line(error, _LONGEST)}")
+        return node_view.view(self.number, output)
 
-    def exit(self, *, by_another: bool = False) -> NodeExit:
+    def describe(self, *, by_another: bool = False) -> NodeExit:
         """Return how it ended; `by_another` if the job's controller ended it because another one had ended."""
         stopped = self.stopped or by_another
-        return self.state.exit(self.node, self._cluster.namespace, stopped=stopped, is_gone=self.is_gone)
+        return self.state.exit(self.number, self._cluster.namespace, stopped=stopped, is_gone=self.is_gone)
 
-    def _follow(self) -> None:
+    def follow(self) -> NodeExit:
+        """Copy the log to its end, or until it cannot be kept."""
         try:
             self._copy()
         except OSError as error:
-            self._failure = error
+            self.failure = error
         with suppress(OSError):  # closing writes what is still in the buffer
             self._output.close()
         self.is_read = True
+        return self.describe()
 
     def _copy(self) -> None:
         """Read until the container has ended and one more look after that has brought nothing new."""
@@ -124,14 +123,14 @@ class Pod:
                 if clock.monotonic() > until:
                     why = one_line(error, _LONGEST)
                     self._said.put(
-                        Note(f"node {self.node}: what its pod {self.state.name} printed last is lost: {why}")
+                        Note(f"node {self.number}: what its pod {self.state.name} printed last is lost: {why}")
                     )
                     break
             clock.sleep(AGAIN_SECONDS)
         self._keep(self._log.finish())
         self._say(self._lines.finish())
         if self._lines.cut:
-            self._said.put(Note(cut_note(f"node {self.node}", self._lines.cut)))
+            self._said.put(Note(cut_note(f"node {self.number}", self._lines.cut)))
 
     def _read(self, *, follow: bool) -> None:
         self._log.connected()
@@ -149,4 +148,4 @@ class Pod:
 
     def _say(self, lines: list[bytes]) -> None:
         for line in lines:
-            self._said.put(Line(self.node, 0, line))
+            self._said.put(Line(self.number, 0, line))

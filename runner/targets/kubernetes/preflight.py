@@ -9,8 +9,7 @@ from urllib.parse import quote
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.targets.kubernetes.client import PATHS, PLURALS, PODS, Cluster, ClusterError
-from runner.targets.kubernetes.job import pod_templates
-from runner.targets.kubernetes.trainjob import COMES_TOO_SOON
+from runner.targets.kubernetes.job import COMES_TOO_SOON, pod_templates
 
 OPERATOR = (
     "the training-operator: kubectl apply --server-side -k "

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from runner.targets.clean_environment import clean_environment
 
 SECONDS = 30.0
 """How long a command may take: slurmctld may be busy, or gone, which takes its own time-outs to be seen."""
@@ -65,15 +66,8 @@ class Component:
 
 def environment(**more: str) -> dict[str, str]:
     """Return the caller's environment, less what a job or another launcher may have left in it."""
-    stale = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
-    kept = ("SLURM_CONF", "SLURM_CLUSTERS")
-    begins = ("PET_", "TORCHELASTIC_", "SLURM_", "SBATCH_", "SCANCEL_", "SQUEUE_")
-    own = {
-        name: value
-        for name, value in os.environ.items()
-        if name in kept or not (name in stale or name.startswith(begins))
-    }
-    return {**own, **more}
+    kept = {name: os.environ[name] for name in ("SLURM_CONF", "SLURM_CLUSTERS") if name in os.environ}
+    return {**clean_environment("SLURM_", "SBATCH_", "SCANCEL_", "SQUEUE_"), **kept, **more}
 
 
 def require_commands() -> None:

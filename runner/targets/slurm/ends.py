@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from runner.core import clock
 from runner.records.decode import decode
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
+from runner.targets.followed_node import FollowedNode
+from runner.targets.node_view import NodeView
 from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
 from runner.targets.slurm.watch import JobState
 from trainkit import files
@@ -37,37 +38,39 @@ _LATE_SECONDS = 3.0
 """So long the file of a node may take to be seen after its job has left the queue: file systems cache."""
 
 
-class Job(Protocol):
-    """What knows the job."""
+class NodeFile(FollowedNode):
+    """One node, which writes how its launcher ended into a file of the run's folder.
 
-    @property
-    def watch(self) -> JobState | None:
-        """What Slurm says of it; None before it is submitted."""
+    Args:
+        folder: the run's folder.
+        number: of the node.
+        job: returns what Slurm says of the job; None before it is submitted.
+    """
 
-
-class NodeFile:
-    """One node, which writes how its launcher ended; a launcher as `worker_logs` follows it."""
-
-    def __init__(self, folder: RunFolder, node: int, job: Job) -> None:
-        self.node = node
-        self.stopped = False
+    def __init__(self, folder: RunFolder, number: int, job: Callable[[], JobState | None]) -> None:
+        super().__init__(number)
         self._folder, self._job = folder, job
-        self._path = folder.raw / f"node{node}-exit.json"
-        self._found: NodeExit | None = None
+        self._path = folder.raw / f"node{number}-exit.json"
         self._missed = 0.0
 
     @property
-    def has_file(self) -> bool:
-        """Whether the node has reported its end."""
-        return self.read() is not None
+    def exit(self) -> NodeExit | None:
+        """How the node ended, as it reported; None if it has not."""
+        if self._exit is None:
+            try:
+                found = decode(files.read_file(self._path, LARGEST, below=self._folder.path), NodeExit)
+            except (OSError, ValueError):
+                return None
+            self._exit = found if found.node == self.number else None
+        return self._exit
 
     @property
     def ended(self) -> bool:
         """Whether the launcher has ended, or the job with it."""
-        if self.read() is not None:
+        if self.exit is not None:
             return True
-        watch = self._job.watch
-        if watch is None or not watch.has_ended:
+        job = self._job()
+        if job is None or not job.has_ended:
             return False
         self._missed = self._missed or clock.monotonic()
         return clock.monotonic() - self._missed > _LATE_SECONDS
@@ -75,22 +78,24 @@ class NodeFile:
     @property
     def failed(self) -> bool:
         """Whether it has ended with anything but exit code 0."""
-        found = self.read()
-        return self.ended if found is None else found.code != 0
+        return self.ended if self.exit is None else self.exit.code != 0
 
     def wait(self, seconds: float) -> None:
         """Wait a moment."""
         clock.sleep(seconds)
 
-    def read(self) -> NodeExit | None:
-        """Return how the node ended, as it reported; None if it has not."""
-        if self._found is None:
-            try:
-                found = decode(files.read_file(self._path, LARGEST, below=self._folder.path), NodeExit)
-            except (OSError, ValueError):
-                return None
-            self._found = found if found.node == self.node else None
-        return self._found
+    def idle(self) -> NodeView | None:
+        """Say why nothing runs on it: its launcher has ended, or its job does not run."""
+        job, why = self._job(), ""
+        if self.exit is not None:
+            why = "its torchrun has ended"
+        elif job is None or not job.components:
+            why = "its job is not submitted yet"
+        elif job.has_ended:
+            why = "its job has ended"
+        elif job.pending:
+            why = f"its job is {job.pending}"
+        return NodeView(self.number, idle=why) if why else None
 
 
 def state_of(watch: JobState | None) -> str:
@@ -166,10 +171,12 @@ def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, 
     return found
 
 
-def _end(one: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
-    found = one.read()
-    ended = NodeExit(one.node) if found is None else NodeExit(one.node, found.code, found.signal, place=found.place)
-    ended.stopped = one.stopped or (stopped and found is None)
+def _end(node: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
+    found = node.exit
+    ended = NodeExit(node.number)
+    if found:
+        ended = NodeExit(node.number, found.code, found.signal, place=found.place)
+    ended.stopped = node.stopped or (stopped and found is None)
     if ended.code == 0 or ended.stopped or stopped:
         return ended
     ended.why = said or None

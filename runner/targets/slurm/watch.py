@@ -19,11 +19,7 @@ _HOPELESS = ("BadConstraints", "DependencyNeverSatisfied", "launch_failed_requeu
 
 
 class JobState:
-    """What Slurm says of one job.
-
-    Args:
-        job: its id.
-    """
+    """What Slurm says of the job of an id."""
 
     def __init__(self, job: str) -> None:
         self.job = job
@@ -35,6 +31,12 @@ class JobState:
     def has_ended(self) -> bool:
         """Whether the job has left the queue."""
         return self.is_gone or (bool(self.components) and all(one.has_ended for one in self.components))
+
+    @property
+    def pending(self) -> str:
+        """Why it waits, in Slurm's words; empty if it does not."""
+        waits = [one for one in self.components if one.state in ("PENDING", "CONFIGURING", "REQUEUED")]
+        return f"{waits[0].state.lower()} ({waits[0].reason or 'no reason given'})" if waits else ""
 
     def ask(self) -> None:
         """Ask Slurm; SlurmError if it gives no answer."""
@@ -48,11 +50,7 @@ class JobState:
 
 
 class JobWatch(JobState):
-    """A job that is watched until it has left the queue.
-
-    Args:
-        job: its id.
-    """
+    """A job that is watched until it has left the queue."""
 
     def __init__(self, job: str) -> None:
         super().__init__(job)
@@ -64,12 +62,6 @@ class JobWatch(JobState):
         self._over = Event()
         self._thread = Thread(target=self._watch, daemon=True)
         self._thread.start()
-
-    @property
-    def pending(self) -> str:
-        """Why it waits, in Slurm's words; empty if it does not."""
-        waits = [one for one in self.components if one.state in ("PENDING", "CONFIGURING", "REQUEUED")]
-        return f"{waits[0].state.lower()} ({waits[0].reason or 'no reason given'})" if waits else ""
 
     @property
     def hopeless(self) -> str:

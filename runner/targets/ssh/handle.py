@@ -13,9 +13,7 @@ from runner.core import clock
 from runner.core.network import variables_for
 from runner.records.brought import Brought, settle
 from runner.records.folder import RunFolder
-from runner.records.schema import NodeExit
-from runner.targets.base import Line, NodeSpec, Note
-from runner.targets.node_view import NodeView, at_once, by_node
+from runner.targets.base import NodeSpec, Note
 from runner.targets.ssh.all_hosts import on_all
 from runner.targets.ssh.cargo import Cargo
 from runner.targets.ssh.host_run import name_of
@@ -23,7 +21,7 @@ from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNod
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import BOOT, HostError, LostError, Session, connect, source
 from runner.targets.ssh.verdicts import Facts
-from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
+from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
 
 _PYTHON = "python3"
 """The Python of an image, found on its PATH."""
@@ -69,14 +67,15 @@ def run_on_host(run_id: str, node: int, folder: str) -> dict[str, str]:
     return {"folder": folder, "run": f"{run_id}-node{node}"}
 
 
-class SshHandle:
+class SshHandle(WorkersHandle):
     """The nodes of one run."""
 
+    nodes: Sequence[RemoteNode]
+
     def __init__(self, setup: Setup, folder: RunFolder) -> None:
-        self._setup, self._folder = setup, folder
-        run_id = folder.path.name
+        self._setup, run_id = setup, folder.path.name
         self._brought = [Brought(folder, node) for node in range(len(setup.nodes))]
-        self._nodes = [
+        nodes = [
             RemoteNode(
                 number,
                 setup.ssh,
@@ -90,47 +89,11 @@ class SshHandle:
             )
             for number, facts in enumerate(setup.facts)
         ]
-        self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(setup.nodes)})
+        super().__init__(folder, nodes, [node.processes for node in setup.nodes])
         self._starting = Lock()
         self._preparing: set[Session] = set()
         self._is_stopped = False
         self._made: Future[None] | None = None
-
-    def lines(self) -> Iterator[Line | Note | None]:
-        """Bring what is needed, start the run on all hosts, and follow it until every node has ended."""
-        for brought in self._brought:
-            brought.begin()
-        pool = ThreadPoolExecutor(1)
-        self._made = pool.submit(self._make)
-        pool.shutdown(wait=False)  # Ctrl-C does not wait for what is brought: `stop` ends that
-        while not self._made.done():
-            yield None
-            wait([self._made], POLL_SECONDS)
-        self._made.result()
-        for line in self._logs.follow(self._nodes, self._end):
-            yield line
-            yield from self._said()
-            for node in self._nodes:
-                if node.failure:
-                    raise node.failure
-        yield from self._logs.rest()
-        yield from self._said()
-        self._settle()
-
-    @property
-    def exits(self) -> list[NodeExit]:
-        """How the launcher on each host ended."""
-        return [node.exit for node in self._nodes]
-
-    def idle(self) -> list[NodeView]:
-        """Name the hosts on which nothing runs yet."""
-        return [view for node in self._nodes if (view := node.idle())]
-
-    def look(self, *, abort: bool = False) -> list[NodeView]:
-        """Look at the hosts, all at once."""
-        idle = self.idle()
-        running = [node for node in self._nodes if node.is_begun]
-        return by_node([*at_once(lambda node: node.look(abort=abort), running), *idle])
 
     def stop(self) -> None:
         """End the run on every host; one that does not answer ends it by itself."""
@@ -142,8 +105,20 @@ class SshHandle:
             wait([self._made], _STOP_SECONDS)
         self._end()
 
+    def _start(self) -> Iterator[None]:
+        """Bring what is needed, and start the run on all hosts."""
+        for brought in self._brought:
+            brought.begin()
+        pool = ThreadPoolExecutor(1)
+        self._made = pool.submit(self._make)
+        pool.shutdown(wait=False)  # Ctrl-C does not wait for what is brought: `stop` ends that
+        while not self._made.done():
+            yield None
+            wait([self._made], POLL_SECONDS)
+        self._made.result()
+
     def _end(self) -> None:
-        begun = [node for node in self._nodes if node.is_begun]
+        begun = [node for node in self.nodes if node.is_begun]
         for node in begun:
             node.stop()
         until = clock.monotonic() + _STOP_SECONDS
@@ -151,18 +126,17 @@ class SshHandle:
             node.wait(max(0.0, until - clock.monotonic()))
         self._settle()
 
-    def _settle(self) -> None:
-        if all(node.ended for node in self._nodes if node.is_begun):
-            settle(self._folder, len(self._nodes))
+    def _finish(self) -> Iterator[Note]:
+        yield from self._said()
+        self._settle()
 
-    def _said(self) -> Iterator[Note]:
-        for node in self._nodes:
-            while node.notes:
-                yield Note(node.notes.popleft())
+    def _settle(self) -> None:
+        if all(node.ended for node in self.nodes if node.is_begun):
+            settle(self._folder, len(self.nodes))
 
     def _make(self) -> None:
         """Prepare all hosts; if that has succeeded on all, start the run on all."""
-        numbers = range(len(self._nodes))
+        numbers = range(len(self.nodes))
         places = on_all(self._prepare, numbers)
         sessions = on_all(self._session, numbers)
         try:
@@ -172,12 +146,12 @@ class SshHandle:
                 env = self._rendezvous(sessions[0])
                 on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
         finally:
-            for node, session in zip(self._nodes, sessions, strict=True):
+            for node, session in zip(self.nodes, sessions, strict=True):
                 if not node.is_begun:
                     session.close()
 
     def _session(self, number: int) -> Session:
-        return connect(self._setup.ssh, self._nodes[number].host, self._setup.python)
+        return connect(self._setup.ssh, self.nodes[number].host, self._setup.python)
 
     def _prepare(self, number: int) -> str:
         """Bring what a host lacks; return the folder that the run is started in."""
@@ -213,14 +187,14 @@ class SshHandle:
 
     def _rendezvous(self, session: Session) -> dict[str, str]:
         """Return the variables by which the nodes find node 0."""
-        alone = len(self._nodes) == 1
+        alone = len(self.nodes) == 1
         address = "127.0.0.1" if alone else self._setup.facts[0].address
         port = session.ask("port", address=address, port=self._setup.port).get("port")
         return {"PET_MASTER_ADDR": address, "PET_MASTER_PORT": str(port)}
 
     def _begin(self, session: Session, number: int, place: str, env: dict[str, str]) -> None:
         setup, node, facts = self._setup, self._setup.nodes[number], self._setup.facts[number]
-        network = variables_for(facts.interface) if len(self._nodes) > 1 else {}
+        network = variables_for(facts.interface) if len(self.nodes) > 1 else {}
         words: dict[str, Any] = {
             "argv": [_PYTHON if facts.engine else setup.python, "-m", "torch.distributed.run", *node.argv[1:]],
             "env": {**network, **node.env, **env},
@@ -237,9 +211,9 @@ class SshHandle:
             session.ask("begin", **run_on_host(self._folder.path.name, number, facts.folder), **words)
         except LostError:
             session.close()
-            self._nodes[number].follow()  # it may have begun
+            self.nodes[number].begin()  # it may have begun
             raise
-        self._nodes[number].follow(session)  # at once: if another host cannot begin, this one is stopped
+        self.nodes[number].begin(session)  # at once: if another host cannot begin, this one is stopped
 
 
 def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFolder, base: str) -> None:
@@ -251,9 +225,9 @@ def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFold
     ]
     for node in nodes:
         node.stop()
-        node.follow()
+        node.begin()
     for node in nodes:
         node.wait(_STOP_SECONDS)
     settle(folder, len(nodes))
-    if left := [node.exit.why or f"host {node.host} does not answer" for node in nodes if not node.has_answered]:
+    if left := [node.describe().why or f"host {node.host} does not answer" for node in nodes if not node.has_answered]:
         raise HostError("; ".join(left))

@@ -17,6 +17,7 @@ from typing_extensions import Self
 
 from runner.core import clock, ports
 from runner.core.text import one_line
+from runner.targets import clean_environment
 from runner.targets.ssh import host_container, host_facts, host_frames, host_run, host_tidy, on_host
 from runner.targets.ssh.openssh import CONNECT_SECONDS, OpenSsh, environment, explain
 
@@ -29,7 +30,7 @@ for name, text in json.loads(sys.stdin.buffer.readline()):
     exec(compile(text, name, "exec"), module.__dict__)
 module.main()
 """
-_MODULES = (ports, host_frames, host_container, host_facts, host_tidy, host_run, on_host)
+_MODULES = (ports, clean_environment, host_frames, host_container, host_facts, host_tidy, host_run, on_host)
 """What runs on a host; each module imports those before it."""
 SILENT_SECONDS = 8.0
 """A host that says nothing for so long, though it was asked, is no longer connected."""

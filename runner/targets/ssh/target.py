@@ -19,7 +19,7 @@ from runner.core.yaml_writer import to_json
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES
-from runner.targets.base import LaunchSpec, Target
+from runner.targets.base import LaunchSpec, Target, option
 from runner.targets.ssh import cargo, hosts, images, preflight
 from runner.targets.ssh.handle import Setup, SshHandle, end_remains, run_on_host
 from runner.targets.ssh.openssh import OpenSsh
@@ -35,41 +35,24 @@ _NOT_QUOTED_ALIKE = re.compile(r"[\\!\x00-\x1f\x7f]")
 class Options:
     """The options of target ssh; paths of a host are absolute."""
 
-    hosts: str = field(
-        default="", metadata={"help": "hosts as ssh knows them, separated by commas; the first one is node 0"}
+    hosts: str = option("hosts as ssh knows them, separated by commas; the first one is node 0")
+    hosts_file: str = option("file with a host on each line, and how many processes it has room for: h0 slots=4")
+    config: str = option("configuration of ssh, as for ssh -F; by default the user's own")
+    python: str = option(
+        "path of a Python with torch on the hosts; by default that of the runner's own; with a container it needs no"
+        " torch, and is python3 by default"
     )
-    hosts_file: str = field(
-        default="",
-        metadata={"help": "file with a host on each line, and how many processes it has room for: h0 slots=4"},
+    folder: str = option("folder of the hosts for what is brought; by default in ~/.cache")
+    data: str = option("folder of the hosts with prepared data; by default this machine's is brought")
+    network: str = option(
+        "network in which the hosts reach each other, for example 10.1.0.0/16; by default ssh's", axis=BETWEEN_NODES
     )
-    config: str = field(default="", metadata={"help": "configuration of ssh, as for ssh -F; by default the user's own"})
-    python: str = field(
-        default="",
-        metadata={
-            "help": "path of a Python with torch on the hosts; by default that of the runner's own; with a container "
-            "it needs no torch, and is python3 by default"
-        },
+    port: int = option("port of the rendezvous on the first host; 0 is a free one", 0)
+    container: str = option(
+        "image that the processes run in: brought if this machine's engine has it, otherwise pulled"
     )
-    folder: str = field(
-        default="", metadata={"help": "folder of the hosts for what is brought; by default in ~/.cache"}
-    )
-    data: str = field(
-        default="", metadata={"help": "folder of the hosts with prepared data; by default this machine's is brought"}
-    )
-    network: str = field(
-        default="",
-        metadata={
-            "help": "network in which the hosts reach each other, for example 10.1.0.0/16; by default ssh's",
-            "axis": BETWEEN_NODES,
-        },
-    )
-    port: int = field(default=0, metadata={"help": "port of the rendezvous on the first host; 0 is a free one"})
-    container: str = field(
-        default="",
-        metadata={"help": "image that the processes run in: brought if this machine's engine has it, otherwise pulled"},
-    )
-    container_runtime: Literal["docker", "podman"] = field(
-        default="docker", metadata={"help": "what starts the container, and what has the image here: docker, or podman"}
+    container_runtime: Literal["docker", "podman"] = option(
+        "what starts the container, and what has the image here: docker, or podman", "docker"
     )
 
 

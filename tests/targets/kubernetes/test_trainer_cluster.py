@@ -8,7 +8,7 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.targets.kubernetes import pending, preflight
-from runner.targets.kubernetes.kinds import KINDS, OBJECTS
+from runner.targets.kubernetes.job import KINDS, OBJECTS
 from runner.targets.kubernetes.pod_spec import PodOptions
 from tests.support.manifests import run
 from tests.support.trainer import Answers
