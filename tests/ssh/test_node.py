@@ -57,8 +57,8 @@ def test_a_run_that_has_ended_well_did_so_also_if_its_folder_stays_there(
 ) -> None:
     brought = Brought(make.run(tmp_path), 0)
     node = RemoteNode(0, cast(OpenSsh, None), "a", "python3", RUN, "mark", brought)
-    node.follow(cast(Session, Ended(error)))
+    node.begin(cast(Session, Ended(error)))
     node.wait(patient(10))
-    assert (node.exit.code, node.exit.why, node.failed) == (0, None, False)
+    assert (node.describe().code, node.describe().why, node.failed) == (0, None, False)
     assert node.has_answered
     assert list(node.notes) == [f"{error}: left behind there; rm -r /cache/kit/runs/{RUN['run']}"]

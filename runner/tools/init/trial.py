@@ -91,7 +91,7 @@ class _Bounded(Local):
         return _BoundedHandle(super().start(spec, folder), folder.raw)
 
 
-class _BoundedHandle:
+class _BoundedHandle(Handle):
     """A run that is ended when it has printed too much."""
 
     def __init__(self, handle: Handle, raw: Path) -> None:
