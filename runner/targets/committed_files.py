@@ -81,13 +81,8 @@ def texts(
 ) -> dict[str, str]:
     """Return the text of every file in `compose/`, `k8s/` and `slurm/`, by its path from the project's folder.
 
-    Args:
-        settings: the project's.
-        listing: which files there are.
-        bases: the base image of each build argument.
-        load: returns the experiment of a name.
-
-    A kustomization that a person wrote is left out: a folder has one.
+    `bases` has the base image of each build argument, and `load` returns the experiment of a name. A kustomization that
+    a person wrote is left out: a folder has one.
     """
     files = {f"compose/{one.name}.yml": _compose(one, bases, settings) for one in listing.compose}
     for folder in FOLDERS.values():
@@ -126,7 +121,7 @@ def write(root: Path) -> list[Path]:
 def differing(root: Path) -> list[Path]:
     """Return the files that differ from what would be rendered, and those that are no longer rendered."""
     files = render(root)
-    beside = sorted(path for folder in ("compose", *FOLDERS.values()) for path in (root / folder).glob("*.y*ml"))
+    beside = [path for folder in ("compose", *FOLDERS.values()) for path in sorted((root / folder).glob("*.y*ml"))]
     beside += sorted((root / "slurm").glob("*.sbatch"))
     forgotten = [path for path in beside if path not in files and is_rendered(path)]
     return [path for path, text in files.items() if not _is(path, text)] + forgotten
@@ -163,15 +158,11 @@ def _compose(file: Rendered, bases: dict[str, str], settings: Settings) -> str:
             nodes=layout.nodes,
             build=build(file.device, "..", bases, settings.dockerfile),
         )
-    document: dict[str, Any] = {"name": f"{_short(settings.image)}-{file.name}", "services": services}
+    short = re.sub(r"[^a-z0-9-]+", "-", settings.image.rpartition("/")[2]).strip("-") or "kit"
+    document: dict[str, Any] = {"name": f"{short}-{file.name}", "services": services}
     how = (_HEADER_ELSEWHERE if settings.image else _HEADER).format(name=file.name, experiment=file.experiment)
     header = f"{file.what} Layout {layout}.\n{how}"
     return to_yaml(document, header)
-
-
-def _short(image: str) -> str:
-    """Make the beginning of the names of compose projects from an image's name."""
-    return re.sub(r"[^a-z0-9-]+", "-", image.rpartition("/")[2]).strip("-") or "kit"
 
 
 def _run(experiment: Experiment, file: Rendered) -> Run:
@@ -278,18 +269,20 @@ def read_listing(root: Path) -> Listing:
     return listing
 
 
-def _mapping(document: Document, *path: str) -> None:
+def _at(document: Document, *path: str) -> Any:
     value = document.values
     for step in path:
         value = value.get(step)
-    if not isinstance(value, dict):
+    return value
+
+
+def _mapping(document: Document, *path: str) -> None:
+    if not isinstance(_at(document, *path), dict):
         document.fail(f"'{path[-1] if path else LISTING}' has to be a mapping", *path)
 
 
 def _text(document: Document, *path: str) -> str:
-    value = document.values
-    for step in path:
-        value = value.get(step)
+    value = _at(document, *path)
     if not isinstance(value, str):
         document.fail(f"'{path[-1]}' is missing, or not a text", *path)
     return str(value)

@@ -84,9 +84,7 @@ class FollowedNode:
 def exit_of(code: object, signalled: int = 0) -> tuple[int | None, str | None]:
     """Read an exit code: (code, None), or (None, signal).
 
-    Args:
-        code: that of `subprocess`, -N for signal N; or a container's.
-        signalled: what the init of a container adds to the number of a signal.
+    The code is that of `subprocess`, -N for signal N; or a container's, to which its init adds `signalled`.
     """
     if not isinstance(code, int):
         return None, None

@@ -12,12 +12,8 @@ from runner.targets.base import Target
 def read_options(target: type[Target[Any]], words: list[str], others: dict[str, list[str]]) -> Any:
     """Read `name=value` words into the target's `Options`.
 
-    Args:
-        target: the class of the target.
-        words: as given on the command line.
-        others: the names of the options of all targets, to say which target has one that this target lacks.
-
-    Raises RequestError for an option that the target does not have or a value that does not fit.
+    `others` are the names of the options of all targets, to say which target has one that this target lacks. Raises
+    RequestError for an option that the target does not have or a value that does not fit.
     """
     known = {one.name: one for one in fields(target.Options)}
     types = get_type_hints(target.Options)

@@ -32,7 +32,6 @@ class WorkerLogs:
     """The files `<node's folder>/*/attempt_0/<local rank>/stdout.log` of a run's workers."""
 
     def __init__(self, folder: RunFolder, processes: Mapping[int, int]) -> None:
-        """Args: the run's folder, and the number of processes of each node."""
         self._tails = [
             Tail(folder.node(node), node, local_rank)
             for node, count in processes.items()
@@ -104,10 +103,7 @@ class Tail:
 class WorkersHandle(Handle):
     """A run whose workers print into files of this machine; targets differ in how their nodes start and end.
 
-    Args:
-        folder: the run's folder.
-        nodes: its nodes.
-        processes: how many processes each node has.
+    `processes` says how many each node has.
     """
 
     def __init__(self, folder: RunFolder, nodes: Sequence[FollowedNode], processes: Sequence[int]) -> None:

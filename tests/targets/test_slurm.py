@@ -16,7 +16,7 @@ from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
 from runner.targets.committed_files import read_listing
-from runner.targets.slurm import cancel, commands
+from runner.targets.slurm import commands
 from runner.targets.slurm.ends import NodeFile, ends, starved
 from runner.targets.slurm.script import cell_of
 from runner.targets.slurm.watch import JobState
@@ -155,10 +155,10 @@ def test_a_job_is_ended_only_for_the_folder_that_it_was_submitted_for(
 
     monkeypatch.setattr(commands, "call", call)
     if cancelled or not comments:
-        cancel.end_jobs("kit-x", tmp_path)
+        commands.end_jobs("kit-x", tmp_path)
     else:
         with pytest.raises(OSError, match="job 7 has its name, and was submitted for another folder: scancel 7"):
-            cancel.end_jobs("kit-x", tmp_path)
+            commands.end_jobs("kit-x", tmp_path)
     assert bool(called) is cancelled
 
 

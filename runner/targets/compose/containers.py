@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -124,11 +125,8 @@ def belongs_elsewhere(client: DockerClient, project: str, folder: Path) -> bool:
 def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:
     """Stop the containers of a compose project, all at once."""
     containers = of_project(client, project).values()
-    threads = [threading.Thread(target=_stop, args=(one, grace_seconds)) for one in containers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(max(1, len(containers))) as pool:
+        list(pool.map(lambda container: _stop(container, grace_seconds), containers))
 
 
 def remove_all(client: DockerClient, project: str) -> None:

@@ -24,14 +24,7 @@ PATHS = {
     "Job": "/apis/batch/v1",
     "Service": "/api/v1",
 }
-PLURALS = {
-    "PyTorchJob": "pytorchjobs",
-    "TrainJob": "trainjobs",
-    "TrainingRuntime": "trainingruntimes",
-    "JobSet": "jobsets",
-    "Job": "jobs",
-    "Service": "services",
-}
+PLURALS = {kind: f"{kind.lower()}s" for kind in PATHS}
 PODS = "pods"
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 30.0

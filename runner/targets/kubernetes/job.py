@@ -44,11 +44,7 @@ _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 def job_name(experiment: str, layout: str, run_id: str = "", longest: int = LONGEST_NAME) -> str:
     """Make a name that is a DNS label and leaves room for those of its pods; a long one is cut.
 
-    Args:
-        experiment: its name.
-        layout: as it is written, for example `2x4`.
-        run_id: of a run that is started: its last letters make the name unique.
-        longest: the most characters that it may have.
+    The last letters of the id of a run that is started make it unique.
     """
     suffix = f"-{run_id[-8:]}" if run_id else ""
     words = re.sub(r"[^a-z0-9]+", "-", f"{experiment}-{layout}".lower()).strip("-")

@@ -51,7 +51,12 @@ class JobHandle(JobWatcher):
 
     def lines(self) -> Iterator[Line | Note | None]:
         """Create the job and follow its pods; if a node fails, the others get a grace; then remove the job."""
-        yield from self._create()
+        self._is_begun = True
+        creation = self._pool.submit(self._post)  # by another thread, so that Ctrl-C cuts no request off
+        while not creation.done():
+            yield None
+            wait([creation], POLL_SECONDS)
+        creation.result()
         deadline = math.inf
         for line in self.follow():
             yield line
@@ -75,15 +80,6 @@ class JobHandle(JobWatcher):
             self._is_stopped = True
         self._end_pods()
         self._remove()
-
-    def _create(self) -> Iterator[None]:
-        """Create the objects in a thread of its own, so that Ctrl-C cuts no request off."""
-        self._is_begun = True
-        creation = self._pool.submit(self._post)
-        while not creation.done():
-            yield None
-            wait([creation], POLL_SECONDS)
-        creation.result()
 
     def _post(self) -> None:
         """Create the objects until the run is stopped; Ctrl-C may come before the pool knows its own thread."""
@@ -123,27 +119,23 @@ class JobHandle(JobWatcher):
 
     def _delete(self) -> None:
         """Ask for the end of everything that was made, again and again while nobody answers."""
-        until = clock.monotonic() + END_SECONDS
+        until, grace = clock.monotonic() + END_SECONDS, {"gracePeriodSeconds": round(GRACE_SECONDS)}
         while True:
             try:
                 for document in reversed(self._documents):
                     path = self._cluster.path(document["kind"], document["metadata"]["name"])
                     self._cluster.delete(path, propagationPolicy="Background")
-                self._delete_pods()
+                for pod in self.nodes:
+                    if pod.state and not pod.is_gone:
+                        with suppress(ClusterError):  # without the right to, they go by their own grace
+                            path = self._cluster.path(PODS, pod.state.name)
+                            self._cluster.delete(path, **grace, preconditions={"uid": pod.state.uid})
             except ClusterError:
                 if clock.monotonic() > until:
                     raise
                 clock.sleep(1)
             else:
                 return
-
-    def _delete_pods(self) -> None:
-        grace = {"gracePeriodSeconds": round(GRACE_SECONDS)}
-        for pod in self.nodes:
-            if pod.state and not pod.is_gone:
-                with suppress(ClusterError):  # without the right to, they go by their own grace
-                    path = self._cluster.path(PODS, pod.state.name)
-                    self._cluster.delete(path, **grace, preconditions={"uid": pod.state.uid})
 
     def _remove(self) -> None:
         """Delete what was made, and wait until it is gone."""
@@ -179,14 +171,7 @@ class JobHandle(JobWatcher):
 
 
 def end_remains(cluster: Cluster, kinds: Sequence[str], name: str, folder: RunFolder, nodes: int) -> None:
-    """Keep the logs of a run's pods, delete its objects, and wait until its pods have gone.
-
-    Args:
-        cluster: where they are.
-        kinds: of the objects, the last of which is the job.
-        name: which all of them have.
-        folder: the run's folder.
-        nodes: their number.
+    """Keep the logs of a run's pods, delete its objects, the last of which is the job, and wait for the pods to go.
 
     Raises OSError if the cluster does not answer or refuses it, or if the pods do not go.
     """
@@ -197,7 +182,9 @@ def end_remains(cluster: Cluster, kinds: Sequence[str], name: str, folder: RunFo
     if is_own:
         for pod in _pods(cluster, kinds[-1], name):
             if 0 <= node_of(pod) < nodes:
-                _keep_log(cluster, pod, folder)
+                path = f"{cluster.path(PODS, pod['metadata']['name'])}/log"
+                with suppress(ClusterError):  # there is no log of a container that never started
+                    folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=container_of(pod)))
     for kind in reversed(kinds):
         _delete(cluster, kind, name, folder.path.name, is_own=is_own)
     until = clock.monotonic() + GONE_SECONDS
@@ -236,10 +223,3 @@ def _delete(cluster: Cluster, kind: str, name: str, run_id: str, *, is_own: bool
         if error.status != _FORBIDDEN or not is_own:  # who may make services need not be allowed to read them
             raise
     cluster.delete(cluster.path(kind, name), propagationPolicy="Background", **options)
-
-
-def _keep_log(cluster: Cluster, pod: dict[str, Any], folder: RunFolder) -> None:
-    """Read a pod's whole log, and keep it if it is longer than what the runner lived to write."""
-    path = f"{cluster.path(PODS, pod['metadata']['name'])}/log"
-    with suppress(ClusterError):  # there is no log of a container that never started
-        folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=container_of(pod)))

@@ -79,16 +79,7 @@ def pod_template(
     options: PodOptions,
     container_name: str = CONTAINER,
 ) -> dict[str, Any]:
-    """Describe the pod of a node.
-
-    Args:
-        run: the run; its definition says which data it needs.
-        command: what the container runs.
-        environment: its variables.
-        processes: how many processes it has to make room for.
-        options: what was chosen.
-        container_name: what the container is called.
-    """
+    """Describe the pod of a node, with room for so many processes and the data that the run's definition needs."""
     places = {"shm": "/dev/shm", "tmp": "/tmp"}  # noqa: S108 - the pod's own
     volumes: list[dict[str, Any]] = [
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": options.shm_size or "1Gi"}},
@@ -104,7 +95,8 @@ def pod_template(
         "imagePullPolicy": "IfNotPresent",
         "securityContext": {
             "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": not _writes_beside_itself(run),
+            # Only the kit's own programs are known not to write into the working folder.
+            "readOnlyRootFilesystem": not (run.experiment.settings.image or run.cell.program.files),
             "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [{"name": name, "mountPath": path} for name, path in places.items()],
@@ -148,11 +140,6 @@ def _prepare(data: str, base: dict[str, Any]) -> dict[str, Any]:
     resources = {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
     script = literal(f"runner prepare {data} || true")
     return {"name": "data", **base, "command": ["sh", "-c", script], "resources": resources}
-
-
-def _writes_beside_itself(run: Run) -> bool:
-    """Whether a program may write into the working folder: only the kit's own are known not to."""
-    return bool(run.experiment.settings.image or run.cell.program.files)
 
 
 def _resources(run: Run, processes: int, options: PodOptions) -> dict[str, dict[str, str]]:

@@ -128,7 +128,8 @@ class PodState:
             "namespace": namespace,
             "machine": spec.get("nodeName"),
             "image": trains.get("image"),
-            "digest": _digest(self.container.get("imageID") or ""),
+            # of `registry/name@sha256:...`, or the image's id if it came from no registry
+            "digest": str(self.container.get("imageID") or "").rpartition("@")[2],
             "limits": (trains.get("resources") or {}).get("limits"),
             "started": ended.get("startedAt"),
             "finished": ended.get("finishedAt"),
@@ -155,8 +156,3 @@ def container_of(pod: dict[str, Any]) -> str:
 
 def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
-
-
-def _digest(image_id: str) -> str:
-    """Return the digest of `registry/name@sha256:...`, or the image's id if it came from no registry."""
-    return image_id.rpartition("@")[2]

@@ -35,12 +35,7 @@ _SELECTORS = {
 class JobWatcher(Handle):
     """The handle of a job that somebody applied by hand; the handle of a job of ours is built on it.
 
-    Args:
-        cluster: where the job is.
-        kind: `PyTorchJob`, `TrainJob` or `Job`.
-        name: its name.
-        folder: the run's folder, into whose raw files the logs go.
-        nodes: the number of nodes.
+    Its kind is `PyTorchJob`, `TrainJob` or `Job`, and its logs go into the raw files of the folder.
     """
 
     nodes: list[Pod]

@@ -41,10 +41,7 @@ _LATE_SECONDS = 3.0
 class NodeFile(FollowedNode):
     """One node, which writes how its launcher ended into a file of the run's folder.
 
-    Args:
-        folder: the run's folder.
-        number: of the node.
-        job: returns what Slurm says of the job; None before it is submitted.
+    `job` returns what Slurm says of the job; None before it is submitted.
     """
 
     def __init__(self, folder: RunFolder, number: int, job: Callable[[], JobState | None]) -> None:
@@ -153,11 +150,8 @@ def starved(log: str) -> set[str]:
 def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, stopped: bool) -> list[NodeExit]:
     """Return how each node ended.
 
-    Args:
-        nodes: what each of them reported.
-        watch: the job.
-        log: the end of what the job's script and srun printed; None if the script did not begin.
-        stopped: the runner has ended the job.
+    `log` is the end of what the job's script and srun printed, None if the script did not begin; `stopped` says that
+    the runner has ended the job.
     """
     state, said, without_memory = state_of(watch), describe_end(watch) if watch else "", starved(log or "")
     found = [_end(one, state, said, stopped=stopped) for one in nodes]

@@ -17,7 +17,7 @@ from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.base import LaunchSpec, Note
 from runner.targets.node_view import NodeView, at_once
-from runner.targets.slurm import cancel, commands
+from runner.targets.slurm import commands
 from runner.targets.slurm.ends import NodeFile, describe_end, describe_refusal, ends, read_log
 from runner.targets.slurm.script import FOLDER, PYTHON, job_name
 from runner.targets.slurm.watch import JobWatch
@@ -28,13 +28,7 @@ END_SECONDS = 30.0
 
 
 class SlurmHandle(WorkersHandle):
-    """The job of one run.
-
-    Args:
-        spec: the run.
-        text: the script, with the run's id.
-        folder: the run's folder, which the nodes write to.
-    """
+    """The job of one run; the text is that of its script, with the run's id."""
 
     nodes: Sequence[NodeFile]
 
@@ -77,7 +71,7 @@ class SlurmHandle(WorkersHandle):
         if self._is_submitted and self._watch is None:  # sbatch gave no answer: there may be a job
             name = job_name("", "", self._folder.path.name)
             try:
-                cancel.end_jobs(name, self._folder.path)
+                commands.end_jobs(name, self._folder.path)
             except OSError as error:
                 seen = shlex.join(["squeue", "--me", f"--name={name}"])
                 self.left = one_line(f"{error}: a job may be left behind; {seen} shows it, and scancel ends it")
@@ -167,10 +161,10 @@ class SlurmHandle(WorkersHandle):
         for node in self.nodes:
             node.stopped = node.stopped or node.exit is None
         try:
-            cancel.ask(watch.job)
-            if watch.wait_for_end(cancel.ASKED_SECONDS):
+            commands.ask(watch.job)
+            if watch.wait_for_end(commands.ASKED_SECONDS):
                 return
-            cancel.kill([watch.job, *(one.number for one in watch.components if one.number != watch.job)])
+            commands.kill([watch.job, *(one.number for one in watch.components if one.number != watch.job)])
             if watch.wait_for_end(END_SECONDS):
                 return
             why = "it does not leave the queue"

@@ -43,14 +43,7 @@ def job_name(experiment: str, layout: str, run_id: str = "") -> str:
 
 
 def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
-    """Write the batch script of a run; equal arguments give equal text.
-
-    Args:
-        run: what is run.
-        name: of the job.
-        options: what the user chose.
-        header: the lines of the comment at the top.
-    """
+    """Write the batch script of a run for a job of this name; equal arguments give equal text."""
     parts = [(len(list(equal)), processes) for processes, equal in groupby(run.cell.layout.processes)]
     lines = ["#!/bin/bash", *(f"# {line}".rstrip() for line in header.splitlines()), f"{CELL}{_cell(run)}"]
     for number, (nodes, processes) in enumerate(parts):

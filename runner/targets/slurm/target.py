@@ -13,7 +13,6 @@ from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.targets.base import LaunchSpec, Target, option
 from runner.targets.slurm import commands
-from runner.targets.slurm.cancel import end_jobs
 from runner.targets.slurm.handle import SlurmHandle
 from runner.targets.slurm.script import UNQUOTABLE, ScriptOptions, job_name, script
 from runner.targets.torchrun import node_specs
@@ -117,4 +116,4 @@ class Slurm(Target[SlurmSpec]):
 
     def cleanup(self, folder: RunFolder) -> None:
         """Cancel the jobs of the run, and wait until they have left the queue; OSError if they do not."""
-        end_jobs(job_name("", "", folder.path.name), folder.path)
+        commands.end_jobs(job_name("", "", folder.path.name), folder.path)
