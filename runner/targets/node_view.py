@@ -68,19 +68,15 @@ class RankView(msgspec.Struct):
 
 @dataclass(frozen=True)
 class NodeView:
-    """One node at one moment.
-
-    Attributes:
-        node: its number.
-        seen: what runs there; None if that is not known.
-        idle: why nothing runs there, for example that its container is paused.
-        trouble: why it could not be looked at.
-    """
+    """One node at one moment."""
 
     node: int
     seen: Seen | None = None
+    """What runs there; None if that is not known."""
     idle: str | None = None
+    """Why nothing runs there, for example that its container is paused."""
     trouble: str | None = None
+    """Why it could not be looked at."""
 
 
 class Seen(msgspec.Struct):

@@ -9,7 +9,6 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
@@ -18,7 +17,11 @@ from runner.definitions.settings import PACKAGE
 from trainkit import files
 from trainkit.sources import LIBRARY
 
-MOST_BYTES = {"programs": 256 * 2**20, "data": 8 * 2**30}
+_MOST_BYTES = {"programs": 256 * 2**20, "data": 8 * 2**30}
+_WAYS_OUT = {
+    "programs": "keep data apart",
+    "data": "prepare it on the hosts, and name the folder with --with data=PATH",
+}
 MOST_FILES = 200_000
 BLOCK = 262_144
 _LEFT_OUT = ("__pycache__", ".git", ".venv")
@@ -41,11 +44,9 @@ class Cargo:
 
     def name_with(self, data: str) -> str:
         """Name the folder of these files on a host, given the data folder that is seen there beside them."""
-        return (
-            hashlib.sha256(f"{self.sha256}\0{data}".encode("utf-8", "surrogateescape")).hexdigest()
-            if data
-            else self.sha256
-        )
+        if not data:
+            return self.sha256
+        return hashlib.sha256(f"{self.sha256}\0{data}".encode("utf-8", "surrogateescape")).hexdigest()
 
     def blocks(self) -> Iterator[bytes]:
         """Yield a tar archive of the files; OSError if one of them is another one by now, or cannot be read."""
@@ -92,22 +93,16 @@ def _add(cargo: Cargo, path: Path, name: str, what: str) -> None:
         with files.open_file(one) as file:
             cargo.size += os.fstat(file.fileno()).st_size
             if cargo.size > MOST_BYTES[what] or len(cargo.paths) >= MOST_FILES:
-                _refuse(what, path)
-            cargo.hashes[inner] = _digest(file)
+                ways = {"data": "prepare it on the hosts, and name the folder with --with data=PATH"}
+                most = f"{MOST_BYTES[what] >> 20:,} MiB or {MOST_FILES:,} files"
+                raise RequestError(
+                    one_line(f"{path}: the {what} have more than {most}: {ways.get(what, 'keep data apart')}")
+                )
+            digest = hashlib.sha256()
+            while block := file.read(BLOCK):
+                digest.update(block)
+            cargo.hashes[inner] = digest.hexdigest()
         cargo.paths[inner] = one
-
-
-def _digest(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while block := file.read(BLOCK):
-        digest.update(block)
-    return digest.hexdigest()
-
-
-def _refuse(what: str, path: Path) -> None:
-    way = "prepare it on the hosts, and name the folder with --with data=PATH" if what == "data" else "keep data apart"
-    size = f"{MOST_BYTES[what] >> 20:,} MiB"
-    raise RequestError(one_line(f"{path}: the {what} have more than {size} or {MOST_FILES:,} files: {way}"))
 
 
 def _walk(path: Path, name: str) -> Iterable[tuple[Path, str]]:

@@ -11,39 +11,23 @@ from typing import Any
 
 from runner.core import clock
 from runner.core.network import variables_for
-from runner.records.brought import Brought, settle
+from runner.records.brought import settle
 from runner.records.folder import RunFolder
 from runner.targets.base import NodeSpec, Note
-from runner.targets.ssh.all_hosts import on_all
 from runner.targets.ssh.cargo import Cargo
-from runner.targets.ssh.host_run import name_of
-from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNode
+from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, PYTHON, RemoteNode, run_on_host
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.session import BOOT, HostError, LostError, Session, connect, source
+from runner.targets.ssh.session import BOOT, HostError, LostError, Session, connect, on_all, source
 from runner.targets.ssh.verdicts import Facts
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
 
-_PYTHON = "python3"
-"""The Python of an image, found on its PATH."""
 _STOP_SECONDS = 45.0
 """How long a stop may take, also of hosts that do not answer."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """How a run is set up on its hosts.
-
-    Attributes:
-        ssh: how they are reached.
-        python: the Python there.
-        nodes: what is started on each.
-        facts: what each said before.
-        programs: what is brought.
-        data: the data that is brought; None for none.
-        data_folder: the folder that holds the data on the hosts; empty for the one that is brought.
-        port: of the rendezvous; 0 for a free one.
-        gpus: whether containers get the GPUs of their host.
-    """
+    """How a run is set up on its hosts: what is started on each, what each said before, and what is brought."""
 
     ssh: OpenSsh
     python: str
@@ -52,19 +36,11 @@ class Setup:
     programs: Cargo
     data: Cargo | None
     data_folder: str
+    """The folder that holds the data on the hosts; empty for the one that is brought."""
     port: int
+    """The port of the rendezvous; 0 for a free one."""
     gpus: bool = False
-
-
-def _inside(facts: Facts, run: str) -> list[str]:
-    """Name the Python that sees a run's processes, if that is not the host's."""
-    runtime = facts.engine.runtime if facts.engine else ""
-    return [runtime, "exec", "--interactive", name_of(run), _PYTHON] if runtime else []
-
-
-def run_on_host(run_id: str, node: int, folder: str) -> dict[str, str]:
-    """Name the run's folder on a host, as `on_host` knows it: hosts may share a disk, so the node is in its name."""
-    return {"folder": folder, "run": f"{run_id}-node{node}"}
+    """Whether containers get the GPUs of their host."""
 
 
 class SshHandle(WorkersHandle):
@@ -73,20 +49,9 @@ class SshHandle(WorkersHandle):
     nodes: Sequence[RemoteNode]
 
     def __init__(self, setup: Setup, folder: RunFolder) -> None:
-        self._setup, run_id = setup, folder.path.name
-        self._brought = [Brought(folder, node) for node in range(len(setup.nodes))]
+        self._setup = setup
         nodes = [
-            RemoteNode(
-                number,
-                setup.ssh,
-                facts.host,
-                setup.python,
-                run_on_host(run_id, number, facts.folder),
-                run_id,
-                self._brought[number],
-                facts.place,
-                _inside(facts, run_on_host(run_id, number, "")["run"]),
-            )
+            RemoteNode(number, setup.ssh, setup.python, facts.host, folder, facts.folder, facts)
             for number, facts in enumerate(setup.facts)
         ]
         super().__init__(folder, nodes, [node.processes for node in setup.nodes])
@@ -107,8 +72,8 @@ class SshHandle(WorkersHandle):
 
     def _start(self) -> Iterator[None]:
         """Bring what is needed, and start the run on all hosts."""
-        for brought in self._brought:
-            brought.begin()
+        for node in self.nodes:
+            node.brought.begin()
         pool = ThreadPoolExecutor(1)
         self._made = pool.submit(self._make)
         pool.shutdown(wait=False)  # Ctrl-C does not wait for what is brought: `stop` ends that
@@ -196,7 +161,7 @@ class SshHandle(WorkersHandle):
         setup, node, facts = self._setup, self._setup.nodes[number], self._setup.facts[number]
         network = variables_for(facts.interface) if len(self.nodes) > 1 else {}
         words: dict[str, Any] = {
-            "argv": [_PYTHON if facts.engine else setup.python, "-m", "torch.distributed.run", *node.argv[1:]],
+            "argv": [PYTHON if facts.engine else setup.python, "-m", "torch.distributed.run", *node.argv[1:]],
             "env": {**network, **node.env, **env},
             "container": facts.engine.request(gpus=setup.gpus) if facts.engine else None,
             "cwd": place,
@@ -218,11 +183,7 @@ class SshHandle(WorkersHandle):
 
 def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFolder, base: str) -> None:
     """End what is left of a run on its hosts, and keep the rest of its output; OSError names who does not answer."""
-    run_id = folder.path.name
-    nodes = [
-        RemoteNode(number, ssh, host, python, run_on_host(run_id, number, base), run_id, Brought(folder, number))
-        for number, host in enumerate(hosts)
-    ]
+    nodes = [RemoteNode(number, ssh, python, host, folder, base, None) for number, host in enumerate(hosts)]
     for node in nodes:
         node.stop()
         node.begin()

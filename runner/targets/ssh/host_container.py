@@ -165,13 +165,9 @@ def probe(request: Frame, requests: Requests) -> Frame:
 def command(container: Frame, name: str, mounts: dict[str, str], folder: str, words: list[str]) -> list[str]:
     """Write the command that runs words in a container, as this user, on this host's network.
 
-    Args:
-        container: `runtime`, `image`, and what `engine` said: `kind`, `rootless`; whether it gets the `gpus`; and
-            `env`, of which only the names are written: the engine's command takes the values from its own.
-        name: of the container.
-        mounts: folders of this host by their place in it; OSError for one that cannot be named.
-        folder: where it starts.
-        words: what it runs.
+    The container is described by `runtime`, `image`, and what `engine` said: `kind`, `rootless`; whether it gets the
+    `gpus`; and `env`, of which only the names are written: the engine's command takes the values from its own. The
+    mounts are folders of this host by their place in it; OSError for one that cannot be named.
     """
     own = [container["runtime"], "run", "--rm", f"--name={name}", "--init", "--network=host", "--ipc=host"]
     own += ["--log-driver=none", "--security-opt=label=disable", "--stop-timeout=1", f"--workdir={folder}"]

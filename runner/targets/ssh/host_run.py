@@ -105,7 +105,10 @@ def supervise(request: Frame) -> None:
             if _SIGNALLED < ended["code"] <= _SIGNALLED + signal.SIGRTMAX:
                 ended["code"] = _SIGNALLED - ended["code"]
         _kill(request["mark"])
-        _write(os.path.join(folder, "exit.json"), json.dumps(ended).encode())
+        path = os.path.join(folder, "exit.json")
+        with open(f"{path}.tmp", "w") as file:
+            json.dump(ended, file)
+        os.rename(f"{path}.tmp", path)
     tidy(base_folder(request["folder"]))
 
 
@@ -284,9 +287,3 @@ def _run(request: Frame) -> str:
 def _touch(path: str) -> None:
     with open(path, "ab"):
         os.utime(path)
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(f"{path}.tmp", "wb") as file:
-        file.write(data)
-    os.rename(f"{path}.tmp", path)

@@ -13,7 +13,6 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from threading import Event
@@ -21,10 +20,9 @@ from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import listed, one_line, shown
-from runner.targets.ssh.all_hosts import MOST_AT_ONCE
 from runner.targets.ssh.host_container import image
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.session import HostError, LostError, Session, connect
+from runner.targets.ssh.session import HostError, LostError, Session, connect, on_all
 from runner.targets.ssh.verdicts import OK, WRONG, Engine, Facts, Verdict, Wanted, number, oldest_python, text
 
 BLOCK = 262_144
@@ -91,15 +89,8 @@ def provide(
 ) -> list[Facts]:
     """See to it that all hosts have the image, and that a container of it can run there; return what is in it.
 
-    Args:
-        ssh: how the hosts are reached.
-        python: the Python there.
-        facts: what each host has said of itself and of its engine.
-        wanted: the image.
-        gpus: whether the containers get the GPUs.
-        say: takes a line to show.
-
-    RequestError names each host on which that is impossible.
+    `facts` are what each host has said of itself and of its engine, and `say` takes a line to show. RequestError names
+    each host on which that is impossible.
     """
     for one in facts:
         if one.engine and not one.engine.image:
@@ -203,23 +194,12 @@ def _at_once(ssh: OpenSsh, python: str, facts: Sequence[Facts], do: Callable[[Se
                 session.abort()
             return do(session, facts)
 
-    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
-        made = [pool.submit(one, each) for each in facts]
-        try:
-            wait(made)
-        except BaseException:
-            over.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            for session in opened:
-                session.abort()
-            raise
-    errors = [error for one in made if (error := one.exception())]
-    for error in errors:
-        if not isinstance(error, OSError):
-            raise error
-    if errors:
-        raise HostError(listed(dict.fromkeys(map(str, errors)), "; "))
-    return [one.result() for one in made]
+    def end() -> None:
+        over.set()
+        for session in opened:
+            session.abort()
+
+    return on_all(one, facts, end)
 
 
 @contextmanager

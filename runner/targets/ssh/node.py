@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from runner.core import clock
 from runner.core.text import one_line, shown
 from runner.records.brought import Brought
+from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.followed_node import FollowedNode, exit_of
 from runner.targets.node_view import NodeView
+from runner.targets.ssh.host_run import name_of
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import BOOT, SILENT_SECONDS, HostError, LostError, Session, connect
+from runner.targets.ssh.verdicts import Facts
 
+PYTHON = "python3"
+"""The Python of an image, found on its PATH."""
 PING_SECONDS = 1.0
 GIVE_UP_SECONDS = 60.0
 """A host that cannot be reached for so long is given up: its supervisor has ended the run by then."""
@@ -29,39 +33,39 @@ _ENGINE_FAILED = 125
 """The exit code of docker run and podman run for what they could not do themselves."""
 
 
+def run_on_host(run_id: str, node: int, folder: str) -> dict[str, str]:
+    """Name the run's folder on a host, as `on_host` knows it: hosts may share a disk, so the node is in its name."""
+    return {"folder": folder, "run": f"{run_id}-node{node}"}
+
+
 class RemoteNode(FollowedNode):
     """The launcher of one node on its host.
 
-    Args:
-        number: of the node.
-        ssh: how hosts are reached.
-        host: its name.
-        python: the Python there.
-        run: where the run is on the host: `folder` and `run`, as `on_host` knows them.
-        mark: what all processes of the run have in their environment.
-        brought: what takes the files.
-        place: what the record says of where the node ran.
-        inside: the words that start a Python beside its processes, if they are in a container.
+    `base` is the folder of the host in which the kit keeps what is brought; the facts are None for a run of another
+    runner.
     """
 
     def __init__(
         self,
         number: int,
         ssh: OpenSsh,
-        host: str,
         python: str,
-        run: dict[str, str],
-        mark: str,
-        brought: Brought,
-        place: dict[str, Any] | None = None,
-        inside: Sequence[str] = (),
+        host: str,
+        folder: RunFolder,
+        base: str,
+        facts: Facts | None,
     ) -> None:
         super().__init__(number)
-        self.host, self.place = host, place or {}
+        self.host, self.brought = host, Brought(folder, number)
+        self.place = facts.place if facts else {}
         self.has_answered = False
         """Whether its supervisor was found to have ended, or there was none any more."""
-        self._ssh, self._python, self._run_there, self._mark, self._brought = ssh, python, run, mark, brought
-        self._inside = inside
+        self._ssh, self._python, self._mark = ssh, python, folder.path.name
+        self._run_there = run_on_host(self._mark, number, base)
+        runtime = facts.engine.runtime if facts and facts.engine else ""
+        container = name_of(self._run_there["run"])
+        self._inside = [runtime, "exec", "--interactive", container, PYTHON] if runtime else []
+        """What starts a Python beside the processes, if they are in a container."""
         self._has_left_out = False
         self._lost_since: float | None = None
         self._stop_asked: float | None = None
@@ -142,7 +146,7 @@ class RemoteNode(FollowedNode):
                 clock.sleep(_AGAIN_SECONDS)
 
     def _one_connection(self, session: Session, *, keep: bool) -> dict[str, Any] | None:
-        session.send("follow", offsets=self._brought.sizes(), **self._run_there)
+        session.send("follow", offsets=self.brought.sizes(), **self._run_there)
         heard = pinged = clock.monotonic()
         told = False
         while True:
@@ -180,12 +184,12 @@ class RemoteNode(FollowedNode):
             self.notes.append(f"{error}: left behind there; rm -r {place}")
 
     def _keep(self, name: str, at: int, data: bytes) -> None:
-        if name.startswith("artifacts/") and not self._brought.takes(name):
+        if name.startswith("artifacts/") and not self.brought.takes(name):
             if not self._has_left_out:
                 self._has_left_out = True
                 self.notes.append(f"host {self.host}: left out, as it is hidden or has an odd name: {shown(name)}")
             return
-        self._brought.append(name, at, data)
+        self.brought.append(name, at, data)
 
     def _describe(self, ended: dict[str, Any] | None) -> NodeExit:
         """Translate a supervisor's words; they come from another machine."""

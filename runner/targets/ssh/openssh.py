@@ -75,11 +75,7 @@ _WAYS_OUT = (
 
 
 class OpenSsh:
-    """The command ssh.
-
-    Args:
-        config: a configuration for it (`ssh -F`); empty for the user's own.
-    """
+    """The command ssh, with a configuration (`ssh -F`) or the user's own."""
 
     def __init__(self, config: str = "") -> None:
         self.config = config
@@ -91,12 +87,7 @@ class OpenSsh:
     def output(self, host: str, words: list[str], given: bytes, seconds: float, most: int) -> bytes:
         """Run words on a host, give them something to read, and return what is printed; OSError says why that fails.
 
-        Args:
-            host: its name.
-            words: the command, each word quoted for the shell there.
-            given: what stands in its stdin.
-            seconds: how long it may take.
-            most: bytes that it may print.
+        It may take so many seconds, and print so many bytes at most.
         """
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout:
             stdin.write(given)

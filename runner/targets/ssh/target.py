@@ -21,7 +21,8 @@ from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES
 from runner.targets.base import LaunchSpec, Target, option
 from runner.targets.ssh import cargo, hosts, images, preflight
-from runner.targets.ssh.handle import Setup, SshHandle, end_remains, run_on_host
+from runner.targets.ssh.handle import Setup, SshHandle, end_remains
+from runner.targets.ssh.node import run_on_host
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.verdicts import Facts, Need, Verdict, Wanted
 from runner.targets.torchrun import node_specs

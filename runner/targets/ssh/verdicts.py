@@ -42,48 +42,38 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Need:
-    """What a run needs of its hosts.
-
-    Attributes:
-        python: the Python there.
-        torch: the version that has to be there; empty for any, if all have the same.
-        folder: where the kit's files are put; empty for the cache of the user there.
-        data: the folder of prepared data there; empty for what is brought.
-        network: the network in which the hosts reach each other; empty for that of the connection.
-        port: the port of the rendezvous, 0 for a free one.
-        bytes: how much is brought.
-        gpus: GPUs that each host needs.
-        container: the image that the processes run in; None for none.
-    """
+    """What a run needs of its hosts."""
 
     python: str
     torch: str
+    """The version that has to be there; empty for any, if all have the same."""
     folder: str
+    """Where the kit's files are put; empty for the cache of the user there."""
     data: str
+    """The folder of prepared data there; empty for what is brought."""
     network: str
+    """The network in which the hosts reach each other; empty for that of the connection."""
     port: int
+    """The port of the rendezvous, 0 for a free one."""
     bytes: int = 0
+    """How much is brought."""
     gpus: Sequence[int] = ()
+    """How many each host needs."""
     container: Wanted | None = None
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The container engine of a host.
-
-    Attributes:
-        runtime: its command.
-        kind: `docker` or `podman`, whatever the command is called.
-        version: its version.
-        rootless: whether it runs without root.
-        image: the id of the run's image; empty if it does not have it.
-    """
+    """The container engine of a host."""
 
     runtime: str
+    """Its command."""
     kind: str
+    """`docker` or `podman`, whatever the command is called."""
     version: str
     rootless: bool
     image: str = ""
+    """The id of the run's image; empty if it does not have it."""
 
     def request(self, *, gpus: bool) -> dict[str, Any]:
         """Describe the containers that it is to start, in the words of `host_container.command`."""
@@ -148,15 +138,7 @@ def facts_of(host: str, said: dict[str, Any], network: str) -> Facts:
 
 
 def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int) -> Iterator[Verdict]:
-    """Judge what concerns one host alone.
-
-    Args:
-        facts: what it said, read.
-        said: the same, as it came.
-        skew: how far its clock is ahead of this machine's, in seconds.
-        need: what the run needs.
-        gpus: how many GPUs it needs there.
-    """
+    """Judge what concerns one host alone: what it said, read and as it came, its clock, and its GPUs."""
     yield from _judge_python(facts, need)
     yield _judge_clock(facts.host, skew)
     yield _judge_disk(facts, number(said, "free_bytes"), need)
