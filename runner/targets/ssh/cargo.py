@@ -92,12 +92,9 @@ def _add(cargo: Cargo, path: Path, name: str, what: str) -> None:
     for one, inner in _walk(path, name):
         with files.open_file(one) as file:
             cargo.size += os.fstat(file.fileno()).st_size
-            if cargo.size > MOST_BYTES[what] or len(cargo.paths) >= MOST_FILES:
-                ways = {"data": "prepare it on the hosts, and name the folder with --with data=PATH"}
-                most = f"{MOST_BYTES[what] >> 20:,} MiB or {MOST_FILES:,} files"
-                raise RequestError(
-                    one_line(f"{path}: the {what} have more than {most}: {ways.get(what, 'keep data apart')}")
-                )
+            if cargo.size > _MOST_BYTES[what] or len(cargo.paths) >= MOST_FILES:
+                most = f"{_MOST_BYTES[what] >> 20:,} MiB or {MOST_FILES:,} files"
+                raise RequestError(one_line(f"{path}: the {what} have more than {most}: {_WAYS_OUT[what]}"))
             digest = hashlib.sha256()
             while block := file.read(BLOCK):
                 digest.update(block)
