@@ -44,7 +44,8 @@ _Process = dict[str, Any]
 
 def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
     """Return the launchers and the ranks of this node, as JSON has them."""
-    found = [one for one in map(_process, _numbers()) if one and _is_of(one["environment"], mark)]
+    numbers = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
+    found = [one for one in map(_process, numbers) if one and _is_of(one["environment"], mark)]
     ranks = _ranks(found)
     workers = {one["pid"] for one in ranks}
     agents = [one for one in found if _is_agent(one, found, workers)]
@@ -64,11 +65,6 @@ def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
         "agents": [_agent(one, sockets) for one in agents],
         "ranks": [_rank(one, sockets) for one in ranks],
     }
-
-
-def _numbers() -> list[int]:
-    own = os.getpid()
-    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own)
 
 
 def _process(pid: int) -> _Process | None:

@@ -20,10 +20,7 @@ class Ended:
     def __init__(self, run: str, error: HostError) -> None:
         self.run, self.error = run, error
 
-    def __enter__(self) -> Ended:  # noqa: PYI034 - Self is Python 3.11's
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         pass
 
     def send(self, do: str, **words: Any) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.core.errors import RequestError
+from runner.core.network import variables_for
 from runner.definitions.plan import Cell, Run
 from runner.targets.compose.service import WORKSPACE, image_of
 from runner.targets.torchrun import node_command, node_environment
@@ -67,7 +68,7 @@ def environment_of(run: Run) -> dict[str, str]:
     own = node_environment(cell, run.device)
     del own["PET_REDIRECTS"], own["PYTHONUNBUFFERED"]
     own |= {"PET_TEE": "3"} if run.experiment.dialects else {}
-    network = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0"} if cell.layout.nodes > 1 else {}
+    network = variables_for("eth0") if cell.layout.nodes > 1 else {}
     return {**own, "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}", **network}
 
 

@@ -13,9 +13,8 @@ from runner.core import clock
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
 from runner.targets.base import Handle, Line, Note
-from runner.targets.kubernetes import pending
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
-from runner.targets.kubernetes.pod_state import node_of
+from runner.targets.kubernetes.pod_state import Reason, node_of, reason_of_job, reason_of_pod
 from runner.targets.kubernetes.pods import Pod
 
 POLL_SECONDS = 0.2
@@ -102,7 +101,7 @@ class JobWatcher(Handle):
         absent = [pod for pod in missing if not pod.state]
         of_job = self._look_at_job(absent) if absent and watch.listed.is_set() else None
         for pod in missing:
-            before, reason = pod.reason, pending.of_pod(pod.state.raw) if pod.state else of_job
+            before, reason = pod.reason, reason_of_pod(pod.state.raw) if pod.state else of_job
             if reason is None:
                 continue
             pod.reason, now = reason, clock.monotonic()
@@ -112,7 +111,7 @@ class JobWatcher(Handle):
             elif reason.is_hopeless or (reason.key == "pulling" and now - pod.reason_since > PULL_SECONDS):
                 raise OSError(f"node {pod.number} cannot start: {reason.text}")
 
-    def _look_at_job(self, absent: list[Pod]) -> pending.Reason | None:
+    def _look_at_job(self, absent: list[Pod]) -> Reason | None:
         """Ask the job why it has no pods; one that has ended or is gone will have none."""
         if clock.monotonic() - self._looked < JOB_SECONDS:
             return absent[0].reason
@@ -120,7 +119,7 @@ class JobWatcher(Handle):
         if self.has_ended():
             for pod in absent:
                 pod.give_up()
-        return pending.of_job(self._cluster, self._kind, self._name)
+        return reason_of_job(self._cluster, self._kind, self._name)
 
     def has_ended(self) -> bool:
         """Whether the job's controller has seen its end, or the job is gone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -108,7 +108,10 @@ class SshHandle(WorkersHandle):
             with self._starting:
                 if self._is_stopped:
                     return
-                env = self._rendezvous(sessions[0])
+                # By these variables the nodes find node 0.
+                address = self._setup.facts[0].address if len(self.nodes) > 1 else "127.0.0.1"
+                port = sessions[0].ask("port", address=address, port=self._setup.port).get("port")
+                env = {"PET_MASTER_ADDR": address, "PET_MASTER_PORT": str(port)}
                 on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
         finally:
             for node, session in zip(self.nodes, sessions, strict=True):
@@ -121,7 +124,7 @@ class SshHandle(WorkersHandle):
     def _prepare(self, number: int) -> str:
         """Bring what a host lacks; return the folder that the run is started in."""
         setup, base = self._setup, self._setup.facts[number].folder
-        with self._session(number) as session, self._until_stopped(session):
+        with closing(self._session(number)) as session, self._until_stopped(session):
             data = setup.data_folder or self._bring(session, base, "data", setup.data)
             data = data or f"{base}/data/none"
             return self._bring(session, base, "programs", setup.programs, data)
@@ -149,13 +152,6 @@ class SshHandle(WorkersHandle):
         if there != [True]:
             session.ask("bring", cargo.blocks(), sha256=cargo.sha256, data=data, **place)
         return f"{base}/{kind}/{name}"
-
-    def _rendezvous(self, session: Session) -> dict[str, str]:
-        """Return the variables by which the nodes find node 0."""
-        alone = len(self.nodes) == 1
-        address = "127.0.0.1" if alone else self._setup.facts[0].address
-        port = session.ask("port", address=address, port=self._setup.port).get("port")
-        return {"PET_MASTER_ADDR": address, "PET_MASTER_PORT": str(port)}
 
     def _begin(self, session: Session, number: int, place: str, env: dict[str, str]) -> None:
         setup, node, facts = self._setup, self._setup.nodes[number], self._setup.facts[number]

@@ -188,7 +188,7 @@ def _at_once(ssh: OpenSsh, python: str, facts: Sequence[Facts], do: Callable[[Se
     over = Event()
 
     def one(facts: Facts) -> Facts:
-        with connect(ssh, facts.host, python) as session:
+        with closing(connect(ssh, facts.host, python)) as session:
             opened.append(session)
             if over.is_set():
                 session.abort()

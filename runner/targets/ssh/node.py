@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from runner.core import clock
@@ -126,7 +126,7 @@ class RemoteNode(FollowedNode):
         while True:
             try:
                 first, self._first = self._first, None
-                with first or connect(self._ssh, self.host, self._python) as session:
+                with closing(first or connect(self._ssh, self.host, self._python)) as session:
                     return self._one_connection(session, keep=keep)
             except LostError as error:
                 now = clock.monotonic()

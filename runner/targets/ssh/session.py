@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
-
-from typing_extensions import Self
 
 from runner.core import clock, ports
 from runner.core.text import listed, one_line
@@ -112,14 +109,6 @@ class Session:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def abort(self) -> None:
         """Let whoever waits for the host, in another thread, wait no longer; to be closed by them."""

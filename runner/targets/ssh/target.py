@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -169,7 +170,10 @@ class Ssh(Target[SshSpec]):
 
     def _need(self, gpus: list[int], size: int) -> Need:
         own = self.options
-        torch = "" if own.python or own.container else _own_torch()
+        torch = ""
+        if not own.python and not own.container:
+            with suppress(metadata.PackageNotFoundError):
+                torch = metadata.version("torch")
         return Need(self._python, torch, own.folder, own.data, own.network, own.port, size, gpus, self._image())
 
     def _image(self) -> Wanted | None:
@@ -210,11 +214,3 @@ def _check(options: Options) -> None:
             ) from None
     if not 0 <= options.port <= _LARGEST_PORT:
         raise RequestError(f"--with port={options.port}: ports are 1 to {_LARGEST_PORT}, or 0 for a free one")
-
-
-def _own_torch() -> str:
-    """Return the version of this machine's torch; empty without one."""
-    try:
-        return metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        return ""

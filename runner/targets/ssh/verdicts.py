@@ -130,11 +130,13 @@ class Verdict:
 
 
 def facts_of(host: str, said: dict[str, Any], network: str) -> Facts:
-    """Read what a host said; it comes from another machine."""
-    address, interface = _address(said, network)
-    return Facts(
-        host, text(said, "host"), text(said, "folder"), address, interface, text(said, "python"), text(said, "torch")
-    )
+    """Read what a host said, and choose the address by which the others reach it; it comes from another machine."""
+    known, address = _addresses(said), text(said, "address")
+    if network:
+        wanted = ipaddress.ip_network(network, strict=False)
+        address = next((one for one in known if ipaddress.ip_address(one) in wanted), "")
+    machine, folder, python, torch = (text(said, name) for name in ("host", "folder", "python", "torch"))
+    return Facts(host, machine, folder, address, known.get(address, ""), python, torch)
 
 
 def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int) -> Iterator[Verdict]:
@@ -256,15 +258,6 @@ def _addresses(said: dict[str, Any]) -> dict[str, str]:
             ipaddress.ip_address(one[0])
             known[str(one[0])] = one_line(one[1], 64)
     return known
-
-
-def _address(said: dict[str, Any], network: str) -> tuple[str, str]:
-    """Choose the address by which the others reach a host, with its interface; empty if there is none."""
-    known, address = _addresses(said), text(said, "address")
-    if network:
-        wanted = ipaddress.ip_network(network, strict=False)
-        address = next((one for one in known if ipaddress.ip_address(one) in wanted), "")
-    return address, known.get(address, "")
 
 
 def _minor(version: str) -> str:

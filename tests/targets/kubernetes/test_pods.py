@@ -16,9 +16,8 @@ from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
 from runner.report.run_summary import summary_of
 from runner.targets.base import Line, Note
-from runner.targets.kubernetes import pending as reasons
 from runner.targets.kubernetes.client import ClusterError
-from runner.targets.kubernetes.pod_state import PodState, container_of, node_of
+from runner.targets.kubernetes.pod_state import PodState, container_of, node_of, reason_of_pod
 from runner.targets.kubernetes.pods import UNREAD_SECONDS, Pod
 from runner.targets.kubernetes.watcher import JobWatcher
 from tests.support.held_clock import HeldClock
@@ -89,7 +88,7 @@ def held(reason: str, message: str = "") -> list[dict[str, Any]]:
     ],
 )
 def test_a_pod_that_has_not_started_says_why(pod: dict[str, Any], text: str | None, *, is_hopeless: bool) -> None:
-    reason = reasons.of_pod(pod)
+    reason = reason_of_pod(pod)
     assert (reason and reason.text) == text
     assert bool(reason and reason.is_hopeless) == is_hopeless
 
