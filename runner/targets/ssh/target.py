@@ -140,11 +140,7 @@ class Ssh(Target[SshSpec]):
         return {"name": wanted.name, "id": engine.image if engine else "", "runtime": wanted.runtime}
 
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
-        """Prepare the start; it is made when the lines are asked for, so that a stop finds what was started."""
-        if _key(spec) not in self._facts:
-            self.preflight(spec)
-        if any(one.engine and not one.torch for one in self._facts[_key(spec)]):
-            self.image(spec, lambda _: None)
+        """Prepare the start on hosts that were looked at; the lines make it, so that a stop finds what was started."""
         programs, data = self._cargo(spec)
         facts = self._facts[_key(spec)]
         own, gpus = self.options, spec.device == "cuda"
