@@ -84,14 +84,18 @@ def texts(
     `bases` has the base image of each build argument, and `load` returns the experiment of a name. A kustomization that
     a person wrote is left out: a folder has one.
     """
-    files = {f"compose/{one.name}.yml": _compose(one, bases, settings) for one in listing.compose}
+    files = {f"compose/{file.name}.yml": _compose(file, bases, settings) for file in listing.compose}
     for folder in FOLDERS.values():
         if is_free(settings.root / folder / KUSTOMIZATION):
             files[f"{folder}/{KUSTOMIZATION}"] = _kustomization(folder, listing.default, settings)
-    for one in listing.kubernetes:
-        run = _run(load(one.experiment), one)
-        files |= {f"{folder}/{one.name}.yaml": _kubernetes(run, one, kind) for kind, folder in FOLDERS.items()}
-    return files | {f"slurm/{one.name}.sbatch": _batch(_run(load(one.experiment), one), one) for one in listing.slurm}
+    for file in listing.kubernetes:
+        run = _run(load(file.experiment), file)
+        files |= {f"{folder}/{file.name}.yaml": _kubernetes(run, file, kind) for kind, folder in FOLDERS.items()}
+    for file in listing.slurm:
+        run = _run(load(file.experiment), file)
+        header = f"{file.what} {run.cell}.\n{_BATCH_HEADER.format(name=file.name)}"
+        files[f"slurm/{file.name}.sbatch"] = script(run, f"kit-{file.name}", ScriptOptions(), header)
+    return files
 
 
 def is_free(path: Path) -> bool:
@@ -175,12 +179,7 @@ def _kubernetes(run: Run, file: Rendered, kind: str) -> str:
     about = "docs/containers.md of the kit" if run.experiment.settings.image else "k8s/README.md"
     path = f"{FOLDERS[kind]}/{file.name}.yaml"
     header = f"{file.what} {run.cell}.\n{_JOB_HEADER.format(path=path, about=about)}"
-    return "---\n".join(to_yaml(one, "" if number else header) for number, one in enumerate(documents))
-
-
-def _batch(run: Run, file: Rendered) -> str:
-    header = f"{file.what} {run.cell}.\n{_BATCH_HEADER.format(name=file.name)}"
-    return script(run, f"kit-{file.name}", ScriptOptions(), header)
+    return "---\n".join(to_yaml(document, "" if number else header) for number, document in enumerate(documents))
 
 
 def _kustomization(folder: str, default: str, settings: Settings) -> str:

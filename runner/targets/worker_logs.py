@@ -42,12 +42,12 @@ class WorkerLogs:
         """Yield what is printed until every launcher has ended; if one fails, the others get a grace, then `stop`."""
         deadline = math.inf
         polls = 0
-        while running := [one for one in launchers if not one.ended]:
+        while running := [launcher for launcher in launchers if not launcher.ended]:
             if polls % QUIET_POLLS == 0:
                 yield from (line for tail in self._tails for line in tail.read())
             yield None
             polls += 1
-            if deadline == math.inf and any(one.failed for one in launchers):
+            if deadline == math.inf and any(launcher.failed for launcher in launchers):
                 deadline = clock.monotonic() + GRACE_SECONDS
             if clock.monotonic() > deadline:
                 stop()

@@ -81,4 +81,4 @@ def _digest(client: DockerClient, image: str) -> str | None:
     held = find_image(client, _tagged(image))
     repository = re.sub(r":[\w.-]+$", "", _tagged(image))
     digests = (held.attrs.get("RepoDigests") or []) if held else []
-    return next((one.partition("@")[2] for one in digests if one.partition("@")[0] == repository), None)
+    return next((digest.partition("@")[2] for digest in digests if digest.partition("@")[0] == repository), None)

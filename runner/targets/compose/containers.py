@@ -135,10 +135,10 @@ def remove_all(client: DockerClient, project: str) -> None:
     A watchdog and `runner recover` may do so at the same time: whoever comes second waits for the first.
     """
     networks = client.networks.list(filters={"label": f"{LABEL}={project}"})
-    removals = [partial(one.remove, force=True, v=True) for one in of_project(client, project).values()]
+    removals = [partial(container.remove, force=True, v=True) for container in of_project(client, project).values()]
     until = clock.monotonic() + _GONE_SECONDS
     refused: list[OSError] = []
-    for remove in [*removals, *(one.remove for one in networks)]:
+    for remove in [*removals, *(network.remove for network in networks)]:
         try:
             _remove(remove, until)
         except OSError as error:

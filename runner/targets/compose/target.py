@@ -180,7 +180,7 @@ def _mounts(program: Program) -> dict[str, str]:
     Sources are never written to. A program of the project's families finds its data prepared; any other one may fetch
     its own into `data/`, as it does on this machine.
     """
-    sources = {f"{literal(one)}{READ_ONLY}": literal(one) for one in program.places}
+    sources = {f"{literal(place)}{READ_ONLY}": literal(place) for place in program.places}
     may_write = program.files and DATA not in program.places
     return {DATA if may_write else f"{DATA}{READ_ONLY}": DATA, **sources}
 
@@ -202,7 +202,6 @@ def cpus_of(cpus: list[float], nodes: int) -> list[float]:
     if len(cpus) == 1:
         return cpus * nodes
     if len(cpus) < nodes:
-        raise RequestError(
-            f"--with cpus={','.join(f'{one:g}' for one in cpus)}: {nodes} nodes need a figure each, or one for all"
-        )
+        given = ",".join(f"{cores:g}" for cores in cpus)
+        raise RequestError(f"--with cpus={given}: {nodes} nodes need a figure each, or one for all")
     return cpus[:nodes]

@@ -177,10 +177,10 @@ def pod_templates(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the templates of the pods that an object describes; a Service and a TrainJob describe none."""
     spec = document["spec"]
     if "pytorchReplicaSpecs" in spec:
-        return [one["template"] for one in spec["pytorchReplicaSpecs"].values()]
+        return [replica["template"] for replica in spec["pytorchReplicaSpecs"].values()]
     template = spec.get("template")
     if template and document["kind"] == "TrainingRuntime":
-        return [one["template"]["spec"]["template"] for one in template["spec"]["replicatedJobs"]]
+        return [job["template"]["spec"]["template"] for job in template["spec"]["replicatedJobs"]]
     return [template] if template else []
 
 

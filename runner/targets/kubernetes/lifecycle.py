@@ -149,8 +149,8 @@ class JobHandle(JobWatcher):
         super().stop()
 
     def _keep_left(self, error: ClusterError) -> None:
-        kinds, namespace = ",".join(one["kind"].lower() for one in reversed(self._documents)), self._cluster.namespace
-        self.left = f"{error}: left behind; kubectl delete -n {namespace} {kinds} {self._name}"
+        kinds = ",".join(document["kind"].lower() for document in reversed(self._documents))
+        self.left = f"{error}: left behind; kubectl delete -n {self._cluster.namespace} {kinds} {self._name}"
 
     def _wait_for_none(self) -> None:
         """Wait until no pod is left; an operator that sees the end late makes new ones, one after the other."""

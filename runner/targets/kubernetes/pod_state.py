@@ -59,7 +59,7 @@ class PodState:
     def container(self) -> dict[str, Any]:
         """The status of the container that trains."""
         name = container_of(self._state)
-        return next((one for one in self.status.get("containerStatuses") or [] if one.get("name") == name), {})
+        return next((status for status in self.status.get("containerStatuses") or [] if status.get("name") == name), {})
 
     @property
     def is_running(self) -> bool:
@@ -115,9 +115,9 @@ class PodState:
         """Say what else is known of a bad end."""
         words = [self.status.get("reason"), self.status.get("message")]  # for example of an eviction
         words += [
-            f"its init container {one['name']} exited with {code}"
-            for one in self.status.get("initContainerStatuses") or []
-            if (code := ((one.get("state") or {}).get("terminated") or {}).get("exitCode"))
+            f"its init container {container['name']} exited with {code}"
+            for container in self.status.get("initContainerStatuses") or []
+            if (code := ((container.get("state") or {}).get("terminated") or {}).get("exitCode"))
         ]
         if self.deleted and not stopped:
             words.append("its pod was deleted while it ran")
@@ -133,7 +133,7 @@ class PodState:
             return {}
         spec = self._state["spec"]
         name = container_of(self._state)
-        trains: dict[str, Any] = next((one for one in spec["containers"] if one["name"] == name), {})
+        trains: dict[str, Any] = next((container for container in spec["containers"] if container["name"] == name), {})
         facts = {
             "pod": self.name,
             "namespace": namespace,
@@ -161,7 +161,7 @@ def node_of(pod: dict[str, Any]) -> int:
 
 def container_of(pod: dict[str, Any]) -> str:
     """Return the name of the container that trains."""
-    names = [one.get("name") for one in (pod.get("spec") or {}).get("containers") or []]
+    names = [container.get("name") for container in (pod.get("spec") or {}).get("containers") or []]
     return next((name for name in CONTAINERS if name in names), CONTAINER)
 
 
@@ -185,14 +185,15 @@ def reason_of_pod(pod: dict[str, Any]) -> Reason | None:
     for condition in status.get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return _reason(str(condition.get("reason") or "Pending"), condition.get("message"))
-    for one in status.get("initContainerStatuses") or []:
-        state = one.get("state") or {}
+    for container in status.get("initContainerStatuses") or []:
+        state = container.get("state") or {}
         if "running" in state:
-            return Reason(one["name"], _INIT.get(one["name"], one_line(f"runs its init container {one['name']}")))
+            name = container["name"]
+            return Reason(name, _INIT.get(name, one_line(f"runs its init container {name}")))
         if reason := _of_state(state):
             return reason
-    for one in status.get("containerStatuses") or []:
-        if reason := _of_state(one.get("state") or {}):
+    for container in status.get("containerStatuses") or []:
+        if reason := _of_state(container.get("state") or {}):
             return reason
     return None
 

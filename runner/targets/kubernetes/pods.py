@@ -243,7 +243,7 @@ class PodLog:
     def _remember(self, second: datetime, stamp: bytes) -> None:
         if self._first is None or second - _BACK > self._first:
             self._first = second - _BACK
-            self._seen = [one for one in self._seen if one[0] >= self._first]
+            self._seen = [seen for seen in self._seen if seen[0] >= self._first]
         if second >= self._first:
             self._seen.append((second, stamp))
 

@@ -71,7 +71,7 @@ def check_kinds(cluster: Cluster, kinds: Sequence[str]) -> None:
     """Raise RequestError if the cluster does not know a kind of a run's objects, or of what is made of them."""
     for kind in (*kinds, *_BEHIND.get(kinds[-1], ())):
         try:
-            known = [one.get("kind") for one in cluster.get(PATHS[kind]).get("resources", [])]
+            known = [resource.get("kind") for resource in cluster.get(PATHS[kind]).get("resources", [])]
         except ClusterError as error:
             if not error.is_absence:
                 raise

@@ -55,15 +55,15 @@ class KubernetesSpec(LaunchSpec):
         """Build the objects; the last of them is the job."""
         name = name_of(self.kind, self.run.experiment.name, str(self.run.cell.layout), run_id)
         documents = KINDS[self.kind](self.run, name, self.pod_options)
-        for one in documents if run_id else []:
-            one["metadata"].setdefault("annotations", {})[RUN_ID] = run_id
+        for document in documents if run_id else []:
+            document["metadata"].setdefault("annotations", {})[RUN_ID] = run_id
         return documents
 
     def text(self, run_id: str = "") -> str:
         """Write the manifest."""
         header = _HEADER.format(namespace=self.namespace or "default")
         documents = self.documents(run_id)
-        return "---\n".join(to_yaml(one, "" if number else header) for number, one in enumerate(documents))
+        return "---\n".join(to_yaml(document, "" if number else header) for number, document in enumerate(documents))
 
 
 class Kubernetes(Target[KubernetesSpec]):

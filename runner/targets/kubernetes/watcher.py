@@ -128,11 +128,12 @@ class JobWatcher(Handle):
         except ClusterError as error:
             return error.is_absence
         conditions = (job.get("status") or {}).get("conditions") or []
-        return any(one["type"] in ("Succeeded", "Complete", "Failed") and one["status"] == "True" for one in conditions)
+        true = [condition["type"] for condition in conditions if condition["status"] == "True"]
+        return not {"Succeeded", "Complete", "Failed"}.isdisjoint(true)
 
     def _exit(self, pod: Pod) -> NodeExit:
         """Tell a pod that the job's controller ended, because another had ended first, from one that was deleted."""
-        ends = [(one.state.deleted or one.state.finished, one.noticed, one.number) for one in self.nodes]
+        ends = [(other.state.deleted or other.state.finished, other.noticed, other.number) for other in self.nodes]
         first = min(((when, noticed, node) for when, noticed, node in ends if when), default=None)
         by_another = bool(pod.state.deleted and first and first[2] != pod.number and not pod.stopped)
         ended = pod.describe(by_another=by_another)

@@ -113,7 +113,7 @@ def said(stderr: bytes) -> str:
     lines = [one_line(line, 300) for line in stderr.decode("utf-8", "replace").splitlines()]
     words = [re.sub(r"^\w+: (?:(?:error|fatal|allocation failure): )*", "", line) for line in lines if line]
     words = [
-        re.sub(r"^Batch job submission failed: |^allocation failure: |^slurm_\w+ error: ", "", one) for one in words
+        re.sub(r"^Batch job submission failed: |^allocation failure: |^slurm_\w+ error: ", "", word) for word in words
     ]
     return "; ".join(dict.fromkeys(words))
 

@@ -96,15 +96,15 @@ class NodeFile(FollowedNode):
 
 
 def state_of(watch: JobState | None) -> str:
-    """Return the state of a job that says most: of a heterogeneous one, that of the component that did not complete."""
-    states = [one.state for one in watch.components] if watch else []
+    """Return the state of a job that says most: of a heterogeneous one, that of the part that did not complete."""
+    states = [part.state for part in watch.components] if watch else []
     known = [state for state in states if state not in ("COMPLETED", "CANCELLED")]
     return next(iter([*known, *(state for state in states if state == "CANCELLED"), *states]), "")
 
 
 def describe_refusal(watch: JobState) -> str:
     """Say in one line what kept a job's script from starting the processes; empty if it did not say so itself."""
-    code = next((one.exit_code for one in watch.components if one.exit_code in _CODES), 0)
+    code = next((part.exit_code for part in watch.components if part.exit_code in _CODES), 0)
     return f"job {watch.job}: {_CODES[code]}" if code else ""
 
 
@@ -114,9 +114,9 @@ def describe_end(watch: JobState) -> str:
     if refusal := describe_refusal(watch):
         return refusal
     if state == "TIMEOUT":
-        limit = next((one.limit for one in watch.components if one.state == state), "")
+        limit = next((part.limit for part in watch.components if part.state == state), "")
         return f"{job}: Slurm ended it at its limit of time, {limit}: ask for more with --with time=..."
-    reason = next((one.reason for one in watch.components if one.state == state and one.reason), "")
+    reason = next((part.reason for part in watch.components if part.state == state and part.reason), "")
     if state in _STATES:
         return f"{job}: {_STATES[state]}{f' ({reason})' if reason and reason != state.title() else ''}"
     return ""
@@ -126,7 +126,7 @@ def _describe_loss(watch: JobState, log: str | None) -> str:
     """Say in one line what is known of a job whose node has not reported how its launcher ended."""
     if not watch.components:
         return f"job {watch.job}: Slurm does not know it any more, and forgot it before it was asked how it ended"
-    nodes = ",".join(one.nodes for one in watch.components if one.nodes)
+    nodes = ",".join(part.nodes for part in watch.components if part.nodes)
     where = f"the log of slurmd on {nodes} says why" if nodes else "it had no node"
     done = "its script did not begin" if log is None else "this node did not report how torchrun ended"
     return f"job {watch.job}: Slurm says {state_of(watch)}, but {done}: {where}"
@@ -154,14 +154,15 @@ def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, 
     the runner has ended the job.
     """
     state, said, without_memory = state_of(watch), describe_end(watch) if watch else "", starved(log or "")
-    found = [_end(one, state, said, stopped=stopped) for one in nodes]
-    for one in found:
-        if watch and watch.has_ended and one.code is None and not (one.signal or one.stopped or one.why or stopped):
-            one.why = _describe_loss(watch, log)
-        one.out_of_memory = one.code != 0 and one.place.get("machine") in without_memory
-    if state == "OUT_OF_MEMORY" and not any(one.out_of_memory for one in found):
-        for one in found:
-            one.out_of_memory = one.code != 0
+    found = [_end(node, state, said, stopped=stopped) for node in nodes]
+    for ended in found:
+        is_lost = ended.code is None and not (ended.signal or ended.stopped or ended.why or stopped)
+        if watch and watch.has_ended and is_lost:
+            ended.why = _describe_loss(watch, log)
+        ended.out_of_memory = ended.code != 0 and ended.place.get("machine") in without_memory
+    if state == "OUT_OF_MEMORY" and not any(ended.out_of_memory for ended in found):
+        for ended in found:
+            ended.out_of_memory = ended.code != 0
     return found
 
 

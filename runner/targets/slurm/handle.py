@@ -164,7 +164,7 @@ class SlurmHandle(WorkersHandle):
             commands.ask(watch.job)
             if watch.wait_for_end(commands.ASKED_SECONDS):
                 return
-            commands.kill([watch.job, *(one.number for one in watch.components if one.number != watch.job)])
+            commands.kill([watch.job, *(part.number for part in watch.components if part.number != watch.job)])
             if watch.wait_for_end(END_SECONDS):
                 return
             why = "it does not leave the queue"
@@ -173,12 +173,12 @@ class SlurmHandle(WorkersHandle):
         self.left = one_line(f"job {watch.job}: {why}: left behind; scancel {watch.job}")
 
     def _places(self) -> list[tuple[list[str], str]]:
-        """Return for each node, in order, what chooses its component of the job, and its name."""
+        """Return for each node, in order, what chooses its part of the job, and its name."""
         job, components = (self._watch.job, self._watch.components) if self._watch else ("", [])
         return [
             ([f"--jobid={job}", *([f"--het-group={number}"] if len(components) > 1 else [])], name)
-            for number, one in enumerate(components)
-            for name in commands.hostnames(one.nodes)
+            for number, part in enumerate(components)
+            for name in commands.hostnames(part.nodes)
         ]
 
     def _look(self, node: int, places: list[tuple[list[str], str]], *, abort: bool) -> NodeView:

@@ -49,7 +49,7 @@ def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
     for number, (nodes, processes) in enumerate(parts):
         lines += ["#SBATCH hetjob"] if number else []
         lines += [_directive("job-name", name), "#SBATCH --no-requeue"]
-        lines += [_directive(*one) for one in options.directives]
+        lines += [_directive(*directive) for directive in options.directives]
         lines += [f"#SBATCH --nodes={nodes}", "#SBATCH --ntasks-per-node=1"]
         lines += [f"#SBATCH --cpus-per-task={processes * run.cell.threads_per_process}"]
         if run.device == "cuda":

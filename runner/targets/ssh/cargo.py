@@ -89,8 +89,8 @@ def data(run: Run) -> Cargo | None:
 
 
 def _add(cargo: Cargo, path: Path, name: str, what: str) -> None:
-    for one, inner in _walk(path, name):
-        with files.open_file(one) as file:
+    for source, inner in _walk(path, name):
+        with files.open_file(source) as file:
             cargo.size += os.fstat(file.fileno()).st_size
             if cargo.size > _MOST_BYTES[what] or len(cargo.paths) >= MOST_FILES:
                 most = f"{_MOST_BYTES[what] >> 20:,} MiB or {MOST_FILES:,} files"
@@ -99,7 +99,7 @@ def _add(cargo: Cargo, path: Path, name: str, what: str) -> None:
             while block := file.read(BLOCK):
                 digest.update(block)
             cargo.hashes[inner] = digest.hexdigest()
-        cargo.paths[inner] = one
+        cargo.paths[inner] = source
 
 
 def _walk(path: Path, name: str) -> Iterable[tuple[Path, str]]:
@@ -108,8 +108,8 @@ def _walk(path: Path, name: str) -> Iterable[tuple[Path, str]]:
         yield path, name
         return
     for place, folders, names in os.walk(path):
-        folders[:] = sorted(one for one in folders if one not in _LEFT_OUT)
+        folders[:] = sorted(folder for folder in folders if folder not in _LEFT_OUT)
         inner = os.path.relpath(place, path)
-        for one in sorted(names):
-            if files.is_file(Path(place, one)):
-                yield Path(place, one), f"{name}/{one}" if inner == "." else f"{name}/{inner}/{one}"
+        for file_name in sorted(names):
+            if files.is_file(Path(place, file_name)):
+                yield Path(place, file_name), f"{name}/{file_name}" if inner == "." else f"{name}/{inner}/{file_name}"

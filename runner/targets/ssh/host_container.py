@@ -179,7 +179,7 @@ def command(container: Frame, name: str, mounts: dict[str, str], folder: str, wo
         own.append(f"--mount=type=bind,source={source},target={place}")
     if container["gpus"]:
         own.append("--device=nvidia.com/gpu=all" if container["kind"] == "podman" else "--gpus=all")
-    own += [f"--env={one}" for one in sorted(container["env"])]
+    own += [f"--env={variable}" for variable in sorted(container["env"])]
     return [*own, container["image"], *words]
 
 
@@ -265,7 +265,7 @@ def _user(container: Frame) -> list[str]:
     elif container["rootless"]:
         return ["--user=0:0"]
     else:
-        own = [f"--user={user}:{group}", "--userns=host", *(f"--group-add={one}" for one in sorted(os.getgroups()))]
+        own = [f"--user={user}:{group}", "--userns=host", *(f"--group-add={other}" for other in sorted(os.getgroups()))]
     if user:
         try:
             name = pwd.getpwuid(user).pw_name

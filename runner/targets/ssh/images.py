@@ -92,15 +92,15 @@ def provide(
     `facts` are what each host has said of itself and of its engine, and `say` takes a line to show. RequestError names
     each host on which that is impossible.
     """
-    for one in facts:
-        if one.engine and not one.engine.image:
+    for host in facts:
+        if host.engine and not host.engine.image:
             how = f"brought, {wanted.bytes / 1e6:,.0f} MB" if wanted.id else "pulled there"
-            say(f"host {one.host}: the image {wanted.name} is {how}")
+            say(f"host {host.host}: the image {wanted.name} is {how}")
     try:
-        found = _at_once(ssh, python, facts, lambda session, one: _provide(session, one, wanted, gpus=gpus))
+        found = _at_once(ssh, python, facts, lambda session, host: _provide(session, host, wanted, gpus=gpus))
     except HostError as error:
         raise RequestError(one_line(error)) from None
-    if wrong := [one.line for one in judge_images(found, wanted)]:
+    if wrong := [verdict.line for verdict in judge_images(found, wanted)]:
         raise RequestError(listed(wrong, "; "))
     return found
 
@@ -114,7 +114,7 @@ def examine(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> tu
 
 def judge_images(facts: Sequence[Facts], wanted: Wanted) -> Iterator[Verdict]:
     """Refuse hosts that have different images under one name."""
-    have = [(one.host, one.engine.image) for one in facts if one.engine and one.engine.image]
+    have = [(host.host, host.engine.image) for host in facts if host.engine and host.engine.image]
     for host, own in have[1:]:
         if own != have[0][1]:
             seen = f"the image {wanted.name} is {own} there, and {have[0][1]} on {have[0][0]}"

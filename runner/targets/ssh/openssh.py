@@ -144,7 +144,7 @@ class OpenSsh:
         return [
             "ssh",
             *(["-F", self.config] if self.config else []),
-            *(word for one in options for word in ("-o", one)),
+            *(word for option in options for word in ("-o", option)),
         ]
 
 

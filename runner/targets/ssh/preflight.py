@@ -44,7 +44,7 @@ class Examination:
     @property
     def wrong(self) -> list[Verdict]:
         """What keeps a run from starting."""
-        return [one for one in self.verdicts if one.state == WRONG]
+        return [verdict for verdict in self.verdicts if verdict.state == WRONG]
 
     def run(self, *, go_on: bool) -> None:
         """Look at one thing after the other; go on behind what is wrong, or do not."""
@@ -117,9 +117,11 @@ class Examination:
         alone = len(self._hosts) == 1
         able = [node for node in self.facts if alone and need.port]
         if not alone:
-            placed = {node: judge_address(one) for node, one in self.facts.items() if one.address or not need.network}
+            placed = {
+                node: judge_address(facts) for node, facts in self.facts.items() if facts.address or not need.network
+            }
             self.verdicts += placed.values()
-            able = [node for node, one in placed.items() if one.state == OK]
+            able = [node for node, verdict in placed.items() if verdict.state == OK]
 
         def listens(node: int) -> list[Verdict]:
             address = "127.0.0.1" if alone else self.facts[node].address
@@ -161,10 +163,10 @@ def check(ssh: OpenSsh, hosts: Sequence[Host], need: Need) -> list[Facts]:
     found = Examination(ssh, hosts, need, make=True)
     found.run(go_on=False)
     first: dict[str, Verdict] = {}
-    for one in found.wrong:
-        first.setdefault(one.host, one)
+    for verdict in found.wrong:
+        first.setdefault(verdict.host, verdict)
     if first:
-        raise RequestError(listed((one.line for one in first.values()), "; "))
+        raise RequestError(listed((verdict.line for verdict in first.values()), "; "))
     return list(found.facts.values())
 
 

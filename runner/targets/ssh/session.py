@@ -258,12 +258,12 @@ class Session:
 def on_all(do: Callable[[_Item], _Got], items: Iterable[_Item], end: Callable[[], None] | None = None) -> list[_Got]:
     """Do something on all hosts at once; HostError with the first line of each that failed."""
     got = attempt(do, items, end)
-    if errors := [one for one in got if isinstance(one, HostError)]:
-        for one in got:
-            if isinstance(one, Session):
-                one.close()
+    if errors := [result for result in got if isinstance(result, HostError)]:
+        for result in got:
+            if isinstance(result, Session):
+                result.close()
         raise HostError(listed(dict.fromkeys(map(str, errors)), "; "))
-    return [one for one in got if not isinstance(one, HostError)]
+    return [result for result in got if not isinstance(result, HostError)]
 
 
 def attempt(
@@ -289,4 +289,4 @@ def attempt(
                 pool.shutdown(wait=False, cancel_futures=True)
                 end()
             raise
-    return [one.result() for one in begun]
+    return [future.result() for future in begun]

@@ -115,7 +115,7 @@ class Ssh(Target[SshSpec]):
             return
         per_process = spec.run.cell.devices_per_process
         gpus = [node.processes * per_process for node in spec.nodes] if spec.device == "cuda" else []
-        need = self._need(gpus, sum(one.size for one in self._cargo(spec) if one))
+        need = self._need(gpus, sum(part.size for part in self._cargo(spec) if part))
         self._facts[_key(spec)] = preflight.check(self._ssh, spec.hosts, need)
 
     def examine(self, device: str) -> list[Verdict]:
@@ -131,11 +131,11 @@ class Ssh(Target[SshSpec]):
         wanted = self._image()
         if wanted is None:
             return None
-        known = {one.host: one for facts in self._facts.values() for one in facts}
+        known = {host.host: host for facts in self._facts.values() for host in facts}
         gpus = spec.device == "cuda"
         found = images.provide(self._ssh, self._python, list(known.values()), wanted, gpus=gpus, say=say)
-        known = {one.host: one for one in found}
-        self._facts = {key: [known[one.host] for one in facts] for key, facts in self._facts.items()}
+        known = {host.host: host for host in found}
+        self._facts = {key: [known[host.host] for host in facts] for key, facts in self._facts.items()}
         engine = found[0].engine
         return {"name": wanted.name, "id": engine.image if engine else "", "runtime": wanted.runtime}
 

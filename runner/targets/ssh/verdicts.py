@@ -134,7 +134,7 @@ def facts_of(host: str, said: dict[str, Any], network: str) -> Facts:
     known, address = _addresses(said), text(said, "address")
     if network:
         wanted = ipaddress.ip_network(network, strict=False)
-        address = next((one for one in known if ipaddress.ip_address(one) in wanted), "")
+        address = next((candidate for candidate in known if ipaddress.ip_address(candidate) in wanted), "")
     machine, folder, python, torch = (text(said, name) for name in ("host", "folder", "python", "torch"))
     return Facts(host, machine, folder, address, known.get(address, ""), python, torch)
 
@@ -155,26 +155,26 @@ def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int
         else:
             yield Verdict(facts.host, "gpus", OK, held)
     if need.network and not facts.address:
-        held = listed(one for one in _addresses(said) if not is_loopback(one)) or "none"
+        held = listed(address_there for address_there in _addresses(said) if not is_loopback(address_there)) or "none"
         seen = f"it has no address in network {need.network}; it has {held}"
         yield Verdict(facts.host, "interface", WRONG, seen)
 
 
 def judge_versions(facts: Sequence[Facts], torch: str) -> Iterator[Verdict]:
     """Compare what has to be the same everywhere, and on this machine if `torch` is its version."""
-    first = next((one for one in facts if one.torch), None)
-    for one in facts:
-        if not one.torch or first is None:
+    first = next((host for host in facts if host.torch), None)
+    for host in facts:
+        if not host.torch or first is None:
             continue
-        if torch and one.torch != torch:
+        if torch and host.torch != torch:
             mend = "install the same, or name another Python with --with python=PATH"
-            yield Verdict(one.host, "versions", WRONG, f"torch {one.torch}, this machine has {torch}", mend)
-        elif one.torch != first.torch:
-            seen = f"torch {one.torch}, {first.host} has {first.torch}"
-            yield Verdict(one.host, "versions", WRONG, seen, "install the same on all hosts")
-        elif _minor(one.python) != _minor(first.python):
-            seen = f"Python {one.python}, {first.host} has {first.python}"
-            yield Verdict(one.host, "versions", WARNING, seen, "install the same on all hosts")
+            yield Verdict(host.host, "versions", WRONG, f"torch {host.torch}, this machine has {torch}", mend)
+        elif host.torch != first.torch:
+            seen = f"torch {host.torch}, {first.host} has {first.torch}"
+            yield Verdict(host.host, "versions", WRONG, seen, "install the same on all hosts")
+        elif _minor(host.python) != _minor(first.python):
+            seen = f"Python {host.python}, {first.host} has {first.python}"
+            yield Verdict(host.host, "versions", WARNING, seen, "install the same on all hosts")
 
 
 def judge_address(facts: Facts) -> Verdict:
@@ -253,10 +253,10 @@ def _addresses(said: dict[str, Any]) -> dict[str, str]:
     given = said.get("addresses")
     pairs: Iterable[Any] = given if isinstance(given, list) else []
     known = {}
-    for one in pairs:
+    for pair in pairs:
         with suppress(ValueError, TypeError, IndexError, KeyError):
-            ipaddress.ip_address(one[0])
-            known[str(one[0])] = one_line(one[1], 64)
+            ipaddress.ip_address(pair[0])
+            known[str(pair[0])] = one_line(pair[1], 64)
     return known
 
 
