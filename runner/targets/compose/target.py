@@ -94,46 +94,33 @@ class Compose(Target[ComposeSpec]):
                 f"layout {layout}: an engine's network has room for {MOST_NODES:,} containers: choose a smaller one"
             )
         root, program = str(run.experiment.root), run.cell.program
-        nodes, mounted = node_specs(run.cell, "node0", run.device), program.places
+        nodes = node_specs(run.cell, "node0", run.device)
         image = self.options.image
+        mounts = {f"{WORKSPACE}/{place}": f"{literal(root)}/{source}" for place, source in _mounts(program).items()}
+        gpus, cores = device_ids(layout, run.cell.devices_per_process), cpus_of(self._cpus, layout.nodes)
         services = {
             f"node{number}": service(
                 number,
                 image=literal(image) if image else default_image(run.experiment.settings.image, run.device),
                 command=[literal(word) for word in node.argv],
                 environment={**node.env, "PET_LOG_DIR": RAW, "KIT_ARTIFACTS": ARTIFACTS},
-                binds={
-                    RAW: f"../raw/node{number}",
-                    ARTIFACTS: "../artifacts",
-                    **{
-                        f"{WORKSPACE}/{place}": f"{literal(root)}/{source}"
-                        for place, source in _mounts(program).items()
-                    },
-                },
-                gpus=gpus if run.device == "cuda" else None,
+                binds={RAW: f"../raw/node{number}", ARTIFACTS: "../artifacts", **mounts},
+                gpus=gpus[number] if run.device == "cuda" else None,
                 nodes=layout.nodes,
                 shm=self.options.shm_size,
                 memory=self.options.memory,
-                cpus=cpus,
+                cpus=cores[number],
             )
-            for number, (node, gpus, cpus) in enumerate(
-                zip(
-                    nodes,
-                    device_ids(layout, run.cell.devices_per_process),
-                    cpus_of(self._cpus, layout.nodes),
-                    strict=True,
-                )
-            )
+            for number, node in enumerate(nodes)
         }
-        options = asdict(self.options)
         return ComposeSpec(
             nodes,
             root,
             run.device,
-            options,
+            asdict(self.options),
             settings=run.experiment.settings,
             folders=program.folders,
-            mounted=mounted,
+            mounted=program.places,
             services=services,
         )
 
