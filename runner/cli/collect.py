@@ -19,8 +19,7 @@ def collect(
         typer.Argument(
             metavar="RUN|LOG",
             help="A run's folder, results/<experiment>/<run>; a file of k8s/ or slurm/; or the stdout of another "
-            "program: a file, a folder of files, - for stdin, compose:PROJECT, or pods:LABELS, "
-            "for example pods:app=train.",
+            "program: a file, a folder of files, or - for stdin.",
         ),
     ],
     results: Results = Path("results"),
@@ -40,18 +39,16 @@ def collect(
     The run may be one whose runner was killed, the job one that was applied by hand, and the stdout that of any
     training. From a folder its raw files are parsed again; for a run whose runner was killed, it is the first record.
     From a manifest the pods of its job are read in the cluster, to their end if they still run; it takes the options of
-    target kubernetes, as pods do. The stdout of a program that knows nothing of the kit is read by dialects.
+    target kubernetes. The stdout of a program that knows nothing of the kit is read by dialects.
     """
-    from runner.cli.collect_logs import PODS, are_containers, collect_logs, is_log
+    from runner.cli.collect_logs import collect_logs, is_log
 
     path = Path(source)
     is_manifest = path.suffix in (".yaml", ".yml") and not path.is_dir()
-    if with_ and not is_manifest and not (are_containers(source) and source.startswith(PODS)):
-        raise RequestError(
-            f"--with {with_[0]}: is for a file of k8s/ and for pods; a run's folder and a log take no options"
-        )
+    if with_ and not is_manifest:
+        raise RequestError(f"--with {with_[0]}: is for a file of k8s/; a run's folder and a log take no options")
     if not is_manifest and path.suffix != ".sbatch" and is_log(source):
-        collect_logs(source, dialect or [], with_ or [], json=json, explain=explain)
+        collect_logs(source, dialect or [], json=json, explain=explain)
     elif (json or dialect or explain) and (is_manifest or path.exists()):
         only = "--json, --dialect and --explain are for"
         raise RequestError(f"{path}: {only} the stdout of another program, not for a run or a manifest")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from json import dumps
@@ -10,35 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from runner.cli.lines import show, show_document
-from runner.cli.options import options_of
 from runner.core.errors import RequestError
 from runner.logs.dialect import Dialect
 from runner.logs.explanation import Explanation
-from runner.targets.outputs import Output
-
-COMPOSE, PODS = "compose:", "pods:"
 
 
 def is_log(source: str) -> bool:
-    """Return whether it is other people's stdout: a file or a folder of files, stdin, or containers by name."""
+    """Return whether it is other people's stdout: a file or a folder of files, or stdin."""
     from runner.logs import sources
 
-    return source == "-" or are_containers(source) or sources.is_log(Path(source))
+    return source == "-" or sources.is_log(Path(source))
 
 
-def are_containers(source: str) -> bool:
-    """Return whether it names a compose project or the labels of pods; a file of that name comes first."""
-    return source.startswith((COMPOSE, PODS)) and not os.path.lexists(source)
-
-
-def collect_logs(source: str, dialects: list[Path], words: list[str], *, json: bool, explain: bool) -> None:
+def collect_logs(source: str, dialects: list[Path], *, json: bool, explain: bool) -> None:
     """Print what each log says, as a JSON object or for a person, who may be shown which lines say it."""
     from runner.logs import sources
 
     if explain and (json or Path(source).is_dir()):
         raise RequestError(f"{source}: --explain is for one log and for a person: leave --json out, and name one file")
     explanation = Explanation() if explain else None
-    for log in _logs(source, sources.dialects_with(dialects), words, explanation):
+    for log in _logs(source, sources.dialects_with(dialects), explanation):
         if json:
             show_document(dumps(log, allow_nan=False) + "\n")
         else:
@@ -47,47 +37,12 @@ def collect_logs(source: str, dialects: list[Path], words: list[str], *, json: b
         show(f"    {line}")
 
 
-def _logs(
-    source: str, known: tuple[Dialect, ...], words: list[str], explanation: Explanation | None
-) -> Iterable[dict[str, Any]]:
+def _logs(source: str, known: tuple[Dialect, ...], explanation: Explanation | None) -> Iterable[dict[str, Any]]:
     from runner.logs import sources
 
     if source == "-":
         return [sources.of_stream(sys.stdin.buffer.read, known, "-", explanation)]
-    if are_containers(source):
-        from runner.targets.outputs import merged
-
-        outputs = _outputs(source, words)
-        found = sources.of_stream(sources.reader_of(merged(outputs)), known, source, explanation)
-        return [_with_ends(found, outputs)]
     return sources.of_path(Path(source), known, explanation)
-
-
-def _outputs(source: str, words: list[str]) -> list[Output]:
-    if source.startswith(COMPOSE):
-        from runner.targets.compose import project_logs
-
-        return project_logs.outputs(source.removeprefix(COMPOSE))
-    from runner import targets
-    from runner.targets.kubernetes import label_logs
-
-    options = targets.load("kubernetes", options_of("kubernetes", words)).options
-    return label_logs.outputs(source.removeprefix(PODS), options.namespace or "", options.context or "")
-
-
-def _with_ends(log: dict[str, Any], outputs: list[Output]) -> dict[str, Any]:
-    """Add how the containers ended, which the engine knows and the log does not say."""
-    ends = {output.prefix.rstrip(" |"): output.exit_code for output in outputs}
-    log["exit_codes"] = ends
-    if running := [name for name, code in ends.items() if code is None]:
-        log["notes"].append(f"still running, read as far as it is now: {', '.join(running)}")
-    if failed := [f"{name} with {code}" for name, code in ends.items() if code]:
-        log["notes"].append(f"exited: {', '.join(failed)}")
-        log["status"] = "failed"
-    elif log["status"] is None and not running:
-        log["notes"].append("the log does not say how it ended; every container exited with 0")
-        log["status"] = "completed"
-    return log
 
 
 def _show(log: dict[str, Any]) -> None:

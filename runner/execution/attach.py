@@ -24,11 +24,9 @@ from runner.records.folder import RunFolder, begin, require_writable
 from runner.records.schema import Launch, Outcome, Record
 from runner.targets.base import Target
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
-from runner.targets.kubernetes.job import RUN
-from runner.targets.kubernetes.kinds import JOBS
-from runner.targets.kubernetes.lifecycle import JobWatcher
-from runner.targets.kubernetes.pod_watch import selector
+from runner.targets.kubernetes.job import JOBS, RUN
 from runner.targets.kubernetes.target import KubernetesSpec
+from runner.targets.kubernetes.watcher import JobWatcher, selector
 from trainkit import files
 
 LARGEST_MANIFEST = 10_000_000

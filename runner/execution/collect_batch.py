@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -85,21 +84,14 @@ def _is_of(folder: RunFolder, told: object) -> bool:
 
 def _exits(folder: RunFolder, run: Run, job: JobState) -> list[NodeExit] | None:
     """Return how each node ended, by its own report and by Slurm's word for the job; None while it runs."""
-    nodes = [NodeFile(folder, node, _Ended(job)) for node in range(run.cell.layout.nodes)]
+    nodes = [NodeFile(folder, node, lambda: job) for node in range(run.cell.layout.nodes)]
     try:
         job.ask()
     except commands.SlurmError as error:
-        if not all(node.has_file for node in nodes):
+        if not all(node.exit for node in nodes):
             raise RequestError(one_line(f"job {job.job}: {error}")) from None
-        return [node.read() or NodeExit(node.node) for node in nodes]
+        return [node.exit or NodeExit(node.number) for node in nodes]
     return ends(nodes, job, read_log(folder), stopped=False) if job.has_ended else None
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """A job of which nothing more comes."""
-
-    watch: JobState
 
 
 def _named(name: str) -> tuple[str, datetime] | None:

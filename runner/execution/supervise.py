@@ -148,8 +148,8 @@ def follow(
             elif line.node == line.local_rank == 0:
                 printed = line.text
         now = clock.monotonic()
-        waited: float = getattr(handle, "waited_seconds", 0.0)  # in a queue, before the run began
-        because = TIMED_OUT if now > deadline + waited else HUNG if watch.is_hung(now) else loss.found(now)
+        late = now > deadline + handle.waited_seconds
+        because = TIMED_OUT if late else HUNG if watch.is_hung(now) else loss.found(now)
         if because:
             return because
     return None

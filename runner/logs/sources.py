@@ -48,19 +48,6 @@ def of_stream(
     return summary(name, read_stream(read, dialects, None, explanation))
 
 
-def reader_of(chunks: Iterator[bytes]) -> Callable[[int], bytes]:
-    """Return a function that reads what comes as bytes of any length."""
-
-    def read(size: int) -> bytes:
-        parts, held = [], 0
-        while held < size and (chunk := next(chunks, b"")):
-            parts.append(chunk)
-            held += len(chunk)
-        return b"".join(parts)
-
-    return read
-
-
 def of_path(
     path: Path, dialects: tuple[Dialect, ...], explanation: Explanation | None = None
 ) -> Iterator[dict[str, Any]]:

@@ -36,4 +36,4 @@ def load(name: str, words: list[str] | None = None) -> Target[Any]:
 
 def _names(words: list[str]) -> dict[str, list[str]]:
     """List the options of every target, only if there is a word to compare with them."""
-    return {name: [one.name for one in fields(find(name).Options)] for name in TARGETS} if words else {}
+    return {name: [option.name for option in fields(find(name).Options)] for name in TARGETS} if words else {}

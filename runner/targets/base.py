@@ -10,20 +10,18 @@ folder.
 
 from __future__ import annotations
 
-import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
-from runner.targets.node_view import NodeView
-
-_SIGNALLED = 128
+from runner.targets.followed_node import FollowedNode
+from runner.targets.node_view import NodeView, at_once
 
 
 class Line(NamedTuple):
@@ -72,16 +70,34 @@ class LaunchSpec:
         return to_json(asdict(self))
 
 
-class Handle(Protocol):
+class Handle(ABC):
     """A run from its start to its end.
 
     A target may leave the start itself to `lines`, so that `stop` finds whatever was made if Ctrl-C comes in between.
     """
 
+    nodes: Sequence[FollowedNode] = ()
+    """The nodes of which `exits`, `idle` and `look` tell."""
+    left = ""
+    """What could not be removed, and how to do that."""
+
+    @property
+    def waited_seconds(self) -> float:
+        """For how long the run has waited in a queue, which is no time of the run."""
+        return 0.0
+
     @property
     def exits(self) -> list[NodeExit]:
         """How the launcher of each node ended; to be read after `lines` or `stop` has returned."""
+        exits = self._exits()
+        for ended in exits:
+            ended.why = ended.why or self.left or None
+        return exits
 
+    def _exits(self) -> list[NodeExit]:
+        return [node.describe() for node in self.nodes]
+
+    @abstractmethod
     def lines(self) -> Iterator[Line | Note | None]:
         """Yield what the processes print until all have ended, and None now and then, so that a deadline is seen.
 
@@ -93,18 +109,35 @@ class Handle(Protocol):
 
         As `look`, it is called from another thread, and does not raise.
         """
+        return [view for node in self.nodes if (view := node.idle())]
 
     def look(self, *, abort: bool = False) -> list[NodeView]:
         """Look at what the nodes' processes do, called from another thread while `lines` is read; it does not raise.
 
         With `abort`, ranks that cannot be asked for their stack are ended so that they print it.
         """
+        idle = {view.node: view for view in self.idle()}
+        running = [node for node in self.nodes if node.number not in idle]
+        seen = at_once(lambda node: node.look(abort=abort), running)
+        return sorted([*seen, *idle.values()], key=lambda view: view.node)
 
+    @abstractmethod
     def stop(self) -> None:
         """End every process that was started: SIGTERM, then SIGKILL after the grace; safe to call again.
 
         It does not raise: what could not be removed is named in `exits`.
         """
+
+
+def option(help_text: str, default: Any = "", axis: str = "") -> Any:
+    """Describe an option of a target in its dataclass `Options`.
+
+    Args:
+        help_text: what it is, for `runner targets`.
+        default: its default; `dataclasses.MISSING` if the target cannot do without a value.
+        axis: its kind, if it decides how long a run takes: it becomes a column of tables.
+    """
+    return field(default=default, metadata={"help": help_text, **({"axis": axis} if axis else {})})
 
 
 @dataclass(frozen=True)
@@ -121,10 +154,7 @@ class Target(ABC, Generic[Spec]):
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type] = NoOptions
-    """A frozen dataclass; each field has a type, a default, and `help` in its metadata (`targets.options`).
-
-    One that decides how long a run takes has its kind there too, as `axis`: it becomes a column of tables.
-    """
+    """A frozen dataclass, each field an `option`; `targets.options` reads its values by their types."""
 
     def __init__(self, options: Any = None) -> None:
         self.options = self.Options() if options is None else options
@@ -151,13 +181,3 @@ class Target(ABC, Generic[Spec]):
 
         It is called by another process if the runner was killed (`targets.watchdog`), and is safe to call again.
         """
-
-
-def exit_of(code: object) -> tuple[int | None, str | None]:
-    """Read a container's exit code: (code, None), or (None, signal) if its init reports 128 + the signal's number."""
-    if not isinstance(code, int):
-        return None, None
-    try:
-        return None, signal.Signals(code - _SIGNALLED).name
-    except ValueError:
-        return code, None

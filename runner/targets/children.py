@@ -6,13 +6,10 @@ import ctypes
 import errno
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import psutil
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MARK = "KIT_RUN_ID"
 """The run that a process belongs to: its id, and behind a slash the node if that was started by hand."""

@@ -9,32 +9,59 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runner.core import yaml_reader
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.output import write_outputs
 from runner.core.text import listed, one_line
+from runner.core.yaml_reader import Document
 from runner.core.yaml_writer import to_yaml
 from runner.definitions import experiment as definition
 from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
 from runner.definitions.settings import Settings, settings_of
-from runner.targets.committed_list import LISTING, Listing, Rendered, read_listing
 from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.service import KIT, WORKSPACE, build, default_image, service
-from runner.targets.kubernetes.kinds import KINDS
+from runner.targets.kubernetes.job import KINDS
 from runner.targets.kubernetes.pod_spec import PodOptions
 from runner.targets.slurm.script import ScriptOptions, script
 from runner.targets.torchrun import device_ids
 from trainkit.files import read_file
 
+LISTING = "rendered.yaml"
 MARK = "Rendered by `runner render`"
 """What every rendered file says of itself."""
 LARGEST_BYTES = 1_000_000
 KUSTOMIZATION = "kustomization.yaml"
+_KEYS = ("layout", "device", "what")
+_DEVICES = ("cpu", "cuda")
 FOLDERS = {"pytorchjob": "k8s", "trainjob": "k8s/trainer", "indexed": "k8s/no-operator"}
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """One file: its name without ending, what it is, and what it runs."""
+
+    name: str
+    experiment: str
+    layout: str
+    device: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Everything that is rendered."""
+
+    compose: list[Rendered]
+    kubernetes: list[Rendered]
+    default: str
+    """The job that the kustomization names."""
+    slurm: list[Rendered] = field(default_factory=list)
 
 
 def render(root: Path) -> dict[Path, str]:
@@ -54,22 +81,21 @@ def texts(
 ) -> dict[str, str]:
     """Return the text of every file in `compose/`, `k8s/` and `slurm/`, by its path from the project's folder.
 
-    Args:
-        settings: the project's.
-        listing: which files there are.
-        bases: the base image of each build argument.
-        load: returns the experiment of a name.
-
-    A kustomization that a person wrote is left out: a folder has one.
+    `bases` has the base image of each build argument, and `load` returns the experiment of a name. A kustomization that
+    a person wrote is left out: a folder has one.
     """
-    files = {f"compose/{one.name}.yml": _compose(one, bases, settings) for one in listing.compose}
+    files = {f"compose/{file.name}.yml": _compose(file, bases, settings) for file in listing.compose}
     for folder in FOLDERS.values():
         if is_free(settings.root / folder / KUSTOMIZATION):
             files[f"{folder}/{KUSTOMIZATION}"] = _kustomization(folder, listing.default, settings)
-    for one in listing.kubernetes:
-        run = _run(load(one.experiment), one)
-        files |= {f"{folder}/{one.name}.yaml": _kubernetes(run, one, kind) for kind, folder in FOLDERS.items()}
-    return files | {f"slurm/{one.name}.sbatch": _batch(_run(load(one.experiment), one), one) for one in listing.slurm}
+    for file in listing.kubernetes:
+        run = _run(load(file.experiment), file)
+        files |= {f"{folder}/{file.name}.yaml": _kubernetes(run, file, kind) for kind, folder in FOLDERS.items()}
+    for file in listing.slurm:
+        run = _run(load(file.experiment), file)
+        header = f"{file.what} {run.cell}.\n{_BATCH_HEADER.format(name=file.name)}"
+        files[f"slurm/{file.name}.sbatch"] = script(run, f"kit-{file.name}", ScriptOptions(), header)
+    return files
 
 
 def is_free(path: Path) -> bool:
@@ -99,7 +125,7 @@ def write(root: Path) -> list[Path]:
 def differing(root: Path) -> list[Path]:
     """Return the files that differ from what would be rendered, and those that are no longer rendered."""
     files = render(root)
-    beside = sorted(path for folder in ("compose", *FOLDERS.values()) for path in (root / folder).glob("*.y*ml"))
+    beside = [path for folder in ("compose", *FOLDERS.values()) for path in sorted((root / folder).glob("*.y*ml"))]
     beside += sorted((root / "slurm").glob("*.sbatch"))
     forgotten = [path for path in beside if path not in files and is_rendered(path)]
     return [path for path, text in files.items() if not _is(path, text)] + forgotten
@@ -136,15 +162,11 @@ def _compose(file: Rendered, bases: dict[str, str], settings: Settings) -> str:
             nodes=layout.nodes,
             build=build(file.device, "..", bases, settings.dockerfile),
         )
-    document: dict[str, Any] = {"name": f"{_short(settings.image)}-{file.name}", "services": services}
+    short = re.sub(r"[^a-z0-9-]+", "-", settings.image.rpartition("/")[2]).strip("-") or "kit"
+    document: dict[str, Any] = {"name": f"{short}-{file.name}", "services": services}
     how = (_HEADER_ELSEWHERE if settings.image else _HEADER).format(name=file.name, experiment=file.experiment)
     header = f"{file.what} Layout {layout}.\n{how}"
     return to_yaml(document, header)
-
-
-def _short(image: str) -> str:
-    """Make the beginning of the names of compose projects from an image's name."""
-    return re.sub(r"[^a-z0-9-]+", "-", image.rpartition("/")[2]).strip("-") or "kit"
 
 
 def _run(experiment: Experiment, file: Rendered) -> Run:
@@ -157,12 +179,7 @@ def _kubernetes(run: Run, file: Rendered, kind: str) -> str:
     about = "docs/containers.md of the kit" if run.experiment.settings.image else "k8s/README.md"
     path = f"{FOLDERS[kind]}/{file.name}.yaml"
     header = f"{file.what} {run.cell}.\n{_JOB_HEADER.format(path=path, about=about)}"
-    return "---\n".join(to_yaml(one, "" if number else header) for number, one in enumerate(documents))
-
-
-def _batch(run: Run, file: Rendered) -> str:
-    header = f"{file.what} {run.cell}.\n{_BATCH_HEADER.format(name=file.name)}"
-    return script(run, f"kit-{file.name}", ScriptOptions(), header)
+    return "---\n".join(to_yaml(document, "" if number else header) for number, document in enumerate(documents))
 
 
 def _kustomization(folder: str, default: str, settings: Settings) -> str:
@@ -222,3 +239,65 @@ def _with_bases(dockerfile: Path, bases: dict[str, str]) -> str:
         if not found:
             raise RequestError(f"{dockerfile}: no line 'ARG {name}=...' to put the locked base image in")
     return text
+
+
+def read_listing(root: Path) -> Listing:
+    """Read `rendered.yaml`; RequestError with file:line for whatever is wrong with it."""
+    document = yaml_reader.read(root / LISTING)
+    _mapping(document)
+    document.only_keys(("compose", "kubernetes", "slurm"))
+    for part, word in (("compose", "experiment"), ("kubernetes", "default")):
+        _mapping(document, part)
+        document.only_keys((word, "files"), part)
+        _text(document, part, word)
+        _mapping(document, part, "files")
+    values = document.values
+    if "slurm" in values:
+        _mapping(document, "slurm")
+        document.only_keys(("files",), "slurm")
+        _mapping(document, "slurm", "files")
+    compose, kubernetes = values["compose"], values["kubernetes"]
+    listing = Listing(
+        [_rendered(document, compose["experiment"], "compose", name) for name in compose["files"]],
+        [_rendered(document, None, "kubernetes", name) for name in kubernetes["files"]],
+        kubernetes["default"],
+        [_rendered(document, None, "slurm", name) for name in values.get("slurm", {}).get("files", ())],
+    )
+    if listing.default not in kubernetes["files"]:
+        document.fail(f"'{listing.default}' is not one of the files", "kubernetes", "default")
+    return listing
+
+
+def _at(document: Document, *path: str) -> Any:
+    value = document.values
+    for step in path:
+        value = value.get(step)
+    return value
+
+
+def _mapping(document: Document, *path: str) -> None:
+    if not isinstance(_at(document, *path), dict):
+        document.fail(f"'{path[-1] if path else LISTING}' has to be a mapping", *path)
+
+
+def _text(document: Document, *path: str) -> str:
+    value = _at(document, *path)
+    if not isinstance(value, str):
+        document.fail(f"'{path[-1]}' is missing, or not a text", *path)
+    return str(value)
+
+
+def _rendered(document: Document, experiment: str | None, part: str, name: str) -> Rendered:
+    place = (part, "files", name)
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,49}", name):
+        document.fail(f"'{name}': a file's name has small letters, digits and hyphens", *place)
+    _mapping(document, *place)
+    document.only_keys(_KEYS if experiment else ("experiment", *_KEYS), *place)
+    layout, device, what = (_text(document, *place, key) for key in _KEYS)
+    try:
+        Layout.parse(layout)
+    except ValueError as error:
+        document.fail(str(error), *place, "layout")
+    if device not in _DEVICES:
+        document.fail(f"device '{device}' is not one of {', '.join(_DEVICES)}", *place, "device")
+    return Rendered(name, experiment or _text(document, *place, "experiment"), layout, device, what)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
@@ -21,11 +20,13 @@ from runner.records.folder import RunFolder
 from runner.records.provenance import gpus
 from runner.records.schema import NodeExit
 from runner.targets import node_view
-from runner.targets.base import LaunchSpec, Line, NodeSpec, Note, Target
+from runner.targets.base import LaunchSpec, NodeSpec, Target
 from runner.targets.children import die_with_parent, end_orphans, kill_marked, marks
-from runner.targets.node_view import NodeView, Seen
+from runner.targets.clean_environment import clean_environment
+from runner.targets.followed_node import FollowedNode, exit_of
+from runner.targets.node_view import NodeView
 from runner.targets.torchrun import device_ids, node_specs
-from runner.targets.worker_logs import GRACE_SECONDS, WorkerLogs
+from runner.targets.worker_logs import GRACE_SECONDS, WorkersHandle
 
 # What the command torchrun is, for the Python that the runner itself runs on.
 _TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
@@ -72,33 +73,15 @@ class Local(Target[LaunchSpec]):
         end_orphans(folder.path.name, GRACE_SECONDS)
 
 
-class LocalHandle:
+class LocalHandle(WorkersHandle):
     """The agents of some nodes of a run, all of them here; their processes carry the mark in their environment."""
 
+    nodes: Sequence[_Agent]
+
     def __init__(self, nodes: dict[int, NodeSpec], cwd: str, folder: RunFolder, mark: str) -> None:
-        self._nodes, self._cwd, self._folder, self._mark = nodes, cwd, folder, mark
-        self._agents: dict[int, _Agent] = {}
-        self._logs = WorkerLogs(folder, {number: node.processes for number, node in nodes.items()})
-
-    def lines(self) -> Iterator[Line | Note | None]:
-        """Start the agents, and follow the files of their workers until every agent has ended."""
-        for number, node in self._nodes.items():
-            self._agents[number] = self._start(number, node)
-        yield from self._logs.follow(list(self._agents.values()), self.stop)
-        kill_marked(self._mark)
-        yield from self._logs.rest()
-
-    @property
-    def exits(self) -> list[NodeExit]:
-        """How each agent ended; one that was never started has neither a code nor a signal."""
-        return [
-            self._agents[number].exit(number) if number in self._agents else NodeExit(number, stopped=True)
-            for number in self._nodes
-        ]
-
-    def idle(self) -> list[NodeView]:
-        """Return nothing: an agent that has ended ends the run."""
-        return []
+        agents = [_Agent(number, spec) for number, spec in nodes.items()]
+        super().__init__(folder, agents, [spec.processes for spec in nodes.values()])
+        self._cwd, self._mark = cwd, mark
 
     def look(self, *, abort: bool = False) -> list[NodeView]:
         """Look at the processes with the run's mark; each belongs to the node of its environment."""
@@ -107,88 +90,77 @@ class LocalHandle:
             done = subprocess.run(words, capture_output=True, timeout=node_view.SECONDS, check=False)
             seen = node_view.read(done.stdout or done.stderr)
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            return [NodeView(node, trouble=one_line(error)) for node in self._nodes]
-        return [self._view(node, seen) for node in self._nodes]
-
-    def _view(self, node: int, seen: Seen) -> NodeView:
-        agents = [one for one in seen.agents if one.told.node == str(node)]
-        ranks = [one for one in seen.ranks if one.node == str(node)]
-        idle = None if agents or ranks else "its torchrun has ended"
-        return NodeView(node, Seen(seen.host, agents, ranks), idle)
+            return [NodeView(node.number, trouble=one_line(error)) for node in self.nodes]
+        return [seen.of_node(node.number, "its torchrun has ended") for node in self.nodes]
 
     def stop(self) -> None:
         """Ask the agents to end, which end their workers; kill whatever is still there after the grace."""
-        agents = list(self._agents.values())
-        for agent in agents:
+        for agent in self.nodes:
             agent.terminate()
         deadline = clock.monotonic() + GRACE_SECONDS
-        for agent in agents:
+        for agent in self.nodes:
             agent.wait(max(0.0, deadline - clock.monotonic()))
             agent.kill()
         kill_marked(self._mark)
 
-    def _start(self, number: int, node: NodeSpec) -> _Agent:
-        folders = {
-            "PET_LOG_DIR": str(self._folder.node(number).resolve()),
-            "KIT_ARTIFACTS": str((self._folder.path / "artifacts").resolve()),
-        }
-        with self._folder.open_agent(number) as output:
-            return _Agent(
-                subprocess.Popen(
-                    [*_TORCHRUN, *node.argv[1:]],
-                    cwd=self._cwd,
-                    env={**_inherited(), **_found_first(node.env), **marks(self._mark), **folders},
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    preexec_fn=die_with_parent,  # noqa: PLW1509 - the runner has one thread here
-                )
-            )
+    def _start(self) -> Iterable[None]:
+        for agent in self.nodes:
+            agent.start(self._folder, self._cwd, self._mark)
+        return ()
+
+    def _end(self) -> None:
+        self.stop()
+
+    def _finish(self) -> Iterable[None]:
+        kill_marked(self._mark)
+        return ()
 
 
-class _Agent:
+class _Agent(FollowedNode):
     """One torchrun agent."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self._stopped = False
+    def __init__(self, number: int, spec: NodeSpec) -> None:
+        super().__init__(number)
+        self._spec = spec
+        self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def ended(self) -> bool:
-        return self._process.poll() is not None
+    def exit(self) -> NodeExit | None:
+        code = self._process.poll() if self._process else None
+        return None if code is None else NodeExit(self.number, *exit_of(code), stopped=self.stopped)
 
-    @property
-    def failed(self) -> bool:
-        return bool(self._process.returncode)
+    def start(self, folder: RunFolder, cwd: str, mark: str) -> None:
+        env = self._spec.env
+        places = {
+            "PET_LOG_DIR": str(folder.node(self.number).resolve()),
+            "KIT_ARTIFACTS": str((folder.path / "artifacts").resolve()),
+        }
+        with folder.open_agent(self.number) as output:
+            self._process = subprocess.Popen(
+                [*_TORCHRUN, *self._spec.argv[1:]],
+                cwd=cwd,
+                env={**clean_environment(), **_found_first(env), **marks(mark), **places},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - the runner has one thread here
+            )
 
     def wait(self, seconds: float) -> None:
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
+        if self._process:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
 
     def terminate(self) -> None:
-        if not self.ended:
-            self._stopped = True
+        if self._process and not self.ended:
+            self.stopped = True
             self._process.terminate()
 
     def kill(self) -> None:
-        if not self.ended:
+        if self._process and not self.ended:
             self._process.kill()
-
-    def exit(self, node: int) -> NodeExit:
-        code = self._process.wait()
-        name = signal.Signals(-code).name if code < 0 else None
-        return NodeExit(node, code if code >= 0 else None, name, stopped=self._stopped)
-
-
-def _inherited() -> dict[str, str]:
-    """Return the runner's own environment, less what another launcher may have left in it."""
-    stale = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name not in stale and not name.startswith(("PET_", "TORCHELASTIC_"))
-    }
+            self._process.wait()
 
 
 def _found_first(env: dict[str, str]) -> dict[str, str]:

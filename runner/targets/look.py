@@ -44,31 +44,27 @@ _Process = dict[str, Any]
 
 def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
     """Return the launchers and the ranks of this node, as JSON has them."""
-    found = [one for one in map(_process, _numbers()) if one and _is_of(one["environment"], mark)]
+    numbers = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
+    found = [process for process in map(_process, numbers) if process and _is_of(process["environment"], mark)]
     ranks = _ranks(found)
-    workers = {one["pid"] for one in ranks}
-    agents = [one for one in found if _is_agent(one, found, workers)]
+    workers = {rank["pid"] for rank in ranks}
+    agents = [process for process in found if _is_agent(process, found, workers)]
     sockets = _sockets()
-    before = {one["pid"]: one["cpu_seconds"] for one in ranks}
+    before = {rank["pid"]: rank["cpu_seconds"] for rank in ranks}
     began = time.monotonic()
     _write_stacks(ranks)
     time.sleep(max(0.0, _LOOK_SECONDS - (time.monotonic() - began)))
     seconds = time.monotonic() - began
-    for one in ranks:
-        later = _process(one["pid"])
-        one["busy"] = round((later["cpu_seconds"] - before[one["pid"]]) / seconds, 2) if later else 0.0
+    for rank in ranks:
+        later = _process(rank["pid"])
+        rank["busy"] = round((later["cpu_seconds"] - before[rank["pid"]]) / seconds, 2) if later else 0.0
     if abort:
-        _abort([one for one in ranks if not one["stack"] and one["state"] not in "TtZ"])
+        _abort([rank for rank in ranks if not rank["stack"] and rank["state"] not in "TtZ"])
     return {
         "host": socket.gethostname(),
-        "agents": [_agent(one, sockets) for one in agents],
-        "ranks": [_rank(one, sockets) for one in ranks],
+        "agents": [_agent(agent, sockets) for agent in agents],
+        "ranks": [_rank(rank, sockets) for rank in ranks],
     }
-
-
-def _numbers() -> list[int]:
-    own = os.getpid()
-    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own)
 
 
 def _process(pid: int) -> _Process | None:
@@ -102,19 +98,19 @@ def _is_of(environment: dict[str, str], mark: str) -> bool:
 def _ranks(found: list[_Process]) -> list[_Process]:
     """Return the process of each rank: of those that inherited its variables, the one that was started first."""
     ranks: dict[str, _Process] = {}
-    for one in sorted(found, key=lambda one: (one["started"], one["pid"])):
-        rank = one["environment"].get("RANK", "")
-        if rank.isdigit() and "LOCAL_RANK" in one["environment"]:
-            ranks.setdefault(rank, one)
+    for process in sorted(found, key=lambda process: (process["started"], process["pid"])):
+        rank = process["environment"].get("RANK", "")
+        if rank.isdigit() and "LOCAL_RANK" in process["environment"]:
+            ranks.setdefault(rank, process)
     return [ranks[rank] for rank in sorted(ranks, key=int)]
 
 
-def _is_agent(one: _Process, found: list[_Process], workers: set[int]) -> bool:
+def _is_agent(process: _Process, found: list[_Process], workers: set[int]) -> bool:
     """Whether it is a launcher: Python with torchrun, not the init that holds it; and no descendant of a rank."""
-    first, *rest = one["command"]
+    first, *rest = process["command"]
     is_torchrun = "python" in first and any(word.endswith(("torchrun", "torch.distributed.run")) for word in rest[:4])
     parents = {other["pid"]: other["parent"] for other in found}
-    above = one["pid"]
+    above = process["pid"]
     while above in parents:
         if above in workers:
             return False
@@ -122,23 +118,23 @@ def _is_agent(one: _Process, found: list[_Process], workers: set[int]) -> bool:
     return is_torchrun
 
 
-def _agent(one: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
+def _agent(agent: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
     """Describe a launcher: the world that it was told of, and whether it has reached node 0."""
-    environment = one["environment"]
+    environment = agent["environment"]
     port = environment.get("PET_MASTER_PORT", "")
-    words = dict(zip(one["command"], one["command"][1:]))  # noqa: B905 - Python 3.8 has no strict
-    own = _own(one["pid"], sockets)
+    words = dict(zip(agent["command"], agent["command"][1:]))  # noqa: B905 - Python 3.8 has no strict
+    own = _own(agent["pid"], sockets)
     listening = any(entry[0] == "listening" and entry[1].endswith(f":{port}") for entry in own)
     connected = any(entry[0] == "connected" and entry[2].endswith(f":{port}") for entry in own)
     master = environment.get("PET_MASTER_ADDR", "")
-    state = one["state"]
+    state = agent["state"]
     told = {
         "node": environment.get("PET_NODE_RANK"),
         "nodes": words.get("--nnodes") or environment.get("PET_NNODES"),
         "master": master,
         "port": port,
     }
-    described = {"pid": one["pid"], "state": state, "cpu_seconds": one["cpu_seconds"], "told": told}
+    described = {"pid": agent["pid"], "state": state, "cpu_seconds": agent["cpu_seconds"], "told": told}
     described |= {"listening": listening, "connected": connected}
     if not listening and not connected and state not in "TtZ" and port.isdigit():
         described |= _attempt(master, int(port))
@@ -150,7 +146,7 @@ def _attempt(master: str, port: int) -> dict[str, Any]:
     found, words = _resolved(master, port)
     if not found:
         return {"addresses": [], "trouble": "name", "words": words}
-    addresses = sorted({str(one[4][0]) for one in found})
+    addresses = sorted({str(entry[4][0]) for entry in found})
     trouble, words = "", ""
     for family, kind, protocol, _, address in found[:4]:
         with contextlib.closing(socket.socket(family, kind, protocol)) as probe:
@@ -179,17 +175,17 @@ def _resolved(master: str, port: int) -> tuple[list[Any], str]:
     return list(found), words[-1]
 
 
-def _rank(one: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
-    environment = one["environment"]
-    own = _own(one["pid"], sockets)
+def _rank(rank: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
+    environment = rank["environment"]
+    own = _own(rank["pid"], sockets)
     return {
         "rank": int(environment["RANK"]),
         "node": environment.get("GROUP_RANK"),
         "world_size": environment.get("WORLD_SIZE"),
-        "pid": one["pid"],
-        "state": one["state"],
-        "busy": one["busy"],
-        "stack": one["stack"],
+        "pid": rank["pid"],
+        "state": rank["state"],
+        "busy": rank["busy"],
+        "stack": rank["stack"],
         "listening": sorted({entry[1] for entry in own if entry[0] == "listening"})[:20],
         "connecting": sorted({entry[2] for entry in own if entry[0] == "connecting"})[:20],
     }
@@ -233,7 +229,7 @@ def _own(pid: int, sockets: dict[str, tuple[str, str, str]]) -> list[tuple[str, 
 
 def _write_stacks(ranks: list[_Process]) -> None:
     """Ask every rank that answers for its stack, all at once."""
-    threads = [threading.Thread(target=_ask, args=(one,), daemon=True) for one in ranks]
+    threads = [threading.Thread(target=_ask, args=(rank,), daemon=True) for rank in ranks]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -297,11 +293,11 @@ def main_thread(text: str) -> list[list[Any]]:
 
 def _abort(ranks: list[_Process]) -> None:
     """End ranks so that Python writes their stacks to stderr, and give them a moment for it."""
-    for one in ranks:
+    for rank in ranks:
         with contextlib.suppress(OSError, ValueError):
-            resource.prlimit(one["pid"], resource.RLIMIT_CORE, (0, 0))
+            resource.prlimit(rank["pid"], resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError):
-            os.kill(one["pid"], signal.SIGABRT)
+            os.kill(rank["pid"], signal.SIGABRT)
     if ranks:
         time.sleep(1)
 

@@ -66,6 +66,19 @@ class RankView(msgspec.Struct):
     connecting: list[str] = []
 
 
+@dataclass(frozen=True)
+class NodeView:
+    """One node at one moment."""
+
+    node: int
+    seen: Seen | None = None
+    """What runs there; None if that is not known."""
+    idle: str | None = None
+    """Why nothing runs there, for example that its container is paused."""
+    trouble: str | None = None
+    """Why it could not be looked at."""
+
+
 class Seen(msgspec.Struct):
     """What runs on a node, or on this machine for all nodes that are here."""
 
@@ -73,22 +86,11 @@ class Seen(msgspec.Struct):
     agents: list[AgentView]
     ranks: list[RankView]
 
-
-@dataclass(frozen=True)
-class NodeView:
-    """One node at one moment.
-
-    Attributes:
-        node: its number.
-        seen: what runs there; None if that is not known.
-        idle: why nothing runs there, for example that its container is paused.
-        trouble: why it could not be looked at.
-    """
-
-    node: int
-    seen: Seen | None = None
-    idle: str | None = None
-    trouble: str | None = None
+    def of_node(self, node: int, idle: str | None = None) -> NodeView:
+        """Return the view of one of the nodes that are here; `idle` says what it means that nothing of it runs."""
+        agents = [agent for agent in self.agents if agent.told.node == str(node)]
+        ranks = [rank for rank in self.ranks if rank.node == str(node)]
+        return NodeView(node, Seen(self.host, agents, ranks), None if agents or ranks else idle)
 
 
 def command_here(mark: str, *, abort: bool) -> list[str]:
@@ -126,14 +128,6 @@ def at_once(look: Callable[[_Node], NodeView], nodes: Iterable[_Node]) -> list[N
     """Look at many nodes, some at the same time."""
     with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
         return list(pool.map(look, nodes))
-
-
-def by_node(views: Iterable[NodeView]) -> list[NodeView]:
-    """Put views into the order of the nodes; of two of one node the first is taken."""
-    found: dict[int, NodeView] = {}
-    for one in views:
-        found.setdefault(one.node, one)
-    return [found[node] for node in sorted(found)]
 
 
 def script() -> str:

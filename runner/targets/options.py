@@ -12,14 +12,10 @@ from runner.targets.base import Target
 def read_options(target: type[Target[Any]], words: list[str], others: dict[str, list[str]]) -> Any:
     """Read `name=value` words into the target's `Options`.
 
-    Args:
-        target: the class of the target.
-        words: as given on the command line.
-        others: the names of the options of all targets, to say which target has one that this target lacks.
-
-    Raises RequestError for an option that the target does not have or a value that does not fit.
+    `others` are the names of the options of all targets, to say which target has one that this target lacks. Raises
+    RequestError for an option that the target does not have or a value that does not fit.
     """
-    known = {one.name: one for one in fields(target.Options)}
+    known = {option.name: option for option in fields(target.Options)}
     types = get_type_hints(target.Options)
     values: dict[str, Any] = {}
     for word in words:
@@ -35,7 +31,7 @@ def read_options(target: type[Target[Any]], words: list[str], others: dict[str, 
         if name in values:
             raise RequestError(f"--with {word}: '{name}' is given twice")
         values[name] = _value(word, text, types[name])
-    if lacking := [one.name for one in known.values() if is_required(one) and one.name not in values]:
+    if lacking := [option.name for option in known.values() if is_required(option) and option.name not in values]:
         help_text = known[lacking[0]].metadata["help"]
         raise RequestError(f"target {target.name} needs --with {lacking[0]}=...: {help_text}")
     return target.Options(**values)
@@ -54,7 +50,8 @@ def axes_of(options: Any) -> dict[str, str]:
 def names_of(options: type[Any]) -> dict[str, Any]:
     """Return the options that are any text and no axis, with their defaults: they may name hosts, files and images."""
     types = get_type_hints(options)
-    return {one.name: one.default for one in fields(options) if types[one.name] is str and "axis" not in one.metadata}
+    texts = [option for option in fields(options) if types[option.name] is str]
+    return {option.name: option.default for option in texts if "axis" not in option.metadata}
 
 
 def type_name(kind: Any) -> str:

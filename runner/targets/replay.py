@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,23 +11,19 @@ from runner.core.errors import RequestError
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
-from runner.targets.base import LaunchSpec, Line, NodeSpec, Note, Target
-from runner.targets.bounded_lines import BoundedLines, cut_note
-from runner.targets.node_view import NodeView
+from runner.targets.base import Handle, LaunchSpec, Line, NodeSpec, Note, Target, option
+from runner.targets.worker_logs import BLOCK_BYTES, BoundedLines, cut_note
 from trainkit import files
-
-BLOCK_BYTES = 262_144
 
 
 @dataclass(frozen=True)
 class Options:
     """The options of target replay."""
 
-    recording: str = field(
-        metadata={
-            "help": "a recorded stdout, which stands for every run; or a folder of <cell>-<repeat>.log, the cell as in"
-            " `runner plan` with underscores for spaces, for example 1x2_backend=gloo-1.log"
-        }
+    recording: str = option(
+        "a recorded stdout, which stands for every run; or a folder of <cell>-<repeat>.log, the cell as in"
+        " `runner plan` with underscores for spaces, for example 1x2_backend=gloo-1.log",
+        MISSING,
     )
 
 
@@ -60,12 +56,16 @@ class Replay(Target[LaunchSpec]):
         """Do nothing: nothing was started."""
 
 
-class ReplayHandle:
+class ReplayHandle(Handle):
     """A recorded run; its launchers ended with 0, since nothing was launched."""
 
     def __init__(self, path: Path, nodes: int) -> None:
-        self._path = path
-        self.exits = [NodeExit(node, 0) for node in range(nodes)]
+        self._path, self._nodes = path, nodes
+
+    @property
+    def exits(self) -> list[NodeExit]:
+        """One good end for each node."""
+        return [NodeExit(node, 0) for node in range(self._nodes)]
 
     def lines(self) -> Iterator[Line | Note | None]:
         """Yield the recorded lines."""
@@ -77,14 +77,6 @@ class ReplayHandle:
         yield from (Line(0, 0, text.rstrip(b"\r")) for text in lines.finish())
         if lines.cut:
             yield Note(cut_note("the recording", lines.cut))
-
-    def idle(self) -> list[NodeView]:
-        """Return nothing: nothing runs that could be missing."""
-        return []
-
-    def look(self, *, abort: bool = False) -> list[NodeView]:  # noqa: ARG002 - the protocol's
-        """Return nothing: nothing runs."""
-        return []
 
     def stop(self) -> None:
         """Do nothing: nothing runs."""

@@ -66,12 +66,7 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
 
 
 def device_ids(layout: Layout, devices: int) -> list[list[str]]:
-    """Give each node GPUs of its own on a machine that all of them share.
-
-    Args:
-        layout: the processes of each node.
-        devices: the GPUs of each process.
-    """
+    """Give each node GPUs of its own on a machine that all of them share; `devices` are the GPUs of each process."""
     ends = list(accumulate(processes * devices for processes in layout.processes))
     return [
         [str(number) for number in range(end - processes * devices, end)]

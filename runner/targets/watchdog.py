@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _DONE = b"done"
 _WAIT = f"""
@@ -33,13 +30,7 @@ main(*sys.argv[2:])
 
 
 def watch(target: str, folder: Path, words: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """Start a watchdog for one run; a Ctrl-C at the terminal does not reach it.
-
-    Args:
-        target: its name.
-        folder: the run's folder.
-        words: the target's options, as `name=value`.
-    """
+    """Start a watchdog for a run, with the target's options as `name=value`; Ctrl-C does not reach it."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _WAIT, "-c", _CLEAN_UP, __name__, target, str(folder.resolve()), *words],
         stdin=subprocess.PIPE,

@@ -1,17 +1,21 @@
-"""Follows the files that torchrun gives to the stdout of its workers, while their launchers run."""
+"""Follows the files that torchrun gives to the stdout of its workers, while their launchers run.
+
+A process may print gigabytes without a newline. A line that is longer than `LONGEST_LINE` is cut in the live view, and
+counted; the raw files keep it whole.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from runner.core import clock
 from runner.records.folder import RunFolder
-from runner.targets.base import Line, Note
-from runner.targets.bounded_lines import BoundedLines, cut_note
+from runner.targets.base import Handle, Line, Note
+from runner.targets.followed_node import FollowedNode
 from trainkit import files
 
 POLL_SECONDS = 0.1
@@ -20,44 +24,30 @@ QUIET_POLLS = 5
 GRACE_SECONDS = 10.0
 """What the other nodes get after one has failed, and what every process gets to end when it is told to."""
 BLOCK_BYTES = 262_144
-
-
-class Launcher(Protocol):
-    """What runs the processes of one node: a torchrun agent of this machine, or a container."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has ended."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether it has ended with anything but exit code 0."""
-
-    def wait(self, seconds: float) -> None:
-        """Wait for its end, at most so long."""
+LONGEST_LINE = 65_536
+"""Bytes of one line; an event line has at most 4 KB."""
 
 
 class WorkerLogs:
     """The files `<node's folder>/*/attempt_0/<local rank>/stdout.log` of a run's workers."""
 
     def __init__(self, folder: RunFolder, processes: Mapping[int, int]) -> None:
-        """Args: the run's folder, and the number of processes of each node."""
         self._tails = [
             Tail(folder.node(node), node, local_rank)
             for node, count in processes.items()
             for local_rank in range(count)
         ]
 
-    def follow(self, launchers: Sequence[Launcher], stop: Callable[[], None]) -> Iterator[Line | None]:
+    def follow(self, launchers: Sequence[FollowedNode], stop: Callable[[], None]) -> Iterator[Line | None]:
         """Yield what is printed until every launcher has ended; if one fails, the others get a grace, then `stop`."""
         deadline = math.inf
         polls = 0
-        while running := [one for one in launchers if not one.ended]:
+        while running := [launcher for launcher in launchers if not launcher.ended]:
             if polls % QUIET_POLLS == 0:
                 yield from (line for tail in self._tails for line in tail.read())
             yield None
             polls += 1
-            if deadline == math.inf and any(one.failed for one in launchers):
+            if deadline == math.inf and any(launcher.failed for launcher in launchers):
                 deadline = clock.monotonic() + GRACE_SECONDS
             if clock.monotonic() > deadline:
                 stop()
@@ -108,3 +98,87 @@ class Tail:
 
     def _as_lines(self, texts: list[bytes]) -> Iterator[Line]:
         return (Line(self.node, self.local_rank, text) for text in texts if text)
+
+
+class WorkersHandle(Handle):
+    """A run whose workers print into files of this machine; targets differ in how their nodes start and end.
+
+    `processes` says how many each node has.
+    """
+
+    def __init__(self, folder: RunFolder, nodes: Sequence[FollowedNode], processes: Sequence[int]) -> None:
+        self.nodes, self._folder = nodes, folder
+        counts = zip(nodes, processes, strict=True)
+        self._logs = WorkerLogs(folder, {node.number: count for node, count in counts})
+
+    def lines(self) -> Iterator[Line | Note | None]:
+        """Start the nodes, follow the files of their workers until all have ended, and remove what was started."""
+        yield from self._start()
+        for line in self._logs.follow(self.nodes, self._end):
+            yield line
+            yield from self._said()
+        yield from self._finish()
+        yield from self._logs.rest()
+        if self.left:
+            yield Note(self.left)
+
+    @abstractmethod
+    def _start(self) -> Iterable[Note | None]:
+        """Start all nodes; OSError if that fails."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """End the nodes that still run, of which one has failed."""
+
+    @abstractmethod
+    def _finish(self) -> Iterable[Note | None]:
+        """Remove what is left now that all nodes have ended."""
+
+    def _said(self) -> Iterator[Note]:
+        """Yield what there is to say of the nodes; raise OSError if the output of one can no longer be kept."""
+        for node in self.nodes:
+            while node.notes:
+                yield Note(node.notes.popleft())
+            if node.failure:
+                raise node.failure
+
+
+class BoundedLines:
+    """Splits blocks of bytes into lines without their newlines."""
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self.cut = 0
+        """How many lines were cut so far."""
+        self._longest = longest
+        self._begun = b""
+        self._is_cut = False
+
+    def feed(self, block: bytes) -> list[bytes]:
+        """Return the lines that this block completes."""
+        *ends, begun = block.split(b"\n")
+        lines = []
+        for end in ends:
+            self._extend(end)
+            lines.append(self._begun)
+            self._begun, self._is_cut = b"", False
+        self._extend(begun)
+        return lines
+
+    def finish(self) -> list[bytes]:
+        """Return the last line, if it has no newline."""
+        return self.feed(b"\n") if self._begun else []
+
+    def _extend(self, part: bytes) -> None:
+        room = self._longest - len(self._begun)
+        if len(part) <= room:
+            self._begun += part
+            return
+        self._begun += part[:room]
+        self.cut += not self._is_cut
+        self._is_cut = True
+
+
+def cut_note(place: str, cut: int) -> str:
+    """Say that lines of a process were cut in the live view."""
+    lines = f"{cut} line{'s' * (cut > 1)} longer than {LONGEST_LINE:,} bytes"
+    return f"{place} printed {lines}: only the beginning was looked at, the raw file has all of it"

@@ -19,10 +19,7 @@ REFUSED = [
     (["run", "tiny", "--shm-size=1gb"], "--shm-size: write --with shm-size=1gb; "),
     (["run", "tiny", "--on", "replay", "--recording", "a b.log"], "--recording: write --with recording=a b.log; "),
     (["collect", "x.yaml", "--namespace"], "--namespace: write --with namespace=...; "),
-    (
-        ["collect", "results", "--with", "namespace=n"],
-        "--with namespace=n: is for a file of k8s/ and for pods; a run's folder",
-    ),
+    (["collect", "results", "--with", "namespace=n"], "--with namespace=n: is for a file of k8s/; a run's folder"),
     (["targets", "lokal"], "no target 'lokal'; did you mean 'local'?"),
 ]
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from runner.targets.committed_files import FOLDERS
-from runner.targets.committed_list import read_listing
-from runner.targets.kubernetes.trainjob import COMES_TOO_SOON
+from runner.targets.committed_files import FOLDERS, read_listing
+from runner.targets.kubernetes.job import COMES_TOO_SOON
 from tests.containers.engine import curve
 from tests.support.cluster import get, kubectl
 from tests.support.launches import until

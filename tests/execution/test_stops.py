@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import cast
 
 import pytest
 
@@ -18,8 +18,7 @@ from runner.execution import signals
 from runner.execution.hangs.watch import Watch
 from runner.execution.observer import Observer
 from runner.execution.supervise import follow
-from runner.records.schema import NodeExit
-from runner.targets.node_view import NodeView
+from runner.targets.base import Handle
 from tests.support.held_clock import HeldClock
 from tests.support.held_runs import run_here
 from tests.support.launches import (
@@ -113,20 +112,11 @@ def test_a_signal_whose_exception_is_dropped_by_python_ends_the_run_all_the_same
     shown: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", shown.append)
 
-    class Endless:
-        exits: ClassVar[list[NodeExit]] = []
-
+    class Endless(Handle):
         def lines(self) -> Iterator[None]:
             Drops()
             while True:
                 yield None
-
-        def idle(self) -> list[NodeView]:
-            return []
-
-        def look(self, *, abort: bool = False) -> list[NodeView]:
-            del abort
-            return []
 
         def stop(self) -> None:
             """Nothing runs."""

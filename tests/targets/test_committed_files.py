@@ -14,8 +14,7 @@ from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
-from runner.targets.committed_files import FOLDERS, differing, render
-from runner.targets.committed_list import LISTING, Rendered, read_listing
+from runner.targets.committed_files import FOLDERS, LISTING, Rendered, differing, read_listing, render
 from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.service import image_of
 from runner.targets.compose.target import Compose

@@ -46,7 +46,7 @@ def test_the_page_for_contributors_names_each_method_of_a_target_and_of_its_hand
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     named = re.findall(r"^\| `(\w+)` \|", text.partition("## Add a target\n")[2].partition("\n## ")[0], re.MULTILINE)
     methods = [name for kind in (Target, Handle) for name in vars(kind) if name.islower() and name[0] != "_"]
-    assert set(named) == set(methods) - {"options", "name", "summary"}
+    assert set(named) == set(methods) - {"nodes", "left", "waited_seconds"}
     assert len(named) == 10
     assert all("ten methods" in " ".join(words.split()) for words in (text, base.__doc__ or ""))
 
@@ -165,17 +165,17 @@ OWN_TARGET = '''
 """Target `shell`: a node is a shell command of this machine."""
 
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from runner.records.schema import NodeExit
-from runner.targets.base import LaunchSpec, Line, Target
+from runner.targets.base import Handle, LaunchSpec, Line, Target, option
 from runner.targets.torchrun import node_specs
 
 
 @dataclass(frozen=True)
 class Options:
-    times: int = field(default=1, metadata={"help": "how often the words are printed"})
+    times: int = option("how often the words are printed", 1)
 
 
 class Shell(Target[LaunchSpec]):
@@ -190,20 +190,24 @@ class Shell(Target[LaunchSpec]):
         pass
 
     def start(self, spec, folder):
-        return Handle(spec, self.options.times)
+        return ShellHandle(spec, self.options.times)
 
     def cleanup(self, folder):
         pass
 
 
-class Handle:
+class ShellHandle(Handle):
     def __init__(self, spec, times):
-        self.spec, self.times, self.exits = spec, times, []
+        self.spec, self.times, self.codes = spec, times, []
+
+    @property
+    def exits(self):
+        return [NodeExit(node, code) for node, code in enumerate(self.codes)]
 
     def lines(self):
         for number, node in enumerate(self.spec.nodes):
             done = subprocess.run(["echo", *node.argv], capture_output=True, check=False)
-            self.exits.append(NodeExit(number, done.returncode))
+            self.codes.append(done.returncode)
             yield from [Line(number, 0, done.stdout.rstrip())] * self.times
 
     def stop(self):

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from runner import targets
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
-from runner.targets.committed_list import read_listing
-from runner.targets.slurm import cancel, commands
+from runner.targets.committed_files import read_listing
+from runner.targets.slurm import commands
 from runner.targets.slurm.ends import NodeFile, ends, starved
 from runner.targets.slurm.script import cell_of
 from runner.targets.slurm.watch import JobState
@@ -156,10 +155,10 @@ def test_a_job_is_ended_only_for_the_folder_that_it_was_submitted_for(
 
     monkeypatch.setattr(commands, "call", call)
     if cancelled or not comments:
-        cancel.end_jobs("kit-x", tmp_path)
+        commands.end_jobs("kit-x", tmp_path)
     else:
         with pytest.raises(OSError, match="job 7 has its name, and was submitted for another folder: scancel 7"):
-            cancel.end_jobs("kit-x", tmp_path)
+            commands.end_jobs("kit-x", tmp_path)
     assert bool(called) is cancelled
 
 
@@ -220,7 +219,7 @@ def test_a_job_that_the_queue_has_forgotten_ended_as_the_accounting_says(
     state = known(project, monkeypatch, scontrol=FORGOTTEN, sacct=f"echo {shlex.quote(row)}")
     assert state.has_ended
     folder = make.run(project.results, layout="2x1")
-    nodes = [NodeFile(folder, node, Told(state)) for node in range(2)]
+    nodes = [NodeFile(folder, node, lambda: state) for node in range(2)]
     found = ends(nodes, state, None, stopped=False)
     assert [one.why is not None and one.why.startswith(why) for one in found] == [True, True], found
     assert [(one.code, one.stopped_because) for one in found] == [(None, status)] * 2
@@ -264,8 +263,3 @@ def test_a_submission_without_an_answer_names_the_job_that_may_be_left(
     handle.stop()
     (only,) = handle.exits
     assert only.why == (left and f"{left}squeue --me --name=kit-{folder.path.name} shows it, and scancel ends it")
-
-
-@dataclass(frozen=True)
-class Told:
-    watch: JobState

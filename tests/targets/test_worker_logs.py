@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from runner.records.folder import RunFolder
 from runner.targets.base import Line, Note
-from runner.targets.bounded_lines import LONGEST_LINE, BoundedLines
-from runner.targets.worker_logs import GRACE_SECONDS, Tail, WorkerLogs
+from runner.targets.worker_logs import GRACE_SECONDS, LONGEST_LINE, BoundedLines, Tail, WorkerLogs
 from tests.support.held_clock import HeldClock
 
 

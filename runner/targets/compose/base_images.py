@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from runner.core.errors import RequestError
 from runner.core.output import write_outputs
 from runner.core.text import one_line
+from runner.targets.compose.engine import find_image
 from trainkit import files
 
 if TYPE_CHECKING:
@@ -53,12 +54,8 @@ def read_lock(root: Path) -> dict[str, str]:
 def pin(root: Path, client: DockerClient, named: dict[str, str]) -> dict[str, str]:
     """Write the digests of the images that the engine holds into the lock; return what is locked now.
 
-    Args:
-        root: the project's folder.
-        client: the engine.
-        named: other images than the locked ones, by build argument.
-
-    An image that the engine does not hold keeps its line; RequestError if it holds none of them.
+    `named` has other images than the locked ones, by build argument. An image that the engine does not hold keeps its
+    line; RequestError if it holds none of them.
     """
     locked = {**read_lock(root), **named}
     held = {name: digest for name, image in locked.items() if (digest := _digest(client, image))}
@@ -81,11 +78,7 @@ def _tagged(image: str) -> str:
 
 def _digest(client: DockerClient, image: str) -> str | None:
     """Return the digest under which a registry holds the image; the engine knows it of images pulled or pushed."""
-    from docker.errors import ImageNotFound, NullResource  # noqa: PLC0415 - imported on use
-
+    held = find_image(client, _tagged(image))
     repository = re.sub(r":[\w.-]+$", "", _tagged(image))
-    try:
-        digests = client.images.get(_tagged(image)).attrs.get("RepoDigests") or []
-    except (ImageNotFound, NullResource):
-        return None
-    return next((one.partition("@")[2] for one in digests if one.partition("@")[0] == repository), None)
+    digests = (held.attrs.get("RepoDigests") or []) if held else []
+    return next((digest.partition("@")[2] for digest in digests if digest.partition("@")[0] == repository), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from runner.core import clock
 from runner.core.text import one_line
 from runner.records.schema import NodeExit
 from runner.targets import node_view
-from runner.targets.base import exit_of
+from runner.targets.followed_node import SIGNALLED, FollowedNode, exit_of
 from runner.targets.node_view import NodeView
 
 if TYPE_CHECKING:
@@ -33,52 +34,33 @@ _LATE_SECONDS = 3.0
 _FOLDER = "com.docker.compose.project.working_dir"
 
 
-class Followed:
+class ContainerNode(FollowedNode):
     """One node's container: a thread copies what it prints, byte for byte, and waits for its end."""
 
-    def __init__(self, node: int, container: Container, output: BinaryIO) -> None:
-        self.node = node
-        self.exit: NodeExit | None = None
-        self._container = container
-        self._output = output
-        self._stopped = False
-        self._failure: OSError | None = None
-        self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._thread.start()
+    _container: Container
+    _output: BinaryIO
 
-    @property
-    def ended(self) -> bool:
-        """Whether the container has ended and all that it printed is kept."""
-        return self.exit is not None
-
-    @property
-    def failed(self) -> bool:
-        """Whether the container has ended with anything but exit code 0."""
-        return self.exit is not None and self.exit.code != 0
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the end."""
-        self._thread.join(seconds)
-
-    def raise_failure(self) -> None:
-        """Raise the OSError that keeps the output from being written, for example because the disk is full."""
-        if self._failure:
-            raise self._failure
+    def attach(self, container: Container, output: BinaryIO) -> None:
+        """Begin to follow a container that was made."""
+        self._container, self._output = container, output
+        self.begin()
 
     def stop(self, grace_seconds: float) -> None:
         """Tell the container to end, and to be killed after the grace; do not wait for it."""
-        if not self.ended:
-            self._stopped = True
+        if self.is_begun and not self.ended:
+            self.stopped = True
             threading.Thread(target=_stop, args=(self._container, grace_seconds), daemon=True).start()
 
     def idle(self) -> NodeView | None:
         """Say why nothing runs inside; None if something does, or the engine does not answer."""
+        if not self.is_begun:
+            return NodeView(self.number, idle="its container is not there yet")
         try:
             self._container.reload()
             status = self._container.status
         except Exception:  # noqa: BLE001 - somebody removed the container, or the engine is gone
             return None
-        return None if status == "running" else NodeView(self.node, idle=f"its container is {one_line(status)}")
+        return None if status == "running" else NodeView(self.number, idle=f"its container is {one_line(status)}")
 
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes inside, at most so long: the engine waits without end for a container that hangs."""
@@ -87,19 +69,21 @@ class Followed:
         thread.start()
         thread.join(node_view.SECONDS)
         trouble = f"no process starts inside its container in {node_view.SECONDS:g} s"
-        return found[0] if found else NodeView(self.node, trouble=trouble)
+        return found[0] if found else NodeView(self.number, trouble=trouble)
 
     def _look(self, *, abort: bool) -> NodeView:
         try:
             output = self._container.exec_run(node_view.command_inside(abort=abort)).output or b""
         except Exception as error:  # noqa: BLE001 - somebody removed the container, or the engine is gone
-            return NodeView(self.node, trouble=one_line(error))
-        return node_view.view(self.node, output)
+            return NodeView(self.number, trouble=one_line(error))
+        return node_view.view(self.number, output)
 
-    def _follow(self) -> None:
+    def follow(self) -> NodeExit:
+        """Copy all that is printed; a container that is gone has neither a code nor a signal."""
         state: dict[str, Any] = {}
         try:
-            self._copy()
+            for chunk in self._container.logs(stream=True, follow=True):
+                self._write(chunk)
             self._container.wait()
             self._container.reload()
             state = self._container.attrs["State"]
@@ -107,26 +91,18 @@ class Followed:
             self._write(f"runner: the container cannot be followed any more: {one_line(error)}\n".encode())
         with suppress(OSError):  # closing writes what is still in the buffer
             self._output.close()
-        self.exit = self._describe(state)
-
-    def _copy(self) -> None:
-        """Copy all that is printed; once it cannot be written, go on reading, so that the container's end is seen."""
-        for chunk in self._container.logs(stream=True, follow=True):
-            self._write(chunk)
+        code, name = exit_of(state.get("ExitCode"), SIGNALLED)
+        return NodeExit(self.number, code, name, self.stopped, bool(state.get("OOMKilled")))
 
     def _write(self, data: bytes) -> None:
-        if self._failure:
+        """Write until that fails; then go on reading, so that the container's end is seen."""
+        if self.failure:
             return
         try:
             self._output.write(data)
             self._output.flush()
         except OSError as error:
-            self._failure = error
-
-    def _describe(self, state: dict[str, Any]) -> NodeExit:
-        """Translate the engine's words; a container that is gone has neither a code nor a signal."""
-        code, name = exit_of(state.get("ExitCode"))
-        return NodeExit(self.node, code, name, self._stopped, bool(state.get("OOMKilled")))
+            self.failure = error
 
 
 def project_of(run_id: str) -> str:
@@ -149,11 +125,8 @@ def belongs_elsewhere(client: DockerClient, project: str, folder: Path) -> bool:
 def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:
     """Stop the containers of a compose project, all at once."""
     containers = of_project(client, project).values()
-    threads = [threading.Thread(target=_stop, args=(one, grace_seconds)) for one in containers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(max(1, len(containers))) as pool:
+        list(pool.map(lambda container: _stop(container, grace_seconds), containers))
 
 
 def remove_all(client: DockerClient, project: str) -> None:
@@ -162,10 +135,10 @@ def remove_all(client: DockerClient, project: str) -> None:
     A watchdog and `runner recover` may do so at the same time: whoever comes second waits for the first.
     """
     networks = client.networks.list(filters={"label": f"{LABEL}={project}"})
-    removals = [partial(one.remove, force=True, v=True) for one in of_project(client, project).values()]
+    removals = [partial(container.remove, force=True, v=True) for container in of_project(client, project).values()]
     until = clock.monotonic() + _GONE_SECONDS
     refused: list[OSError] = []
-    for remove in [*removals, *(one.remove for one in networks)]:
+    for remove in [*removals, *(network.remove for network in networks)]:
         try:
             _remove(remove, until)
         except OSError as error:

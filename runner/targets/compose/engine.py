@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from docker import DockerClient
+    from docker.models.images import Image
 
 OLDEST_COMPOSE = (2, 20)
 SHM_OF_A_PROCESS = 32 * 2**20
@@ -128,7 +129,8 @@ def check_gpus(client: DockerClient) -> None:
     from docker.errors import APIError  # noqa: PLC0415
     from docker.types import DeviceRequest  # noqa: PLC0415
 
-    image = _empty_image(client)
+    image = f"{_PROBE}:{os.getpid()}"
+    client.api.import_image_from_data(_EMPTY_TAR, repository=_PROBE, tag=str(os.getpid()))
     gpu = DeviceRequest(driver="nvidia", count=1, capabilities=[["gpu"]])
     try:
         with made(client, image, ["/nothing"], device_requests=[gpu], network_mode="none") as container:
@@ -151,15 +153,14 @@ def check_architecture(client: DockerClient, image: dict[str, Any], name: str) -
         raise RequestError(f"{name} is an image for {has} and this machine is {needed}: build it here")
 
 
-def has_image(client: DockerClient, name: str) -> bool:
-    """Whether the engine holds an image; nothing is pulled."""
+def find_image(client: DockerClient, name: str) -> Image | None:
+    """Return the image that the engine holds under a name or an id; nothing is pulled."""
     from docker.errors import ImageNotFound, NullResource  # noqa: PLC0415 - imported on use
 
     try:
-        client.images.get(name)
+        return client.images.get(name)
     except (ImageNotFound, NullResource):
-        return False
-    return True
+        return None
 
 
 def is_rootless(client: DockerClient) -> bool:
@@ -176,11 +177,6 @@ def asked() -> Iterator[None]:
         yield
     except (DockerException, OSError) as error:
         raise RequestError(one_line(f"the Docker Engine: {error}")) from None
-
-
-def _empty_image(client: DockerClient) -> str:
-    client.api.import_image_from_data(_EMPTY_TAR, repository=_PROBE, tag=str(os.getpid()))
-    return f"{_PROBE}:{os.getpid()}"
 
 
 def _context_host() -> str | None:

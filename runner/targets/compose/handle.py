@@ -9,74 +9,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.core.text import one_line
-from runner.records.schema import NodeExit
-from runner.targets.base import Note
 from runner.targets.children import end_marked, marks
 from runner.targets.compose import engine
-from runner.targets.compose.containers import Followed, of_project, project_of, remove_all
+from runner.targets.compose.containers import ContainerNode, of_project, project_of, remove_all
 from runner.targets.compose.link import slow_down
-from runner.targets.node_view import NodeView, at_once, by_node
-from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
+from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from docker import DockerClient
 
     from runner.records.folder import RunFolder
-    from runner.targets.base import LaunchSpec, Line
+    from runner.targets.base import LaunchSpec
     from runner.targets.compose.link import Link
 
 UP = ("--detach", "--no-build", "--pull", "never")
 
 
-class ComposeHandle:
+class ComposeHandle(WorkersHandle):
     """The containers of one run, and the files that their workers print to."""
 
+    nodes: Sequence[ContainerNode]
+
     def __init__(self, client: DockerClient, spec: LaunchSpec, folder: RunFolder, link: Link | None = None) -> None:
-        self._client, self._nodes, self._root, self._folder = client, spec.nodes, Path(spec.cwd), folder
-        self._link = link
+        nodes = [ContainerNode(number) for number in range(len(spec.nodes))]
+        super().__init__(folder, nodes, [node.processes for node in spec.nodes])
+        self._client, self._root, self._link = client, Path(spec.cwd), link
         self._text = spec.text(folder.path.name)
         self._project = project_of(folder.path.name)
-        self._followed: list[Followed] = []
-        self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(spec.nodes)})
         self._up: subprocess.Popen[bytes] | None = None
-        self._left: str | None = None
-        """What could not be removed, and how to do it."""
-
-    def lines(self) -> Iterator[Line | Note | None]:
-        """Start the containers, follow the files of their workers, and remove the containers."""
-        yield from self._make()
-        for line in self._logs.follow(self._followed, self._stop_containers):
-            yield line
-            for one in self._followed:
-                one.raise_failure()
-        yield from self._logs.rest()
-        self._remove()
-        if self._left:
-            yield Note(self._left)
-
-    @property
-    def exits(self) -> list[NodeExit]:
-        """How the container of each node ended; one that was never made has neither a code nor a signal."""
-        known = {one.node: one.exit for one in self._followed}
-        exits = [known.get(node) or NodeExit(node, stopped=True) for node in range(len(self._nodes))]
-        for one in exits:
-            one.why = one.why or self._left
-        return exits
-
-    def idle(self) -> list[NodeView]:
-        """Ask the engine which containers do not run."""
-        known = {one.node: one.idle() for one in self._followed}
-        absent = (node for node in range(len(self._nodes)) if node not in known)
-        missing = [NodeView(node, idle="its container is not there yet") for node in absent]
-        return [*missing, *(view for view in known.values() if view)]
-
-    def look(self, *, abort: bool = False) -> list[NodeView]:
-        """Look into the containers, all at once."""
-        idle = self.idle()
-        running = [one for one in self._followed if one.node not in {view.node for view in idle}]
-        return by_node([*at_once(lambda one: one.look(abort=abort), running), *idle])
 
     def stop(self) -> None:
         """End the containers and remove them."""
@@ -84,13 +46,16 @@ class ComposeHandle:
         end_marked(self._folder.path.name, GRACE_SECONDS)
         if self._up and self._up.stderr and not self._up.stderr.closed:
             self._up.communicate()
-        self._stop_containers()
-        self._remove()
+        self._end()
+        self._finish()
 
-    def _make(self) -> Iterator[None]:
-        """Let Compose make the containers, and follow each from its first line."""
+    def _start(self) -> Iterator[None]:
+        """Let Compose make the containers of the exact image, whose files are the caller's, and follow each."""
+        own = (0, 0) if engine.is_rootless(self._client) else (os.getuid(), os.getgid())
+        image = str((self._folder.launch().image or {})["id"])
+        variables = {"KIT_UID": str(own[0]), "KIT_GID": str(own[1]), "KIT_IMAGE": image}
         (self._root / "data").mkdir(exist_ok=True)  # Docker would make it, and it would belong to root
-        outputs = [self._folder.open_agent(node) for node in range(len(self._nodes))]
+        outputs = [self._folder.open_agent(node.number) for node in self.nodes]
         # Not the kept file: a secret is masked there. Memory, so that it is on no disk either.
         with os.fdopen(os.memfd_create("compose.yaml"), "w+b") as file:
             file.write(self._text.encode("utf-8", "surrogateescape"))
@@ -98,7 +63,7 @@ class ComposeHandle:
             places = ["-f", "-", "--project-directory", str(self._folder.path / "request")]
             self._up = subprocess.Popen(
                 ["docker", "compose", "--progress", "quiet", *places, "-p", self._project, "up", *UP],
-                env={**os.environ, **self._environment(), **marks(self._folder.path.name)},
+                env={**os.environ, **variables, **marks(self._folder.path.name)},
                 stdin=file,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -112,24 +77,20 @@ class ComposeHandle:
         if self._up.returncode:
             raise OSError(one_line(said.splitlines()[-1] if said else "docker compose up failed and printed nothing"))
         containers = of_project(self._client, self._project)
-        if self._link and len(self._nodes) > 1:
+        if self._link and len(self.nodes) > 1:
             slow_down(self._client, self._project, containers.values(), self._link)
-        self._followed = [Followed(node, containers[f"node{node}"], file) for node, file in enumerate(outputs)]
+        for node, output in zip(self.nodes, outputs, strict=True):
+            node.attach(containers[f"node{node.number}"], output)
 
-    def _environment(self) -> dict[str, str]:
-        """Name the exact image, and let the containers write as the caller does."""
-        own = (0, 0) if engine.is_rootless(self._client) else (os.getuid(), os.getgid())
-        image = str((self._folder.launch().image or {})["id"])
-        return {"KIT_UID": str(own[0]), "KIT_GID": str(own[1]), "KIT_IMAGE": image}
+    def _end(self) -> None:
+        for node in self.nodes:  # all at once: each may take its whole grace
+            node.stop(GRACE_SECONDS)
+        for node in self.nodes:
+            node.wait(2 * GRACE_SECONDS)
 
-    def _stop_containers(self) -> None:
-        for one in self._followed:  # all at once: each may take its whole grace
-            one.stop(GRACE_SECONDS)
-        for one in self._followed:
-            one.wait(2 * GRACE_SECONDS)
-
-    def _remove(self) -> None:
+    def _finish(self) -> Iterable[None]:
         try:
             remove_all(self._client, self._project)
         except OSError as error:
-            self._left = one_line(f"{error}: left behind; docker compose -p {self._project} down")
+            self.left = one_line(f"{error}: left behind; docker compose -p {self._project} down")
+        return ()

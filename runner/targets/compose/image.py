@@ -1,26 +1,34 @@
-"""The image that containers run: built if it is missing or differs from this checkout."""
+"""The image that containers run: built if it is missing or differs from this checkout.
+
+What an image holds is read from its files, without starting a container of it.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
+import tarfile
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
+from runner.core.text import one_line
 from runner.definitions.settings import DOCKERFILE
 from runner.targets.compose import engine
 from runner.targets.compose.base_images import LOCK as BASE_LOCK
 from runner.targets.compose.base_images import read_lock
-from runner.targets.compose.image_files import changed_file, read_files
+from runner.targets.compose.containers import made
 from runner.targets.compose.service import BASES, STAGES, WORKSPACE, image_of
-from trainkit.files import is_file, read_file
+from trainkit.files import is_file, open_file, read_file
 from trainkit.sources import LIBRARY, hash_sources, read_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from docker import DockerClient
+    from docker.models.containers import Container
     from docker.models.images import Image
 
     from runner.definitions.settings import Settings
@@ -29,6 +37,11 @@ LOCK = "requirements.lock"
 LARGEST_LOCK = 10_000_000
 NOT_COMPARED = ("data", "results")
 """Folders of a project that its containers see as they are here."""
+LARGEST_BYTES = 100 * 2**20
+"""How much is read of a folder."""
+MOST_BYTES = 2**30
+"""How much of an image is compared."""
+_CHUNK = 2**20
 
 
 def ready(
@@ -47,14 +60,14 @@ def ready(
     Args:
         client: the engine.
         settings: the project's.
-        folders: where a family's programs are, from the project's folder; they have to be the same in the image.
+        folders: where a family's programs are; they have to be the same in the image.
         mounted: what the containers see as it is here, whatever the image holds.
         device: `cpu` or `cuda`.
         say: takes a line to show.
     """
     named = os.environ.get("KIT_IMAGE")
     name, root = named or image_of(settings.image, device), settings.root
-    image = _get(client, name)
+    image = engine.find_image(client, name)
     if image is not None:
         engine.check_architecture(client, image.attrs, name)
     stale = "is not there" if image is None else _differs(client, image, root, folders, mounted)
@@ -64,7 +77,7 @@ def ready(
     if stale:
         say(f"the image {name} {stale}: building it")
         _build(settings, device, name)
-        image = _get(client, name)
+        image = engine.find_image(client, name)
         if image is None:
             raise RequestError(
                 f"docker build succeeded and left no image {name}: does DOCKER_HOST name another engine?"
@@ -75,16 +88,11 @@ def ready(
 
 def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str, Any]:
     """Describe an image that is used as it is, whatever programs it holds: each run reports the hash of its own."""
-    image = _get(client, name)
+    image = engine.find_image(client, name)
     if image is None:
         raise RequestError(f"the image {name} is not there: docker pull {name}")
     engine.check_architecture(client, image.attrs, name)
     return {**_describe(client, image, _base(root, device)), "name": name}
-
-
-def held(client: DockerClient, identity: str) -> bool:
-    """Whether the engine holds an image of this id or name."""
-    return _get(client, identity) is not None
 
 
 def _build(settings: Settings, device: str, name: str) -> None:
@@ -107,15 +115,6 @@ def _base(root: Path, device: str) -> str | None:
     """Return the image that the device's is built on; None for a project that builds none."""
     name = BASES[device]
     return os.environ.get(name) or (read_lock(root)[name] if os.path.lexists(root / BASE_LOCK) else None)
-
-
-def _get(client: DockerClient, name: str) -> Image | None:
-    from docker.errors import ImageNotFound, NullResource  # noqa: PLC0415 - imported on use
-
-    try:
-        return client.images.get(name)
-    except (ImageNotFound, NullResource):
-        return None
 
 
 def _differs(client: DockerClient, image: Image, root: Path, folders: list[str], mounted: list[str]) -> str | None:
@@ -143,7 +142,7 @@ def _describe(client: DockerClient, image: Image, base_name: str | None) -> dict
     facts: dict[str, Any] = {"id": image.id, "digest": digests[0].partition("@")[2] if digests else None}
     if base_name is None:
         return facts
-    base = _get(client, base_name)
+    base = engine.find_image(client, base_name)
     layers = image.attrs["RootFS"]["Layers"]
     if base is not None and layers[: len(base.attrs["RootFS"]["Layers"])] == base.attrs["RootFS"]["Layers"]:
         held = base.attrs.get("RepoDigests") or []
@@ -152,3 +151,105 @@ def _describe(client: DockerClient, image: Image, base_name: str | None) -> dict
         locked = base_name.partition("@")[2] or None
         facts["base"] = {"name": base_name, "id": None, "digest": locked}
     return facts
+
+
+def read_files(client: DockerClient, image: str, root: str, places: list[str]) -> dict[str, bytes]:
+    """Read the regular files at places below a folder of an image, by their paths from it; a place may be absent."""
+    from docker.errors import APIError  # noqa: PLC0415 - imported on use
+
+    found: dict[str, bytes] = {}
+    with made(client, image, ["/nothing"], network_mode="none") as container:
+        for place in places:
+            above, left = place.rpartition("/")[0], LARGEST_BYTES
+            with suppress(APIError), _archive(container, f"{root}/{place}", image) as tar:
+                for member in tar:
+                    left -= member.size
+                    if left < 0:
+                        raise RequestError(
+                            f"the programs of image {image} have more than {LARGEST_BYTES >> 20} MiB: "
+                            "it is not an image of the kit"
+                        )
+                    if member.isfile() and (file := tar.extractfile(member)):
+                        found[f"{above}/{member.name}".lstrip("/")] = file.read()
+    return found
+
+
+def changed_file(client: DockerClient, image: str, folder: str, root: Path, left_out: list[str]) -> str | None:
+    """Return the path of a file of an image's folder that is another one in the checkout; None if there is none.
+
+    A file that only one of the two has does not count: a build makes files, and leaves others out. Nor does what is
+    left out, at the top of the project.
+    """
+    from docker.errors import NotFound  # noqa: PLC0415 - imported on use
+
+    with made(client, image, ["/nothing"], network_mode="none") as container:
+        try:
+            with _archive(container, folder, image) as tar:
+                return _first_changed(tar, folder, image, root, left_out)
+        except NotFound:
+            return f"{folder} (it has none)"
+
+
+@contextmanager
+def _archive(container: Container, place: str, image: str) -> Iterator[tarfile.TarFile]:
+    """Open what the engine sends of a file or folder; it is read once, in its order."""
+    try:
+        with _Stream(container.get_archive(place)[0]) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+            yield tar
+    except tarfile.TarError as error:
+        raise RequestError(one_line(f"the files of image {image} cannot be read: {error}")) from None
+
+
+def _first_changed(tar: tarfile.TarFile, folder: str, image: str, root: Path, left_out: list[str]) -> str | None:
+    left = MOST_BYTES
+    for member in tar:
+        path = member.name.partition("/")[2]
+        if not member.isfile() or path.partition("/")[0] in left_out:
+            continue
+        left -= member.size
+        if left < 0:
+            raise RequestError(
+                f"{folder} of image {image} has more than {MOST_BYTES >> 30} GiB: name data in .dockerignore"
+            )
+        if _is_another(tar, member, root, path):
+            return one_line(path, 200)
+    return None
+
+
+def _is_another(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path, path: str) -> bool:
+    """Whether the checkout has a file of this path with other bytes."""
+    try:
+        here = open_file(root / path, below=root)
+    except (OSError, ValueError):
+        return False
+    with here:
+        if os.fstat(here.fileno()).st_size != member.size:
+            return True
+        held = tar.extractfile(member)
+        while held and (chunk := held.read(_CHUNK)):
+            if chunk != here.read(len(chunk)):
+                return True
+    return False
+
+
+class _Stream(io.RawIOBase):
+    """What comes in chunks, as a file that is read once."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._rest = chunks, b""
+
+    def close(self) -> None:
+        """Let go of the connection: the engine removes no container whose files it still sends."""
+        self._chunks = iter(())
+        super().close()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return as many bytes, or less at the end."""
+        parts = [self._rest]
+        length = len(self._rest)
+        while length < size and (chunk := next(self._chunks, b"")):
+            parts.append(chunk)
+            length += len(chunk)
+        data = b"".join(parts)
+        self._rest = data[size:]
+        return data[:size]

@@ -67,14 +67,14 @@ def slow_down(client: DockerClient, project: str, containers: Iterable[Container
     """
     paused: list[Container] = []
     try:
-        for one in containers:
-            one.pause()
-            paused.append(one)
+        for container in containers:
+            container.pause()
+            paused.append(container)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(lambda one: _shape(client, project, one, link), paused))
+            list(pool.map(lambda container: _shape(client, project, container, link), paused))
     finally:
-        for one in paused:
-            one.unpause()
+        for container in paused:
+            container.unpause()
 
 
 def _shape(client: DockerClient, project: str, container: Container, link: Link) -> None:

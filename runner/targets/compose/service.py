@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runner.core.network import variables_for
 from runner.definitions.settings import DOCKERFILE
 
 KIT = "distributed-experiment-kit"
@@ -45,10 +46,10 @@ def service(
     memory: str = "${KIT_MEMORY:-0}",
     cpus: float = 0,
 ) -> dict[str, Any]:
-    """Describe one node.
+    """Describe one node, whose name, on the network too, is `node<number>`.
 
     Args:
-        node: its number; its name, on the network too, is `node<number>`.
+        node: its number.
         image: what it runs in.
         command: what it runs.
         environment: its variables on top of the image's own.
@@ -60,7 +61,7 @@ def service(
         memory: the most memory that it may use; 0 is no limit.
         cpus: the most cores that it may use, on average over 0.1 s; 0 is no limit.
     """
-    network = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0"} if nodes > 1 else {}
+    network = variables_for("eth0") if nodes > 1 else {}
     described: dict[str, Any] = {
         "image": image,
         **({"build": build} if build else {}),

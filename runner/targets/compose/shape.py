@@ -32,11 +32,7 @@ def main() -> None:
 def shape(index: int, rate: int, burst: int, limit: int) -> None:
     """Put a token bucket at the root of an interface; OSError in the kernel's words.
 
-    Args:
-        index: of the interface.
-        rate: bytes a second.
-        burst: bytes that may leave at once.
-        limit: bytes that may wait; what comes beyond is dropped.
+    The rate is in bytes a second; `burst` bytes may leave at once, and of those that wait what exceeds `limit` is lost.
     """
     no_peak = struct.pack("=BBHhHI", 0, 0, 0, 0, 0, 0)
     spec = struct.pack("=BBHhHI", 0, _ETHERNET, 0, 0, 0, min(rate, 0xFFFFFFFF))

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from runner.core.errors import RequestError
+from runner.core.text import shown
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
 from runner.definitions.program import Program
 from runner.definitions.settings import Settings
 from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
-from runner.targets.base import LaunchSpec, Target
+from runner.targets.base import LaunchSpec, Target, option
 from runner.targets.children import end_orphans
 from runner.targets.compose import engine
 from runner.targets.compose import image as images
 from runner.targets.compose.containers import belongs_elsewhere, project_of, remove_all, stop_all
-from runner.targets.compose.cores import cpus_of, parse_cpus
 from runner.targets.compose.handle import ComposeHandle
 from runner.targets.compose.link import Link
 from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, service
@@ -31,6 +32,9 @@ MOST_NODES = 1000
 RAW = "/raw"
 """Where a container finds its own node's folder of the run's raw files."""
 DATA = "data"
+_CPUS = re.compile(r"\d{1,4}(?:\.\d{1,2})?", re.ASCII)
+_LEAST = 0.01
+"""What an engine takes at least: a quota of 1 ms in each period of 100 ms."""
 ARTIFACTS = "/artifacts"
 """Where it finds the run's folder for traces and plots."""
 _HEADER = """One run as it was started. From its own folder it can be started again:
@@ -41,30 +45,12 @@ mkdir -p {folders} && docker compose -f compose.yaml up"""
 class Options:
     """The options of target compose; sizes as Docker writes them."""
 
-    image: str = field(
-        default="",
-        metadata={
-            "help": "image of the containers, as it is; by default this project's, built if it is missing or old"
-        },
-    )
-    memory: str = field(default="0", metadata={"help": "memory of each container, for example 8gb; 0 is no limit"})
-    shm_size: str = field(
-        default="1gb",
-        metadata={"help": "size of /dev/shm in each container, for example 4gb; NCCL needs 32mb a process"},
-    )
-    link: str = field(
-        default="",
-        metadata={
-            "help": "slow link: what each container sends at most, for example 100mbit or 1gbit",
-            "axis": BETWEEN_NODES,
-        },
-    )
-    cpus: str = field(
-        default="",
-        metadata={
-            "help": "cores of each container, for example 1; or of one after the other, for example 1,0.5",
-            "axis": OF_EACH_NODE,
-        },
+    image: str = option("image of the containers, as it is; by default this project's, built if it is missing or old")
+    memory: str = option("memory of each container, for example 8gb; 0 is no limit", "0")
+    shm_size: str = option("size of /dev/shm in each container, for example 4gb; NCCL needs 32mb a process", "1gb")
+    link: str = option("slow link: what each container sends at most, for example 100mbit or 1gbit", axis=BETWEEN_NODES)
+    cpus: str = option(
+        "cores of each container, for example 1; or of one after the other, for example 1,0.5", axis=OF_EACH_NODE
     )
 
 
@@ -108,46 +94,33 @@ class Compose(Target[ComposeSpec]):
                 f"layout {layout}: an engine's network has room for {MOST_NODES:,} containers: choose a smaller one"
             )
         root, program = str(run.experiment.root), run.cell.program
-        nodes, mounted = node_specs(run.cell, "node0", run.device), program.places
+        nodes = node_specs(run.cell, "node0", run.device)
         image = self.options.image
+        mounts = {f"{WORKSPACE}/{place}": f"{literal(root)}/{source}" for place, source in _mounts(program).items()}
+        gpus, cores = device_ids(layout, run.cell.devices_per_process), cpus_of(self._cpus, layout.nodes)
         services = {
             f"node{number}": service(
                 number,
                 image=literal(image) if image else default_image(run.experiment.settings.image, run.device),
                 command=[literal(word) for word in node.argv],
                 environment={**node.env, "PET_LOG_DIR": RAW, "KIT_ARTIFACTS": ARTIFACTS},
-                binds={
-                    RAW: f"../raw/node{number}",
-                    ARTIFACTS: "../artifacts",
-                    **{
-                        f"{WORKSPACE}/{place}": f"{literal(root)}/{source}"
-                        for place, source in _mounts(program).items()
-                    },
-                },
-                gpus=gpus if run.device == "cuda" else None,
+                binds={RAW: f"../raw/node{number}", ARTIFACTS: "../artifacts", **mounts},
+                gpus=gpus[number] if run.device == "cuda" else None,
                 nodes=layout.nodes,
                 shm=self.options.shm_size,
                 memory=self.options.memory,
-                cpus=cpus,
+                cpus=cores[number],
             )
-            for number, (node, gpus, cpus) in enumerate(
-                zip(
-                    nodes,
-                    device_ids(layout, run.cell.devices_per_process),
-                    cpus_of(self._cpus, layout.nodes),
-                    strict=True,
-                )
-            )
+            for number, node in enumerate(nodes)
         }
-        options = asdict(self.options)
         return ComposeSpec(
             nodes,
             root,
             run.device,
-            options,
+            asdict(self.options),
             settings=run.experiment.settings,
             folders=program.folders,
-            mounted=mounted,
+            mounted=program.places,
             services=services,
         )
 
@@ -194,6 +167,28 @@ def _mounts(program: Program) -> dict[str, str]:
     Sources are never written to. A program of the project's families finds its data prepared; any other one may fetch
     its own into `data/`, as it does on this machine.
     """
-    sources = {f"{literal(one)}{READ_ONLY}": literal(one) for one in program.places}
+    sources = {f"{literal(place)}{READ_ONLY}": literal(place) for place in program.places}
     may_write = program.files and DATA not in program.places
     return {DATA if may_write else f"{DATA}{READ_ONLY}": DATA, **sources}
+
+
+def parse_cpus(text: str) -> list[float]:
+    """Read the cores of the nodes, one figure for all of them or one for each; RequestError for what is none."""
+    if not text:
+        return [0]
+    found = [float(word) if _CPUS.fullmatch(word) else 0 for word in (part.strip() for part in text.split(","))]
+    if min(found) < _LEAST:
+        raise RequestError(
+            f"--with cpus={shown(text)}: write numbers of cores from {_LEAST}, for example 1, or 1,0.5 for two nodes"
+        )
+    return found
+
+
+def cpus_of(cpus: list[float], nodes: int) -> list[float]:
+    """Return the cores of each node; fewer nodes than figures are the first ones. RequestError for too few figures."""
+    if len(cpus) == 1:
+        return cpus * nodes
+    if len(cpus) < nodes:
+        given = ",".join(f"{cores:g}" for cores in cpus)
+        raise RequestError(f"--with cpus={given}: {nodes} nodes need a figure each, or one for all")
+    return cpus[:nodes]

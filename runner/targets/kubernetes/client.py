@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -24,14 +25,7 @@ PATHS = {
     "Job": "/apis/batch/v1",
     "Service": "/api/v1",
 }
-PLURALS = {
-    "PyTorchJob": "pytorchjobs",
-    "TrainJob": "trainjobs",
-    "TrainingRuntime": "trainingruntimes",
-    "JobSet": "jobsets",
-    "Job": "jobs",
-    "Service": "services",
-}
+PLURALS = {kind: f"{kind.lower()}s" for kind in PATHS}
 PODS = "pods"
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 30.0
@@ -145,7 +139,7 @@ class Cluster:
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - the client's own
 
         auth: Any = self._settings.auth_settings().values()  # read for each request: tokens are renewed
-        headers = {one["key"]: one["value"] for one in auth if one["in"] == "header" and one["value"]}
+        headers = {part["key"]: part["value"] for part in auth if part["in"] == "header" and part["value"]}
         given = {name: value for name, value in query.items() if value is not None}
         url = f"{self.host}{path}" + (f"?{urlencode(given)}" if given else "")
         try:
@@ -167,7 +161,7 @@ class Cluster:
 
 def _innermost(error: BaseException) -> str:
     """Return what the system said, without the layers around it."""
-    while cause := next((one for one in (getattr(error, "reason", None), error.__cause__) if one), None):
+    while cause := next((reason for reason in (getattr(error, "reason", None), error.__cause__) if reason), None):
         if not isinstance(cause, BaseException):
             break
         error = cause
@@ -176,12 +170,10 @@ def _innermost(error: BaseException) -> str:
 
 def _message(response: Any) -> str:
     """Return the message of a refusal."""
-    try:
+    data = b""
+    with suppress(Exception):  # whatever breaks here, the status is known
         data = response.read()
-    except Exception:  # noqa: BLE001 - whatever breaks here, the status is known
-        data = b""
-    finally:
-        response.close()
+    response.close()
     try:
         return one_line(json.loads(data)["message"])
     except (ValueError, KeyError, TypeError):
@@ -203,7 +195,7 @@ def _load(settings: Any, context: str) -> str:
             raise RequestError(f"no kubeconfig: {named} does not exist; name one with KUBECONFIG")
         config.load_kube_config(context=context or None, client_configuration=settings)
         contexts, active = config.list_kube_config_contexts()
-        chosen = next((one for one in contexts if one["name"] == context), active)
+        chosen = next((known for known in contexts if known["name"] == context), active)
         return str((chosen.get("context") or {}).get("namespace") or "")
     except (config.ConfigException, YAMLError, OSError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise RequestError(f"kubeconfig {named}: {one_line(error) or type(error).__name__}") from None

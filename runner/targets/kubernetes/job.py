@@ -1,7 +1,12 @@
-"""A layout as a job: a PyTorchJob for Kubeflow's training-operator, or a plain Indexed Job; and what all kinds share.
+"""A layout as a job: a PyTorchJob of the training-operator, a TrainJob of Kubeflow Trainer, or a plain Indexed Job.
+
+Trainer makes a JobSet of the runtime's template, sets PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK, PET_MASTER_ADDR
+and PET_MASTER_PORT in the container `node`, and leaves the rest to JobSet: an Indexed Job and a headless Service. The
+runtimes that come with Trainer say neither how torchrun is called nor what a pod may do, so each job brings its own.
 
 Sources: the PyTorchJob CRD and the variables that training-operator v1.9 gives its pods
-(pkg/controller.v1/pytorch/envvar.go), and the Job API's indexed completions.
+(pkg/controller.v1/pytorch/envvar.go); the Job API's indexed completions; Trainer v2.2.1
+(pkg/runtime/framework/plugins/torch and .../jobset, pkg/webhooks) and JobSet v0.12.0 (pkg/webhooks, pkg/controllers).
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from typing import Any
 
 from runner.core.errors import RequestError
 from runner.definitions.plan import Cell, Run
-from runner.targets.kubernetes.pod_spec import PodOptions, command_of, environment_of, pod_template
+from runner.targets.kubernetes.pod_spec import TRAINER_CONTAINER, PodOptions, command_of, environment_of, pod_template
 from runner.targets.torchrun import MASTER_PORT
 
 LABEL = "distributed-experiment-kit"
@@ -24,18 +29,22 @@ RUN_ID = f"{LABEL}/run-id"
 KEPT_SECONDS = 86_400
 """How long a job that has ended is kept, with its pods and their logs."""
 LONGEST_NAME = 50
+LONGEST_TRAINJOB = 44
+"""A pod is called `<name>-node-0-<index>-<5 letters>`, which JobSet refuses beyond 63 characters."""
+JOB_SUFFIX = "-node-0"
+"""What JobSet adds to the name of a TrainJob for the Job that it makes."""
+COMES_TOO_SOON = "must be created before the TrainJob is created"
+"""Words of Trainer's webhook about a TrainJob whose runtime it does not know, or not yet: it reads a cache."""
 _LONGEST_LABEL = 63
+_API = "trainer.kubeflow.org"
+_VERSION = f"{_API}/v1alpha1"
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
 def job_name(experiment: str, layout: str, run_id: str = "", longest: int = LONGEST_NAME) -> str:
     """Make a name that is a DNS label and leaves room for those of its pods; a long one is cut.
 
-    Args:
-        experiment: its name.
-        layout: as it is written, for example `2x4`.
-        run_id: of a run that is started: its last letters make the name unique.
-        longest: the most characters that it may have.
+    The last letters of the id of a run that is started make it unique.
     """
     suffix = f"-{run_id[-8:]}" if run_id else ""
     words = re.sub(r"[^a-z0-9]+", "-", f"{experiment}-{layout}".lower()).strip("-")
@@ -57,6 +66,9 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]
     replicas = {"Master": _replica(run, 0, 1, options)}
     if cell.layout.nodes > 1:
         replicas["Worker"] = _replica(run, 1, cell.layout.nodes - 1, options)
+    # A pod that the operator deletes at the job's end takes its log and exit code with it. It takes a Worker for
+    # running whose end it has not heard of when it hears of the Master's: no loss where a runner follows every log.
+    cleaned = "None" if options.deadline_seconds is None else "Running"
     job = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
@@ -64,7 +76,7 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]
         "spec": {
             "nprocPerNode": str(processes[0]),
             "runPolicy": {
-                "cleanPodPolicy": _pods_to_clean(options),
+                "cleanPodPolicy": cleaned,
                 **deadline(options),
                 "ttlSecondsAfterFinished": KEPT_SECONDS,
             },
@@ -112,6 +124,43 @@ def indexed_job(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]
     return [service, job]
 
 
+def trainjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
+    """Describe a TrainingRuntime, which says what a node is, and a TrainJob, which says how many there are.
+
+    The command stands in the runtime: a TrainJob's may have 128 words. Nothing is started again. The Job inside, not
+    the JobSet, is removed a day after its end: Trainer would run a TrainJob that failed again without its JobSet.
+    """
+    check_name(name, LONGEST_TRAINJOB)
+    cell, processes = run.cell, run.cell.layout.processes
+    environment = {**environment_of(run), "PYTHONUNBUFFERED": "1"}
+    template = pod_template(run, command_by_index(cell), environment, max(processes), options, TRAINER_CONTAINER)
+    template["spec"] = {**template["spec"], "restartPolicy": "Never"}
+    job = {
+        "completionMode": "Indexed",
+        "backoffLimit": 0,
+        **deadline(options),
+        "ttlSecondsAfterFinished": KEPT_SECONDS,
+        "template": template,
+    }
+    steps = {"labels": {f"{_API}/trainjob-ancestor-step": "trainer"}}
+    node = {"name": "node", "replicas": 1, "template": {"metadata": steps, "spec": job}}
+    runtime = {
+        "apiVersion": _VERSION,
+        "kind": "TrainingRuntime",
+        "metadata": {"name": name, "labels": {**labels(name), f"{_API}/framework": "torch"}},
+        "spec": {"mlPolicy": {"torch": {}}, "template": {"spec": {"replicatedJobs": [node]}}},
+    }
+    reference = {"apiGroup": _API, "kind": "TrainingRuntime", "name": name}
+    size = {"numNodes": cell.layout.nodes, "numProcPerNode": processes[0]}
+    trains = {
+        "apiVersion": _VERSION,
+        "kind": "TrainJob",
+        "metadata": metadata(run, name),
+        "spec": {"runtimeRef": reference, "trainer": size},
+    }
+    return [runtime, trains]
+
+
 def command_by_index(cell: Cell) -> list[str]:
     """Return a command for the pods of one template, whose index in the Job is the node's number."""
     processes = cell.layout.processes
@@ -128,10 +177,10 @@ def pod_templates(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the templates of the pods that an object describes; a Service and a TrainJob describe none."""
     spec = document["spec"]
     if "pytorchReplicaSpecs" in spec:
-        return [one["template"] for one in spec["pytorchReplicaSpecs"].values()]
+        return [replica["template"] for replica in spec["pytorchReplicaSpecs"].values()]
     template = spec.get("template")
     if template and document["kind"] == "TrainingRuntime":
-        return [one["template"]["spec"]["template"] for one in template["spec"]["replicatedJobs"]]
+        return [job["template"]["spec"]["template"] for job in template["spec"]["replicatedJobs"]]
     return [template] if template else []
 
 
@@ -160,15 +209,6 @@ def metadata(run: Run, name: str) -> dict[str, Any]:
     return {"name": name, "labels": labels(name), "annotations": {RUN: json.dumps(what)}}
 
 
-def _pods_to_clean(options: PodOptions) -> str:
-    """Say which pods the operator deletes when the job ends; a deleted pod takes its log and exit code with it.
-
-    The operator takes a Worker for running whose end it has not heard of when it hears of the Master's. That is no loss
-    where a runner follows every log. A job applied by hand has none: its pods stay until somebody has read them.
-    """
-    return "None" if options.deadline_seconds is None else "Running"
-
-
 def deadline(options: PodOptions) -> dict[str, int]:
     """Return the field that lets the cluster end a job which its runner does not."""
     return {} if options.deadline_seconds is None else {"activeDeadlineSeconds": options.deadline_seconds}
@@ -180,3 +220,21 @@ def check_name(name: str, longest: int = LONGEST_NAME) -> None:
         raise RequestError(
             f"{name}: {len(name)} characters; {longest} of {_LONGEST_LABEL} leave a job's pods room: shorten it"
         )
+
+
+KINDS = {"pytorchjob": pytorchjob, "trainjob": trainjob, "indexed": indexed_job}
+"""What describes the objects of a run."""
+OBJECTS = {
+    "pytorchjob": ("PyTorchJob",),
+    "trainjob": ("TrainingRuntime", "TrainJob"),
+    "indexed": ("Service", "Job"),
+}
+"""The kinds of these objects, all of one name; the last is the job."""
+JOBS = tuple(kinds[-1] for kinds in OBJECTS.values())
+"""The kinds of the jobs."""
+_LONGEST = {"trainjob": LONGEST_TRAINJOB}
+
+
+def name_of(kind: str, experiment: str, layout: str, run_id: str = "") -> str:
+    """Return the name of the objects of a run, or without a run's id that which `--dry-run` shows."""
+    return job_name(experiment, layout, run_id, _LONGEST.get(kind, LONGEST_NAME))

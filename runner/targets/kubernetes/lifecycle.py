@@ -1,9 +1,13 @@
-"""The life of a job of ours: created, followed to its end or ended, and removed."""
+"""The life of a job of ours: created, followed to its end or ended, and removed, also after its runner was killed.
+
+The names of objects follow from a run's record, which may come from a stranger; so what a killed runner has left is
+only deleted if its own annotation has the run's id.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from threading import Lock
@@ -11,17 +15,13 @@ from typing import Any
 
 from runner.core import clock
 from runner.records.folder import RunFolder
-from runner.records.schema import NodeExit
 from runner.targets.base import Line, Note
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
-from runner.targets.kubernetes.pod_state import node_of
-from runner.targets.kubernetes.pod_watch import selector
-from runner.targets.kubernetes.trainjob import COMES_TOO_SOON
-from runner.targets.kubernetes.watcher import POLL_SECONDS, JobWatcher
-from runner.targets.node_view import NodeView
+from runner.targets.kubernetes.job import COMES_TOO_SOON, RUN_ID
+from runner.targets.kubernetes.pod_state import container_of, node_of
+from runner.targets.kubernetes.watcher import POLL_SECONDS, JobWatcher, selector
 from runner.targets.worker_logs import GRACE_SECONDS
 
-__all__ = ["JobHandle", "JobWatcher"]
 END_SECONDS = 60.0
 """How long all may take to go; also while the API server does not answer."""
 SETTLE_SECONDS = 5.0
@@ -30,58 +30,49 @@ RUNTIME_SECONDS = 20.0
 """How long Kubeflow Trainer may take to see a runtime that was just created."""
 VERDICT_SECONDS = 30.0
 """How long the job's controller may take to see that all pods have ended."""
+GONE_SECONDS = 60.0
+"""How long pods may take to go; their own grace is half of it."""
+_AGAIN_SECONDS = 0.5
+_FORBIDDEN = 403
 
 
-class JobHandle:
+class JobHandle(JobWatcher):
     """The objects of one run, the last of which is the job, and its pods."""
 
     def __init__(self, cluster: Cluster, documents: list[dict[str, Any]], folder: RunFolder, nodes: int) -> None:
-        self._cluster = cluster
+        job = documents[-1]
+        super().__init__(cluster, job["kind"], job["metadata"]["name"], folder, nodes)
         self._documents = documents
-        self._kind, self._name = documents[-1]["kind"], documents[-1]["metadata"]["name"]
-        self._watcher = JobWatcher(cluster, self._kind, self._name, folder, nodes)
         self._pool = ThreadPoolExecutor(1)
         self._creating = Lock()
         self._is_stopped = False
         self._is_begun = False
         self._is_removed = False
-        self._left: str | None = None
-        """What could not be deleted, and how to do it."""
 
     def lines(self) -> Iterator[Line | Note | None]:
         """Create the job and follow its pods; if a node fails, the others get a grace; then remove the job."""
-        yield from self._create()
+        self._is_begun = True
+        creation = self._pool.submit(self._post)  # by another thread, so that Ctrl-C cuts no request off
+        while not creation.done():
+            yield None
+            wait([creation], POLL_SECONDS)
+        creation.result()
         deadline = math.inf
-        for line in self._watcher.follow():
+        for line in self.follow():
             yield line
-            if deadline == math.inf and line is None and any(pod.failed for pod in self._watcher.pods):
+            if deadline == math.inf and line is None and any(pod.failed for pod in self.nodes):
                 deadline = clock.monotonic() + GRACE_SECONDS
             if clock.monotonic() > deadline:
                 self._end_pods()
                 break
-        else:
-            self._wait_for_verdict()
-        yield from self._watcher.said()
+        else:  # until the job's controller has seen the end too, it makes deleted pods again
+            until = clock.monotonic() + VERDICT_SECONDS
+            while not self.has_ended() and clock.monotonic() < until:
+                clock.sleep(POLL_SECONDS)
+        yield from self.said()
         self._remove()
-        if self._left:
-            yield Note(self._left)
-
-    @property
-    def exits(self) -> list[NodeExit]:
-        """How the pod of each node ended; one that never started says why."""
-        exits = self._watcher.exits
-        for pod, ended in zip(self._watcher.pods, exits, strict=True):
-            if self._left and not pod.has_ended:
-                ended.why = self._left
-        return exits
-
-    def idle(self) -> list[NodeView]:
-        """Name the pods that do not run."""
-        return self._watcher.idle()
-
-    def look(self, *, abort: bool = False) -> list[NodeView]:
-        """Look into the pods."""
-        return self._watcher.look(abort=abort)
+        if self.left:
+            yield Note(self.left)
 
     def stop(self) -> None:
         """End the pods, keep what they print until then, and remove the job."""
@@ -89,15 +80,6 @@ class JobHandle:
             self._is_stopped = True
         self._end_pods()
         self._remove()
-
-    def _create(self) -> Iterator[None]:
-        """Create the objects in a thread of its own, so that Ctrl-C cuts no request off."""
-        self._is_begun = True
-        creation = self._pool.submit(self._post)
-        while not creation.done():
-            yield None
-            wait([creation], POLL_SECONDS)
-        creation.result()
 
     def _post(self) -> None:
         """Create the objects until the run is stopped; Ctrl-C may come before the pool knows its own thread."""
@@ -123,8 +105,7 @@ class JobHandle:
         """Delete the job, then its pods: they are made again as long as the job exists."""
         if not self._is_begun or self._is_removed:
             return
-        pods = self._watcher.pods
-        for pod in pods:
+        for pod in self.nodes:
             pod.stopped = not pod.has_ended
         try:
             self._delete()
@@ -132,19 +113,23 @@ class JobHandle:
             self._keep_left(error)
             return
         until = clock.monotonic() + END_SECONDS
-        for pod in pods:
+        for pod in self.nodes:
             if pod.state:
-                pod.join(max(0.0, until - clock.monotonic()))
+                pod.wait(max(0.0, until - clock.monotonic()))
 
     def _delete(self) -> None:
         """Ask for the end of everything that was made, again and again while nobody answers."""
-        until = clock.monotonic() + END_SECONDS
+        until, grace = clock.monotonic() + END_SECONDS, {"gracePeriodSeconds": round(GRACE_SECONDS)}
         while True:
             try:
                 for document in reversed(self._documents):
                     path = self._cluster.path(document["kind"], document["metadata"]["name"])
                     self._cluster.delete(path, propagationPolicy="Background")
-                self._delete_pods()
+                for pod in self.nodes:
+                    if pod.state and not pod.is_gone:
+                        with suppress(ClusterError):  # without the right to, they go by their own grace
+                            path = self._cluster.path(PODS, pod.state.name)
+                            self._cluster.delete(path, **grace, preconditions={"uid": pod.state.uid})
             except ClusterError:
                 if clock.monotonic() > until:
                     raise
@@ -152,38 +137,24 @@ class JobHandle:
             else:
                 return
 
-    def _delete_pods(self) -> None:
-        grace = {"gracePeriodSeconds": round(GRACE_SECONDS)}
-        for pod in self._watcher.pods:
-            if pod.state and not pod.is_gone:
-                with suppress(ClusterError):  # without the right to, they go by their own grace
-                    path = self._cluster.path(PODS, pod.state.name)
-                    self._cluster.delete(path, **grace, preconditions={"uid": pod.state.uid})
-
     def _remove(self) -> None:
         """Delete what was made, and wait until it is gone."""
-        if self._is_begun and not self._is_removed and self._left is None:
+        if self._is_begun and not self._is_removed and not self.left:
             try:
                 self._delete()
                 self._wait_for_none()
             except ClusterError as error:
                 self._keep_left(error)
         self._is_removed = True
-        self._watcher.stop()
+        super().stop()
 
     def _keep_left(self, error: ClusterError) -> None:
-        kinds, namespace = ",".join(one["kind"].lower() for one in reversed(self._documents)), self._cluster.namespace
-        self._left = f"{error}: left behind; kubectl delete -n {namespace} {kinds} {self._name}"
-
-    def _wait_for_verdict(self) -> None:
-        """Wait until the job's controller has seen the end too: until then it makes deleted pods again."""
-        until = clock.monotonic() + VERDICT_SECONDS
-        while not self._watcher.has_ended() and clock.monotonic() < until:
-            clock.sleep(POLL_SECONDS)
+        kinds = ",".join(document["kind"].lower() for document in reversed(self._documents))
+        self.left = f"{error}: left behind; kubectl delete -n {self._cluster.namespace} {kinds} {self._name}"
 
     def _wait_for_none(self) -> None:
         """Wait until no pod is left; an operator that sees the end late makes new ones, one after the other."""
-        known = [pod.state.uid for pod in self._watcher.pods]
+        known = [pod.state.uid for pod in self.nodes]
         own = selector(self._kind, self._name)
         until, settled = clock.monotonic() + END_SECONDS, 0.0
         while clock.monotonic() < until:
@@ -197,3 +168,58 @@ class JobHandle:
                         settled = clock.monotonic() + SETTLE_SECONDS
             clock.sleep(POLL_SECONDS)
         raise ClusterError(0, f"the pods of {self._name} do not go")
+
+
+def end_remains(cluster: Cluster, kinds: Sequence[str], name: str, folder: RunFolder, nodes: int) -> None:
+    """Keep the logs of a run's pods, delete its objects, the last of which is the job, and wait for the pods to go.
+
+    Raises OSError if the cluster does not answer or refuses it, or if the pods do not go.
+    """
+    job = _find(cluster, kinds[-1], name)
+    is_own = job is not None and _is_of(job, folder.path.name)
+    if job is not None and not is_own:
+        return
+    if is_own:
+        for pod in _pods(cluster, kinds[-1], name):
+            if 0 <= node_of(pod) < nodes:
+                path = f"{cluster.path(PODS, pod['metadata']['name'])}/log"
+                with suppress(ClusterError):  # there is no log of a container that never started
+                    folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=container_of(pod)))
+    for kind in reversed(kinds):
+        _delete(cluster, kind, name, folder.path.name, is_own=is_own)
+    until = clock.monotonic() + GONE_SECONDS
+    while is_own and _pods(cluster, kinds[-1], name):
+        if clock.monotonic() > until:
+            raise ClusterError(0, f"the pods of {name} do not go: kubectl delete -n {cluster.namespace} pod ...")
+        clock.sleep(_AGAIN_SECONDS)
+
+
+def _find(cluster: Cluster, kind: str, name: str) -> dict[str, Any] | None:
+    try:
+        return cluster.get(cluster.path(kind, name))
+    except ClusterError as error:
+        if error.is_absence:
+            return None
+        raise
+
+
+def _is_of(found: dict[str, Any], run_id: str) -> bool:
+    return bool((found["metadata"].get("annotations") or {}).get(RUN_ID) == run_id)
+
+
+def _pods(cluster: Cluster, kind: str, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = cluster.get(cluster.path(PODS), labelSelector=selector(kind, name)).get("items", [])
+    return found
+
+
+def _delete(cluster: Cluster, kind: str, name: str, run_id: str, *, is_own: bool) -> None:
+    options: dict[str, Any] = {}
+    try:
+        found = _find(cluster, kind, name)
+        if found is None or not _is_of(found, run_id):
+            return
+        options = {"preconditions": {"uid": found["metadata"]["uid"]}}
+    except ClusterError as error:
+        if error.status != _FORBIDDEN or not is_own:  # who may make services need not be allowed to read them
+            raise
+    cluster.delete(cluster.path(kind, name), propagationPolicy="Background", **options)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.core.errors import RequestError
+from runner.core.network import variables_for
 from runner.definitions.plan import Cell, Run
 from runner.targets.compose.service import WORKSPACE, image_of
 from runner.targets.torchrun import node_command, node_environment
@@ -67,7 +68,7 @@ def environment_of(run: Run) -> dict[str, str]:
     own = node_environment(cell, run.device)
     del own["PET_REDIRECTS"], own["PYTHONUNBUFFERED"]
     own |= {"PET_TEE": "3"} if run.experiment.dialect else {}
-    network = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "=eth0"} if cell.layout.nodes > 1 else {}
+    network = variables_for("eth0") if cell.layout.nodes > 1 else {}
     return {**own, "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}", **network}
 
 
@@ -79,16 +80,7 @@ def pod_template(
     options: PodOptions,
     container_name: str = CONTAINER,
 ) -> dict[str, Any]:
-    """Describe the pod of a node.
-
-    Args:
-        run: the run; its definition says which data it needs.
-        command: what the container runs.
-        environment: its variables.
-        processes: how many processes it has to make room for.
-        options: what was chosen.
-        container_name: what the container is called.
-    """
+    """Describe the pod of a node, with room for so many processes and the data that the run's definition needs."""
     places = {"shm": "/dev/shm", "tmp": "/tmp"}  # noqa: S108 - the pod's own
     volumes: list[dict[str, Any]] = [
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": options.shm_size or "1Gi"}},
@@ -104,7 +96,8 @@ def pod_template(
         "imagePullPolicy": "IfNotPresent",
         "securityContext": {
             "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": not _writes_beside_itself(run),
+            # Only the kit's own programs are known not to write into the working folder.
+            "readOnlyRootFilesystem": not (run.experiment.settings.image or run.cell.program.files),
             "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [{"name": name, "mountPath": path} for name, path in places.items()],
@@ -148,11 +141,6 @@ def _prepare(data: str, base: dict[str, Any]) -> dict[str, Any]:
     resources = {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
     script = literal(f"runner prepare {data} || true")
     return {"name": "data", **base, "command": ["sh", "-c", script], "resources": resources}
-
-
-def _writes_beside_itself(run: Run) -> bool:
-    """Whether a program may write into the working folder: only the kit's own are known not to."""
-    return bool(run.experiment.settings.image or run.cell.program.files)
 
 
 def _resources(run: Run, processes: int, options: PodOptions) -> dict[str, dict[str, str]]:

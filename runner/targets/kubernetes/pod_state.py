@@ -1,18 +1,29 @@
-"""What a cluster says of one pod: how far it is, how it ended, and where it ran."""
+"""What a cluster says of one pod: why it has not started, how far it is, how it ended, and where it ran."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from runner.core.text import one_line
 from runner.core.values import plain
 from runner.records.schema import NodeExit
-from runner.targets.base import exit_of
+from runner.targets.followed_node import SIGNALLED, exit_of
+from runner.targets.kubernetes.client import Cluster, ClusterError
+from runner.targets.kubernetes.job import JOB_SUFFIX
 from runner.targets.kubernetes.pod_spec import CONTAINER, CONTAINERS
 
 _ROLES = {"master": 0, "worker": 1}
 _LONGEST = 500
+PULLING = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable")
+"""The image cannot be pulled; the kubelet tries again, and may succeed."""
+_HOPELESS = ("InvalidImageName", "ErrImageNeverPull")
+_REFUSED = re.compile(r"violates PodSecurity| is invalid: ")
+_INIT = {"init-pytorch": "waits for the name of node 0", "data": "prepares the data"}
+_LONGEST_REASON = 300
+_MAKERS = {"TrainJob": (("TrainJob", ""), ("JobSet", ""), ("Job", JOB_SUFFIX))}
+"""The kinds that make a job's pods, with what the names of theirs have at the end; by default the job itself does."""
 
 
 class PodState:
@@ -48,7 +59,7 @@ class PodState:
     def container(self) -> dict[str, Any]:
         """The status of the container that trains."""
         name = container_of(self._state)
-        return next((one for one in self.status.get("containerStatuses") or [] if one.get("name") == name), {})
+        return next((status for status in self.status.get("containerStatuses") or [] if status.get("name") == name), {})
 
     @property
     def is_running(self) -> bool:
@@ -88,7 +99,7 @@ class PodState:
     def exit(self, node: int, namespace: str, *, stopped: bool, is_gone: bool) -> NodeExit:
         """Translate the kubelet's words; a pod that is gone or never ran has neither a code nor a signal."""
         ended = self.terminated or {}
-        code, name = exit_of(ended.get("exitCode"))
+        code, name = exit_of(ended.get("exitCode"), SIGNALLED)
         return NodeExit(
             node,
             code,
@@ -104,9 +115,9 @@ class PodState:
         """Say what else is known of a bad end."""
         words = [self.status.get("reason"), self.status.get("message")]  # for example of an eviction
         words += [
-            f"its init container {one['name']} exited with {code}"
-            for one in self.status.get("initContainerStatuses") or []
-            if (code := ((one.get("state") or {}).get("terminated") or {}).get("exitCode"))
+            f"its init container {container['name']} exited with {code}"
+            for container in self.status.get("initContainerStatuses") or []
+            if (code := ((container.get("state") or {}).get("terminated") or {}).get("exitCode"))
         ]
         if self.deleted and not stopped:
             words.append("its pod was deleted while it ran")
@@ -122,13 +133,14 @@ class PodState:
             return {}
         spec = self._state["spec"]
         name = container_of(self._state)
-        trains: dict[str, Any] = next((one for one in spec["containers"] if one["name"] == name), {})
+        trains: dict[str, Any] = next((container for container in spec["containers"] if container["name"] == name), {})
         facts = {
             "pod": self.name,
             "namespace": namespace,
             "machine": spec.get("nodeName"),
             "image": trains.get("image"),
-            "digest": _digest(self.container.get("imageID") or ""),
+            # of `registry/name@sha256:...`, or the image's id if it came from no registry
+            "digest": str(self.container.get("imageID") or "").rpartition("@")[2],
             "limits": (trains.get("resources") or {}).get("limits"),
             "started": ended.get("startedAt"),
             "finished": ended.get("finishedAt"),
@@ -149,7 +161,7 @@ def node_of(pod: dict[str, Any]) -> int:
 
 def container_of(pod: dict[str, Any]) -> str:
     """Return the name of the container that trains."""
-    names = [one.get("name") for one in (pod.get("spec") or {}).get("containers") or []]
+    names = [container.get("name") for container in (pod.get("spec") or {}).get("containers") or []]
     return next((name for name in CONTAINERS if name in names), CONTAINER)
 
 
@@ -157,6 +169,60 @@ def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
 
 
-def _digest(image_id: str) -> str:
-    """Return the digest of `registry/name@sha256:...`, or the image's id if it came from no registry."""
-    return image_id.rpartition("@")[2]
+class Reason(NamedTuple):
+    """Why, in one line, and whether it will never start; `key` is the same as long as the reason is."""
+
+    key: str
+    text: str
+    is_hopeless: bool = False
+
+
+def reason_of_pod(pod: dict[str, Any]) -> Reason | None:
+    """Return what keeps a pod from running; None if it runs, has ended, or was made a moment ago."""
+    status = pod.get("status") or {}
+    if status.get("phase") not in (None, "Pending"):
+        return None
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return _reason(str(condition.get("reason") or "Pending"), condition.get("message"))
+    for container in status.get("initContainerStatuses") or []:
+        state = container.get("state") or {}
+        if "running" in state:
+            name = container["name"]
+            return Reason(name, _INIT.get(name, one_line(f"runs its init container {name}")))
+        if reason := _of_state(state):
+            return reason
+    for container in status.get("containerStatuses") or []:
+        if reason := _of_state(container.get("state") or {}):
+            return reason
+    return None
+
+
+def reason_of_job(cluster: Cluster, kind: str, name: str) -> Reason | None:
+    """Return what keeps a job from having its pods: the latest warning of those who make them; None without one."""
+    warnings = []
+    for maker, suffix in _MAKERS.get(kind, ((kind, ""),)):
+        selector = f"involvedObject.kind={maker},involvedObject.name={name}{suffix},type=Warning"
+        try:
+            warnings += cluster.get(cluster.path("events"), fieldSelector=selector).get("items", [])
+        except ClusterError:  # without the right to read events there is nothing to say
+            return None
+    if not warnings:
+        return None
+    latest = max(warnings, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
+    return _reason(str(latest.get("reason")), latest.get("message"))
+
+
+def _of_state(state: dict[str, Any]) -> Reason | None:
+    held = state.get("waiting") or {}
+    reason = str(held.get("reason") or "")
+    if reason in ("", "PodInitializing", "ContainerCreating"):
+        return None
+    return _reason(reason, held.get("message"))
+
+
+def _reason(reason: str, message: object) -> Reason:
+    words = one_line(message or "").partition(" preemption: ")[0][:_LONGEST_REASON]
+    key = "pulling" if reason in PULLING else reason
+    text = one_line(f"{reason}: {words}" if words else reason)
+    return Reason(key, text, reason in _HOPELESS or bool(_REFUSED.search(words)))

@@ -1,12 +1,19 @@
-"""One node's pod, followed from the first line of its log until the container has ended and all of it is kept."""
+"""One node's pod, followed from the first line of its log until the container has ended and all of it is kept.
+
+The kubelet puts the time of every line before it, in nanoseconds and in its own time zone. `sinceTime` goes by whole
+seconds, and a connection that is lost may end within a line. So the next one asks for everything since some seconds
+before the latest line (a clock may be set back a little), and the stamps that have been seen since then, in their
+order, show what is sent again.
+"""
 
 from __future__ import annotations
 
 import math
 import queue
-import threading
+import re
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any, BinaryIO
 
 from runner.core import clock
@@ -14,57 +21,60 @@ from runner.core.text import one_line
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.base import Line, Note
-from runner.targets.bounded_lines import BoundedLines, cut_note
+from runner.targets.followed_node import FollowedNode
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
-from runner.targets.kubernetes.pod_log import PodLog
-from runner.targets.kubernetes.pod_state import PodState, container_of
+from runner.targets.kubernetes.pod_state import PodState, Reason, container_of
 from runner.targets.node_view import NodeView
+from runner.targets.worker_logs import BoundedLines, cut_note
 
 AGAIN_SECONDS = 0.3
 UNREAD_SECONDS = 60.0
 """So long the rest of the log of a pod that has ended is asked for; a machine that is lost does not answer."""
 _BAD_REQUEST = 400
 _LONGEST = 200
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
+_BACK = timedelta(seconds=5)
+LONGEST_HELD = 65_536
+"""Bytes of a line that has no end yet; a longer one is passed on in pieces."""
 
 
-class Pod:
+class Pod(FollowedNode):
     """A thread copies the log, each line once; what it says is put into `said`, the whole of it into the output."""
 
-    def __init__(self, cluster: Cluster, node: int, output: BinaryIO, said: queue.SimpleQueue[Line | Note]) -> None:
-        self.node = node
+    def __init__(self, cluster: Cluster, number: int, output: BinaryIO, said: queue.SimpleQueue[Line | Note]) -> None:
+        super().__init__(number)
         self.state = PodState({})
         self.is_gone = False
         self.is_read = False
         """Whether all that it printed is kept."""
-        self.stopped = False
         self.noticed = math.inf
         """When its end, or that somebody asked for it, was first seen here: finer than the cluster's seconds."""
+        self.reason: Reason | None = None
+        """Why it has not started."""
+        self.reason_since = 0.0
         self._cluster = cluster
         self._output = output
         self._said = said
         self._log = PodLog()
         self._lines = BoundedLines()
-        self._failure: OSError | None = None
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    @property
+    def exit(self) -> NodeExit | None:
+        """How it ended; None until all that it printed is kept."""
+        return self.describe() if self.is_read else None
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing of it runs any more or ever will."""
         return self.is_gone or self.state.has_ended
 
-    @property
-    def failed(self) -> bool:
-        """Whether it has ended with anything but exit code 0."""
-        return self.is_read and (self.state.terminated or {}).get("exitCode") != 0
-
     def seen(self, state: dict[str, Any]) -> None:
         """Take what the cluster says; the first time starts to follow the log."""
-        begins = not self.state
         self.state = PodState(state)
         if self.state.terminated or self.state.is_deleted:
             self.noticed = min(self.noticed, clock.monotonic())
-        if begins:
-            self._thread.start()
+        if not self.is_begun:
+            self.begin()
 
     def give_up(self) -> None:
         """Do not wait for a pod that will never exist."""
@@ -73,15 +83,12 @@ class Pod:
             self._output.close()
             self.is_read = True
 
-    def join(self, seconds: float) -> None:
-        """Wait until all is read."""
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-
-    def raise_failure(self) -> None:
-        """Raise the OSError that keeps the log from being written, for example because the disk is full."""
-        if self._failure:
-            raise self._failure
+    def idle(self) -> NodeView | None:
+        """Say why it does not run, with what the cluster says of it."""
+        if self.has_ended:
+            return NodeView(self.number, idle="its pod has ended")
+        why = f": {self.reason.text}" if self.reason else ""
+        return None if self.state.is_running else NodeView(self.number, idle=f"its pod has not started{why}")
 
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes inside; it needs the right to create pods/exec."""
@@ -89,22 +96,24 @@ class Pod:
         try:
             output = self._cluster.execute(self.state.name, container_of(self.state.raw), command, node_view.SECONDS)
         except (OSError, ValueError) as error:
-            return NodeView(self.node, trouble=f"kubectl exec is not possible: {one_line(error, _LONGEST)}")
-        return node_view.view(self.node, output)
+            return NodeView(self.number, trouble=f"kubectl exec is not possible: {one_line(error, _LONGEST)}")
+        return node_view.view(self.number, output)
 
-    def exit(self, *, by_another: bool = False) -> NodeExit:
+    def describe(self, *, by_another: bool = False) -> NodeExit:
         """Return how it ended; `by_another` if the job's controller ended it because another one had ended."""
         stopped = self.stopped or by_another
-        return self.state.exit(self.node, self._cluster.namespace, stopped=stopped, is_gone=self.is_gone)
+        return self.state.exit(self.number, self._cluster.namespace, stopped=stopped, is_gone=self.is_gone)
 
-    def _follow(self) -> None:
+    def follow(self) -> NodeExit:
+        """Copy the log to its end, or until it cannot be kept."""
         try:
             self._copy()
         except OSError as error:
-            self._failure = error
+            self.failure = error
         with suppress(OSError):  # closing writes what is still in the buffer
             self._output.close()
         self.is_read = True
+        return self.describe()
 
     def _copy(self) -> None:
         """Read until the container has ended and one more look after that has brought nothing new."""
@@ -124,14 +133,14 @@ class Pod:
                 if clock.monotonic() > until:
                     why = one_line(error, _LONGEST)
                     self._said.put(
-                        Note(f"node {self.node}: what its pod {self.state.name} printed last is lost: {why}")
+                        Note(f"node {self.number}: what its pod {self.state.name} printed last is lost: {why}")
                     )
                     break
             clock.sleep(AGAIN_SECONDS)
         self._keep(self._log.finish())
         self._say(self._lines.finish())
         if self._lines.cut:
-            self._said.put(Note(cut_note(f"node {self.node}", self._lines.cut)))
+            self._said.put(Note(cut_note(f"node {self.number}", self._lines.cut)))
 
     def _read(self, *, follow: bool) -> None:
         self._log.connected()
@@ -149,4 +158,108 @@ class Pod:
 
     def _say(self, lines: list[bytes]) -> None:
         for line in lines:
-            self._said.put(Line(self.node, 0, line))
+            self._said.put(Line(self.number, 0, line))
+
+
+class PodLog:
+    """What has been read of a log so far."""
+
+    def __init__(self) -> None:
+        self._first: datetime | None = None
+        """What the next connection asks for."""
+        self._seen: list[tuple[datetime, bytes]] = []
+        """The stamps since then, in order, each with its second."""
+        self._again: list[bytes] = []
+        """Those of them that this connection has yet to send again."""
+        self._rest = b""
+        """The beginning of a line, nothing of which was passed on."""
+        self._line: _Line | None = None
+        """A long line, the beginning of which was taken from `_rest`."""
+        self._broken: _Line | None = None
+        """A long line within which a connection was lost."""
+
+    @property
+    def since(self) -> str | None:
+        """What the next connection asks for as `sinceTime`; None at the beginning."""
+        return self._first.isoformat() if self._first else None
+
+    def connected(self) -> None:
+        """Begin a connection: the line within which the one before was lost is sent again."""
+        if self._line and self._line.is_new:
+            self._broken = self._line
+        self._rest, self._line = b"", None
+        self._again = [stamp for _, stamp in self._seen]
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield what is new, without stamps: whole lines with their newlines, and long ones in pieces."""
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = b""
+        for line in lines:
+            yield from self._take(line)
+            yield from self._end_line()
+        if self._line or len(rest) > LONGEST_HELD:
+            yield from self._take(rest)
+        else:
+            self._rest = rest
+
+    def finish(self) -> Iterator[bytes]:
+        """Yield what the container printed last, if it ended without a newline."""
+        rest, self._rest = self._rest, b""
+        if rest:
+            yield from self._take(rest)
+        if self._line:
+            yield from self._end_line()
+
+    def _take(self, part: bytes) -> Iterator[bytes]:
+        """Take a part of a line, the first of which has the stamp."""
+        if self._line is None:
+            stamp, _, part = part.partition(b" ")
+            self._line = self._begin(stamp)
+            if self._line.is_new and self._broken:
+                if self._broken.stamp == stamp:
+                    self._line.passed = self._broken.passed
+                else:  # it was rotated away meanwhile
+                    yield b"\n"
+                self._broken = None
+        if self._line.is_new:
+            yield self._line.fresh(part)
+
+    def _end_line(self) -> Iterator[bytes]:
+        if self._line and self._line.is_new and self._line.second:
+            self._remember(self._line.second, self._line.stamp)
+            yield b"\n"
+        self._line = None
+
+    def _begin(self, stamp: bytes) -> _Line:
+        found = _STAMP.fullmatch(stamp)
+        if not found:  # not written by the kubelet: a proxy or the API server reports its own trouble
+            return _Line(stamp, None, is_new=False)
+        if stamp in self._again:
+            del self._again[: self._again.index(stamp) + 1]
+            return _Line(stamp, None, is_new=False)
+        second = datetime.fromisoformat((found[1] + found[2].replace(b"Z", b"+00:00")).decode("ascii"))
+        return _Line(stamp, second, is_new=True)
+
+    def _remember(self, second: datetime, stamp: bytes) -> None:
+        if self._first is None or second - _BACK > self._first:
+            self._first = second - _BACK
+            self._seen = [seen for seen in self._seen if seen[0] >= self._first]
+        if second >= self._first:
+            self._seen.append((second, stamp))
+
+
+class _Line:
+    """A line that is being read."""
+
+    def __init__(self, stamp: bytes, second: datetime | None, *, is_new: bool) -> None:
+        self.stamp, self.second, self.is_new = stamp, second, is_new
+        self.passed = 0
+        """Bytes of its text that were passed on, over this connection or an earlier one."""
+        self._read = 0
+
+    def fresh(self, part: bytes) -> bytes:
+        """Take the next part of its text, and return what of it was not passed on before."""
+        known = max(0, self.passed - self._read)
+        self._read += len(part)
+        self.passed = max(self.passed, self._read)
+        return part[known:]

@@ -9,8 +9,7 @@ from urllib.parse import quote
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.targets.kubernetes.client import PATHS, PLURALS, PODS, Cluster, ClusterError
-from runner.targets.kubernetes.job import pod_templates
-from runner.targets.kubernetes.trainjob import COMES_TOO_SOON
+from runner.targets.kubernetes.job import COMES_TOO_SOON, pod_templates
 
 OPERATOR = (
     "the training-operator: kubectl apply --server-side -k "
@@ -28,13 +27,21 @@ _UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
     """Raise RequestError if the cluster would not start what the documents describe; nothing is created."""
+    kinds = [document["kind"] for document in documents]
     try:
         check_namespace(cluster)
-        check_kinds(cluster, [document["kind"] for document in documents])
-        _check_rights(cluster, [document["kind"] for document in documents])
+        check_kinds(cluster, kinds)
+        if lacking := lacking_rights(cluster, kinds):
+            raise RequestError(
+                f"no right in namespace {cluster.namespace} to {', '.join(lacking)}: ask for a Role that allows it"
+            )
         _check_standard(cluster, documents)
         for document in documents:
-            _try(cluster, document)
+            try:
+                cluster.post(cluster.path(document["kind"]), document, dryRun="All", fieldValidation="Strict")
+            except ClusterError as error:  # a TrainJob is refused last of all for its runtime, which is not there yet
+                if COMES_TOO_SOON not in str(error):
+                    raise
             _check_pods(cluster, document)
     except ClusterError as error:
         hint = {_UNAUTHORIZED: "the cluster does not know who you are: log in again: "}.get(error.status, "")
@@ -63,29 +70,20 @@ def _namespace_path(cluster: Cluster) -> str:
 def check_kinds(cluster: Cluster, kinds: Sequence[str]) -> None:
     """Raise RequestError if the cluster does not know a kind of a run's objects, or of what is made of them."""
     for kind in (*kinds, *_BEHIND.get(kinds[-1], ())):
-        _check_kind(cluster, kind)
-
-
-def _check_kind(cluster: Cluster, kind: str) -> None:
-    try:
-        known = [one.get("kind") for one in cluster.get(PATHS[kind]).get("resources", [])]
-    except ClusterError as error:
-        if not error.is_absence:
-            raise
-        known = []
-    if kind not in known:
-        raise RequestError(
-            f"the cluster knows no {kind}: use --with job=indexed, or install {_PROVIDERS.get(kind, 'Kubernetes')}"
-        )
+        try:
+            known = [resource.get("kind") for resource in cluster.get(PATHS[kind]).get("resources", [])]
+        except ClusterError as error:
+            if not error.is_absence:
+                raise
+            known = []
+        if kind not in known:
+            raise RequestError(
+                f"the cluster knows no {kind}: use --with job=indexed, or install {_PROVIDERS.get(kind, 'Kubernetes')}"
+            )
 
 
 def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
-    """Ask for each right that a run needs whether the user has it; return those that are lacking.
-
-    Args:
-        cluster: where the run is.
-        kinds: of its objects, the last of which is the job.
-    """
+    """Return the rights that a run needs and the user lacks; the last of the kinds of its objects is the job."""
     needed = [(verb, *_group(kind)) for kind in kinds for verb in ("create", "delete")]
     needed += [("get", *_group(kinds[-1]))]
     needed += [("list", "", "pods", ""), ("watch", "", "pods", ""), ("get", "", "pods", "log")]
@@ -94,22 +92,6 @@ def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
         for verb, group, resource, part in needed
         if not _may(cluster, verb, group, resource, part)
     ]
-
-
-def _check_rights(cluster: Cluster, kinds: Sequence[str]) -> None:
-    if lacking := lacking_rights(cluster, kinds):
-        raise RequestError(
-            f"no right in namespace {cluster.namespace} to {', '.join(lacking)}: ask for a Role that allows it"
-        )
-
-
-def _try(cluster: Cluster, document: dict[str, Any]) -> None:
-    """Let the cluster check an object; a TrainJob is refused last of all for its runtime, which is not there yet."""
-    try:
-        cluster.post(cluster.path(document["kind"]), document, dryRun="All", fieldValidation="Strict")
-    except ClusterError as error:
-        if COMES_TOO_SOON not in str(error):
-            raise
 
 
 def _check_pods(cluster: Cluster, document: dict[str, Any]) -> None:

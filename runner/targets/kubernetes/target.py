@@ -10,14 +10,12 @@ from runner.core.layout import Layout
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
-from runner.targets.base import LaunchSpec, Target
+from runner.targets.base import LaunchSpec, Target, option
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster
-from runner.targets.kubernetes.job import RUN_ID, pod_templates
-from runner.targets.kubernetes.kinds import KINDS, OBJECTS, name_of
-from runner.targets.kubernetes.lifecycle import JobHandle
+from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN_ID, name_of, pod_templates
+from runner.targets.kubernetes.lifecycle import JobHandle, end_remains
 from runner.targets.kubernetes.pod_spec import PodOptions
-from runner.targets.kubernetes.remains import end_remains
 from runner.targets.torchrun import node_specs
 
 _BEYOND_SECONDS = 600
@@ -29,33 +27,18 @@ _HEADER = """One run as it was started. Again: kubectl create -n {namespace} -f 
 class Options:
     """The options of target kubernetes; quantities as Kubernetes writes them, for example 500m or 8Gi."""
 
-    job: Literal["pytorchjob", "trainjob", "indexed"] = field(
-        default="pytorchjob",
-        metadata={
-            "help": "pytorchjob needs the training-operator (v1), trainjob Kubeflow Trainer (v2); "
-            "indexed, a plain Job, needs neither"
-        },
+    job: Literal["pytorchjob", "trainjob", "indexed"] = option(
+        "pytorchjob needs the training-operator (v1), trainjob Kubeflow Trainer (v2); "
+        "indexed, a plain Job, needs neither",
+        "pytorchjob",
     )
-    image: str = field(
-        default="", metadata={"help": "image of the pods; by default the project's, with the tag gpu or cpu"}
-    )
-    namespace: str = field(default="", metadata={"help": "namespace of the job; by default that of the context"})
-    context: str = field(default="", metadata={"help": "context of the kubeconfig; by default the current one"})
-    cpu: str = field(
-        default="", metadata={"help": "cores of each pod; by default 250m are requested for each thread and 2 allowed"}
-    )
-    memory: str = field(
-        default="",
-        metadata={
-            "help": "memory of each pod; by default 1Gi is requested for each process, 4Gi + 4Gi for each allowed"
-        },
-    )
-    shm_size: str = field(
-        default="1Gi", metadata={"help": "size of /dev/shm in each pod; it counts as memory of the pod"}
-    )
-    data_claim: str = field(
-        default="", metadata={"help": "volume claim that holds data/; by default an init step prepares the data"}
-    )
+    image: str = option("image of the pods; by default the project's, with the tag gpu or cpu")
+    namespace: str = option("namespace of the job; by default that of the context")
+    context: str = option("context of the kubeconfig; by default the current one")
+    cpu: str = option("cores of each pod; by default 250m are requested for each thread and 2 allowed")
+    memory: str = option("memory of each pod; by default 1Gi is requested for each process, 4Gi + 4Gi for each allowed")
+    shm_size: str = option("size of /dev/shm in each pod; it counts as memory of the pod", "1Gi")
+    data_claim: str = option("volume claim that holds data/; by default an init step prepares the data")
 
 
 @dataclass(frozen=True)
@@ -72,15 +55,15 @@ class KubernetesSpec(LaunchSpec):
         """Build the objects; the last of them is the job."""
         name = name_of(self.kind, self.run.experiment.name, str(self.run.cell.layout), run_id)
         documents = KINDS[self.kind](self.run, name, self.pod_options)
-        for one in documents if run_id else []:
-            one["metadata"].setdefault("annotations", {})[RUN_ID] = run_id
+        for document in documents if run_id else []:
+            document["metadata"].setdefault("annotations", {})[RUN_ID] = run_id
         return documents
 
     def text(self, run_id: str = "") -> str:
         """Write the manifest."""
         header = _HEADER.format(namespace=self.namespace or "default")
         documents = self.documents(run_id)
-        return "---\n".join(to_yaml(one, "" if number else header) for number, one in enumerate(documents))
+        return "---\n".join(to_yaml(document, "" if number else header) for number, document in enumerate(documents))
 
 
 class Kubernetes(Target[KubernetesSpec]):

@@ -1,4 +1,8 @@
-"""Slurm's own commands, each with a limit of time; what they print is read, never run."""
+"""Slurm's own commands, each with a limit of time; what they print is read, never run.
+
+Slurm itself would give a job that is cancelled its KillWait, 30 s, before it kills what does not listen, and takes no
+other signal for it meanwhile. So the steps of a job are signalled first, and what is left of it is cancelled then.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,23 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from runner.targets.clean_environment import clean_environment
 
 SECONDS = 30.0
 """How long a command may take: slurmctld may be busy, or gone, which takes its own time-outs to be seen."""
+ASKED_SECONDS = 4.0
+"""How long a job may take to end when it is asked to; then it is killed."""
+_POLL_SECONDS = 2.0
+_STEP = 0
+"""The step of a job that runs its processes: the first one that its script starts."""
 NEEDED = ("sbatch", "scontrol", "scancel", "squeue")
 ENDED = (
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
@@ -37,25 +50,21 @@ class SlurmError(OSError):
 
 @dataclass(frozen=True)
 class Component:
-    """One component of a job, or all of it, as `scontrol show job` describes it.
-
-    Attributes:
-        number: its own job id; of a heterogeneous job each component has one.
-        state: one word of squeue(1), JOB STATE CODES.
-        reason: why it waits or ended; empty if Slurm gives none.
-        nodes: the names of its nodes as a list expression, for example `n[0-3]`; empty before it starts.
-        restarts: how often it was requeued.
-        exit_code: that of the script, 0 if it was killed.
-        limit: its limit of time, as Slurm writes it.
-    """
+    """One component of a job, or all of it, as `scontrol show job` describes it."""
 
     number: str
+    """Its own job id; of a heterogeneous job each component has one."""
     state: str
+    """One word of squeue(1), JOB STATE CODES."""
     reason: str
+    """Why it waits or ended; empty if Slurm gives none."""
     nodes: str
+    """The names of its nodes as a list expression, for example `n[0-3]`; empty before it starts."""
     restarts: int
     exit_code: int
+    """That of the script, 0 if it was killed."""
     limit: str
+    """Its limit of time, as Slurm writes it."""
 
     @property
     def has_ended(self) -> bool:
@@ -65,15 +74,8 @@ class Component:
 
 def environment(**more: str) -> dict[str, str]:
     """Return the caller's environment, less what a job or another launcher may have left in it."""
-    stale = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
-    kept = ("SLURM_CONF", "SLURM_CLUSTERS")
-    begins = ("PET_", "TORCHELASTIC_", "SLURM_", "SBATCH_", "SCANCEL_", "SQUEUE_")
-    own = {
-        name: value
-        for name, value in os.environ.items()
-        if name in kept or not (name in stale or name.startswith(begins))
-    }
-    return {**own, **more}
+    kept = {name: os.environ[name] for name in ("SLURM_CONF", "SLURM_CLUSTERS") if name in os.environ}
+    return {**clean_environment("SLURM_", "SBATCH_", "SCANCEL_", "SQUEUE_"), **kept, **more}
 
 
 def require_commands() -> None:
@@ -111,7 +113,7 @@ def said(stderr: bytes) -> str:
     lines = [one_line(line, 300) for line in stderr.decode("utf-8", "replace").splitlines()]
     words = [re.sub(r"^\w+: (?:(?:error|fatal|allocation failure): )*", "", line) for line in lines if line]
     words = [
-        re.sub(r"^Batch job submission failed: |^allocation failure: |^slurm_\w+ error: ", "", one) for one in words
+        re.sub(r"^Batch job submission failed: |^allocation failure: |^slurm_\w+ error: ", "", word) for word in words
     ]
     return "; ".join(dict.fromkeys(words))
 
@@ -137,14 +139,15 @@ def show_accounted(job: str) -> list[Component]:
         printed = call([*words, f"--format={','.join(_ACCOUNTED)}"])
     except SlurmError:  # it is disabled, or its daemon does not answer
         return []
-    rows = [line.split("|") for line in printed.splitlines()]
-    return [one for row in rows if len(row) == len(_ACCOUNTED) and (one := _accounted(*row)).has_ended]
-
-
-def _accounted(number: str, state: str, code: str, nodes: str, limit: str) -> Component:
-    word = state.partition(" ")[0]  # it can be "CANCELLED by 1000"
-    names = "" if nodes == "None assigned" else one_line(nodes, 200)
-    return Component(number, word, "", names, 0, _exit_code(code), one_line(limit, 40))
+    found = []
+    for row in (line.split("|") for line in printed.splitlines()):
+        if len(row) != len(_ACCOUNTED):
+            continue
+        number, state, code, nodes, limit = row
+        names = "" if nodes == "None assigned" else one_line(nodes, 200)
+        word = state.partition(" ")[0]  # it can be "CANCELLED by 1000"
+        found.append(Component(number, word, "", names, 0, _exit_code(code), one_line(limit, 40)))
+    return [component for component in found if component.has_ended]
 
 
 def _exit_code(text: str) -> int:
@@ -185,3 +188,59 @@ def find(name: str) -> dict[str, str]:
     printed = call(["squeue", "--me", "--noheader", f"--name={name}", "--format=%A %k"])
     jobs = (line.strip().partition(" ") for line in printed.splitlines())
     return {number: text for number, _, text in jobs if number.isdigit()}
+
+
+def ask(job: str) -> None:
+    """Take a job that waits out of the queue, and send SIGTERM to the processes of one that runs."""
+    with suppress(SlurmError):  # it has ended, or Slurm does not answer: `kill` says so
+        call(["scancel", "--state=PENDING", job])
+    with suppress(SlurmError):
+        call(["scancel", "--ctld", "--signal=TERM", job])
+
+
+def kill(components: Sequence[str]) -> None:
+    """Send SIGKILL to the processes of a job, and cancel what is left; SlurmError if Slurm does not answer.
+
+    A job is given by the numbers of its components, its own first.
+    """
+    for number in components:
+        with suppress(SlurmError):  # it has none
+            call(["scancel", "--signal=KILL", f"{number}.{_STEP}"])
+    for number in components[:1]:
+        try:
+            call(["scancel", number])
+        except SlurmError as error:
+            if not error.is_absence:
+                raise
+
+
+def end_jobs(name: str, folder: Path) -> None:
+    """End the caller's jobs of a run: asked to end, then killed.
+
+    A record may be a copy, or come from a stranger: jobs that another folder's run has submitted go on. Raises OSError
+    if they stay in the queue, or are another folder's.
+    """
+    found = find(name)
+    jobs = list(found)
+    if jobs and comment(folder) not in found.values():  # one component of a job may be all that has it
+        raise OSError(
+            f"job {', '.join(jobs)} has its name, and was submitted for another folder: scancel {' '.join(jobs)}"
+        )
+    for job in jobs:
+        ask(job)
+    jobs = _wait(name, jobs, ASKED_SECONDS)
+    if jobs:
+        kill(sorted(jobs, key=int))
+        jobs = _wait(name, jobs, 3 * ASKED_SECONDS)
+    if jobs:
+        raise OSError(f"job {', '.join(jobs)} does not leave the queue: scancel {' '.join(jobs)}")
+
+
+def _wait(name: str, jobs: list[str], seconds: float) -> list[str]:
+    """Wait until jobs of a name have left the queue, at most so long; return those that are left."""
+    until = clock.monotonic() + seconds
+    while jobs and clock.monotonic() < until:
+        clock.sleep(_POLL_SECONDS)
+        left = find(name)
+        jobs = [job for job in jobs if job in left]
+    return jobs

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from runner.core import clock
 from runner.records.decode import decode
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
+from runner.targets.followed_node import FollowedNode
+from runner.targets.node_view import NodeView
 from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
 from runner.targets.slurm.watch import JobState
 from trainkit import files
@@ -37,37 +38,36 @@ _LATE_SECONDS = 3.0
 """So long the file of a node may take to be seen after its job has left the queue: file systems cache."""
 
 
-class Job(Protocol):
-    """What knows the job."""
+class NodeFile(FollowedNode):
+    """One node, which writes how its launcher ended into a file of the run's folder.
 
-    @property
-    def watch(self) -> JobState | None:
-        """What Slurm says of it; None before it is submitted."""
+    `job` returns what Slurm says of the job; None before it is submitted.
+    """
 
-
-class NodeFile:
-    """One node, which writes how its launcher ended; a launcher as `worker_logs` follows it."""
-
-    def __init__(self, folder: RunFolder, node: int, job: Job) -> None:
-        self.node = node
-        self.stopped = False
+    def __init__(self, folder: RunFolder, number: int, job: Callable[[], JobState | None]) -> None:
+        super().__init__(number)
         self._folder, self._job = folder, job
-        self._path = folder.raw / f"node{node}-exit.json"
-        self._found: NodeExit | None = None
+        self._path = folder.raw / f"node{number}-exit.json"
         self._missed = 0.0
 
     @property
-    def has_file(self) -> bool:
-        """Whether the node has reported its end."""
-        return self.read() is not None
+    def exit(self) -> NodeExit | None:
+        """How the node ended, as it reported; None if it has not."""
+        if self._exit is None:
+            try:
+                found = decode(files.read_file(self._path, LARGEST, below=self._folder.path), NodeExit)
+            except (OSError, ValueError):
+                return None
+            self._exit = found if found.node == self.number else None
+        return self._exit
 
     @property
     def ended(self) -> bool:
         """Whether the launcher has ended, or the job with it."""
-        if self.read() is not None:
+        if self.exit is not None:
             return True
-        watch = self._job.watch
-        if watch is None or not watch.has_ended:
+        job = self._job()
+        if job is None or not job.has_ended:
             return False
         self._missed = self._missed or clock.monotonic()
         return clock.monotonic() - self._missed > _LATE_SECONDS
@@ -75,34 +75,36 @@ class NodeFile:
     @property
     def failed(self) -> bool:
         """Whether it has ended with anything but exit code 0."""
-        found = self.read()
-        return self.ended if found is None else found.code != 0
+        return self.ended if self.exit is None else self.exit.code != 0
 
     def wait(self, seconds: float) -> None:
         """Wait a moment."""
         clock.sleep(seconds)
 
-    def read(self) -> NodeExit | None:
-        """Return how the node ended, as it reported; None if it has not."""
-        if self._found is None:
-            try:
-                found = decode(files.read_file(self._path, LARGEST, below=self._folder.path), NodeExit)
-            except (OSError, ValueError):
-                return None
-            self._found = found if found.node == self.node else None
-        return self._found
+    def idle(self) -> NodeView | None:
+        """Say why nothing runs on it: its launcher has ended, or its job does not run."""
+        job, why = self._job(), ""
+        if self.exit is not None:
+            why = "its torchrun has ended"
+        elif job is None or not job.components:
+            why = "its job is not submitted yet"
+        elif job.has_ended:
+            why = "its job has ended"
+        elif job.pending:
+            why = f"its job is {job.pending}"
+        return NodeView(self.number, idle=why) if why else None
 
 
 def state_of(watch: JobState | None) -> str:
-    """Return the state of a job that says most: of a heterogeneous one, that of the component that did not complete."""
-    states = [one.state for one in watch.components] if watch else []
+    """Return the state of a job that says most: of a heterogeneous one, that of the part that did not complete."""
+    states = [part.state for part in watch.components] if watch else []
     known = [state for state in states if state not in ("COMPLETED", "CANCELLED")]
     return next(iter([*known, *(state for state in states if state == "CANCELLED"), *states]), "")
 
 
 def describe_refusal(watch: JobState) -> str:
     """Say in one line what kept a job's script from starting the processes; empty if it did not say so itself."""
-    code = next((one.exit_code for one in watch.components if one.exit_code in _CODES), 0)
+    code = next((part.exit_code for part in watch.components if part.exit_code in _CODES), 0)
     return f"job {watch.job}: {_CODES[code]}" if code else ""
 
 
@@ -112,9 +114,9 @@ def describe_end(watch: JobState) -> str:
     if refusal := describe_refusal(watch):
         return refusal
     if state == "TIMEOUT":
-        limit = next((one.limit for one in watch.components if one.state == state), "")
+        limit = next((part.limit for part in watch.components if part.state == state), "")
         return f"{job}: Slurm ended it at its limit of time, {limit}: ask for more with --with time=..."
-    reason = next((one.reason for one in watch.components if one.state == state and one.reason), "")
+    reason = next((part.reason for part in watch.components if part.state == state and part.reason), "")
     if state in _STATES:
         return f"{job}: {_STATES[state]}{f' ({reason})' if reason and reason != state.title() else ''}"
     return ""
@@ -124,7 +126,7 @@ def _describe_loss(watch: JobState, log: str | None) -> str:
     """Say in one line what is known of a job whose node has not reported how its launcher ended."""
     if not watch.components:
         return f"job {watch.job}: Slurm does not know it any more, and forgot it before it was asked how it ended"
-    nodes = ",".join(one.nodes for one in watch.components if one.nodes)
+    nodes = ",".join(part.nodes for part in watch.components if part.nodes)
     where = f"the log of slurmd on {nodes} says why" if nodes else "it had no node"
     done = "its script did not begin" if log is None else "this node did not report how torchrun ended"
     return f"job {watch.job}: Slurm says {state_of(watch)}, but {done}: {where}"
@@ -148,28 +150,28 @@ def starved(log: str) -> set[str]:
 def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, stopped: bool) -> list[NodeExit]:
     """Return how each node ended.
 
-    Args:
-        nodes: what each of them reported.
-        watch: the job.
-        log: the end of what the job's script and srun printed; None if the script did not begin.
-        stopped: the runner has ended the job.
+    `log` is the end of what the job's script and srun printed, None if the script did not begin; `stopped` says that
+    the runner has ended the job.
     """
     state, said, without_memory = state_of(watch), describe_end(watch) if watch else "", starved(log or "")
-    found = [_end(one, state, said, stopped=stopped) for one in nodes]
-    for one in found:
-        if watch and watch.has_ended and one.code is None and not (one.signal or one.stopped or one.why or stopped):
-            one.why = _describe_loss(watch, log)
-        one.out_of_memory = one.code != 0 and one.place.get("machine") in without_memory
-    if state == "OUT_OF_MEMORY" and not any(one.out_of_memory for one in found):
-        for one in found:
-            one.out_of_memory = one.code != 0
+    found = [_end(node, state, said, stopped=stopped) for node in nodes]
+    for ended in found:
+        is_lost = ended.code is None and not (ended.signal or ended.stopped or ended.why or stopped)
+        if watch and watch.has_ended and is_lost:
+            ended.why = _describe_loss(watch, log)
+        ended.out_of_memory = ended.code != 0 and ended.place.get("machine") in without_memory
+    if state == "OUT_OF_MEMORY" and not any(ended.out_of_memory for ended in found):
+        for ended in found:
+            ended.out_of_memory = ended.code != 0
     return found
 
 
-def _end(one: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
-    found = one.read()
-    ended = NodeExit(one.node) if found is None else NodeExit(one.node, found.code, found.signal, place=found.place)
-    ended.stopped = one.stopped or (stopped and found is None)
+def _end(node: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
+    found = node.exit
+    ended = NodeExit(node.number)
+    if found:
+        ended = NodeExit(node.number, found.code, found.signal, place=found.place)
+    ended.stopped = node.stopped or (stopped and found is None)
     if ended.code == 0 or ended.stopped or stopped:
         return ended
     ended.why = said or None

@@ -43,20 +43,13 @@ def job_name(experiment: str, layout: str, run_id: str = "") -> str:
 
 
 def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
-    """Write the batch script of a run; equal arguments give equal text.
-
-    Args:
-        run: what is run.
-        name: of the job.
-        options: what the user chose.
-        header: the lines of the comment at the top.
-    """
+    """Write the batch script of a run for a job of this name; equal arguments give equal text."""
     parts = [(len(list(equal)), processes) for processes, equal in groupby(run.cell.layout.processes)]
     lines = ["#!/bin/bash", *(f"# {line}".rstrip() for line in header.splitlines()), f"{CELL}{_cell(run)}"]
     for number, (nodes, processes) in enumerate(parts):
         lines += ["#SBATCH hetjob"] if number else []
         lines += [_directive("job-name", name), "#SBATCH --no-requeue"]
-        lines += [_directive(*one) for one in options.directives]
+        lines += [_directive(*directive) for directive in options.directives]
         lines += [f"#SBATCH --nodes={nodes}", "#SBATCH --ntasks-per-node=1"]
         lines += [f"#SBATCH --cpus-per-task={processes * run.cell.threads_per_process}"]
         if run.device == "cuda":

@@ -11,9 +11,8 @@ from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
-from runner.targets.base import LaunchSpec, Target
+from runner.targets.base import LaunchSpec, Target, option
 from runner.targets.slurm import commands
-from runner.targets.slurm.cancel import end_jobs
 from runner.targets.slurm.handle import SlurmHandle
 from runner.targets.slurm.script import UNQUOTABLE, ScriptOptions, job_name, script
 from runner.targets.torchrun import node_specs
@@ -28,26 +27,19 @@ _DIRECTIVES = ("partition", "account", "qos", "constraint", "reservation", "node
 class Options:
     """The options of target slurm; each but the last three is sbatch's own, and goes to every component of a job."""
 
-    partition: str = field(default="", metadata={"help": "partition of the job; by default the cluster's own"})
-    time: str = field(
-        default="",
-        metadata={"help": "limit of time, for example 00:30:00; by default the run's time-out and ten minutes"},
-    )
-    account: str = field(default="", metadata={"help": "account that the job is charged to"})
-    qos: str = field(default="", metadata={"help": "quality of service"})
-    constraint: str = field(default="", metadata={"help": "features that the nodes have to have, for example a100"})
-    reservation: str = field(default="", metadata={"help": "reservation that the job runs in"})
-    nodelist: str = field(default="", metadata={"help": "nodes that the job has to have, for example n[0-1]"})
-    exclude: str = field(default="", metadata={"help": "nodes that the job must not have"})
-    mem: str = field(default="", metadata={"help": "memory of each node, for example 16G; by default the cluster's"})
-    python: str = field(
-        default="", metadata={"help": "python of an environment that all nodes see; by default the runner's own"}
-    )
-    container: str = field(
-        default="", metadata={"help": "image that the processes run in: a .sif file, or a name with its registry"}
-    )
-    container_runtime: Literal["apptainer", "pyxis"] = field(
-        default="apptainer", metadata={"help": "what starts the container: apptainer, or Slurm's plugin pyxis"}
+    partition: str = option("partition of the job; by default the cluster's own")
+    time: str = option("limit of time, for example 00:30:00; by default the run's time-out and ten minutes")
+    account: str = option("account that the job is charged to")
+    qos: str = option("quality of service")
+    constraint: str = option("features that the nodes have to have, for example a100")
+    reservation: str = option("reservation that the job runs in")
+    nodelist: str = option("nodes that the job has to have, for example n[0-1]")
+    exclude: str = option("nodes that the job must not have")
+    mem: str = option("memory of each node, for example 16G; by default the cluster's")
+    python: str = option("python of an environment that all nodes see; by default the runner's own")
+    container: str = option("image that the processes run in: a .sif file, or a name with its registry")
+    container_runtime: Literal["apptainer", "pyxis"] = option(
+        "what starts the container: apptainer, or Slurm's plugin pyxis", "apptainer"
     )
 
 
@@ -124,4 +116,4 @@ class Slurm(Target[SlurmSpec]):
 
     def cleanup(self, folder: RunFolder) -> None:
         """Cancel the jobs of the run, and wait until they have left the queue; OSError if they do not."""
-        end_jobs(job_name("", "", folder.path.name), folder.path)
+        commands.end_jobs(job_name("", "", folder.path.name), folder.path)

@@ -19,11 +19,7 @@ _HOPELESS = ("BadConstraints", "DependencyNeverSatisfied", "launch_failed_requeu
 
 
 class JobState:
-    """What Slurm says of one job.
-
-    Args:
-        job: its id.
-    """
+    """What Slurm says of the job of an id."""
 
     def __init__(self, job: str) -> None:
         self.job = job
@@ -34,7 +30,13 @@ class JobState:
     @property
     def has_ended(self) -> bool:
         """Whether the job has left the queue."""
-        return self.is_gone or (bool(self.components) and all(one.has_ended for one in self.components))
+        return self.is_gone or (bool(self.components) and all(part.has_ended for part in self.components))
+
+    @property
+    def pending(self) -> str:
+        """Why it waits, in Slurm's words; empty if it does not."""
+        waits = [part for part in self.components if part.state in ("PENDING", "CONFIGURING", "REQUEUED")]
+        return f"{waits[0].state.lower()} ({waits[0].reason or 'no reason given'})" if waits else ""
 
     def ask(self) -> None:
         """Ask Slurm; SlurmError if it gives no answer."""
@@ -48,11 +50,7 @@ class JobState:
 
 
 class JobWatch(JobState):
-    """A job that is watched until it has left the queue.
-
-    Args:
-        job: its id.
-    """
+    """A job that is watched until it has left the queue."""
 
     def __init__(self, job: str) -> None:
         super().__init__(job)
@@ -66,15 +64,12 @@ class JobWatch(JobState):
         self._thread.start()
 
     @property
-    def pending(self) -> str:
-        """Why it waits, in Slurm's words; empty if it does not."""
-        waits = [one for one in self.components if one.state in ("PENDING", "CONFIGURING", "REQUEUED")]
-        return f"{waits[0].state.lower()} ({waits[0].reason or 'no reason given'})" if waits else ""
-
-    @property
     def hopeless(self) -> str:
         """Why it will never start; empty if it may."""
-        return next((one.reason for one in self.components if one.state == "PENDING" and one.reason in _HOPELESS), "")
+        return next(
+            (part.reason for part in self.components if part.state == "PENDING" and part.reason in _HOPELESS),
+            "",
+        )
 
     def said(self) -> Iterator[Note]:
         """Yield what has come since the last time."""
@@ -104,11 +99,11 @@ class JobWatch(JobState):
         except SlurmError as error:
             self._say(f"job {self.job} goes on; {one_line(error)}")
             return
-        self.restarts = max((one.restarts for one in self.components), default=0)
+        self.restarts = max((part.restarts for part in self.components), default=0)
         if self.pending:
             self.waited_seconds = clock.monotonic() - self._began
-        state = self.pending or ", ".join(dict.fromkeys(one.state.lower() for one in self.components))
-        nodes = "" if self.pending else f" on {','.join(one.nodes for one in self.components if one.nodes)}"
+        state = self.pending or ", ".join(dict.fromkeys(part.state.lower() for part in self.components))
+        nodes = "" if self.pending else f" on {','.join(part.nodes for part in self.components if part.nodes)}"
         if not self.has_ended:
             self._say(f"job {self.job} is {state}{nodes}")
 

@@ -9,7 +9,6 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
@@ -18,7 +17,11 @@ from runner.definitions.settings import PACKAGE
 from trainkit import files
 from trainkit.sources import LIBRARY
 
-MOST_BYTES = {"programs": 256 * 2**20, "data": 8 * 2**30}
+_MOST_BYTES = {"programs": 256 * 2**20, "data": 8 * 2**30}
+_WAYS_OUT = {
+    "programs": "keep data apart",
+    "data": "prepare it on the hosts, and name the folder with --with data=PATH",
+}
 MOST_FILES = 200_000
 BLOCK = 262_144
 _LEFT_OUT = ("__pycache__", ".git", ".venv")
@@ -41,11 +44,9 @@ class Cargo:
 
     def name_with(self, data: str) -> str:
         """Name the folder of these files on a host, given the data folder that is seen there beside them."""
-        return (
-            hashlib.sha256(f"{self.sha256}\0{data}".encode("utf-8", "surrogateescape")).hexdigest()
-            if data
-            else self.sha256
-        )
+        if not data:
+            return self.sha256
+        return hashlib.sha256(f"{self.sha256}\0{data}".encode("utf-8", "surrogateescape")).hexdigest()
 
     def blocks(self) -> Iterator[bytes]:
         """Yield a tar archive of the files; OSError if one of them is another one by now, or cannot be read."""
@@ -88,26 +89,17 @@ def data(run: Run) -> Cargo | None:
 
 
 def _add(cargo: Cargo, path: Path, name: str, what: str) -> None:
-    for one, inner in _walk(path, name):
-        with files.open_file(one) as file:
+    for source, inner in _walk(path, name):
+        with files.open_file(source) as file:
             cargo.size += os.fstat(file.fileno()).st_size
-            if cargo.size > MOST_BYTES[what] or len(cargo.paths) >= MOST_FILES:
-                _refuse(what, path)
-            cargo.hashes[inner] = _digest(file)
-        cargo.paths[inner] = one
-
-
-def _digest(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while block := file.read(BLOCK):
-        digest.update(block)
-    return digest.hexdigest()
-
-
-def _refuse(what: str, path: Path) -> None:
-    way = "prepare it on the hosts, and name the folder with --with data=PATH" if what == "data" else "keep data apart"
-    size = f"{MOST_BYTES[what] >> 20:,} MiB"
-    raise RequestError(one_line(f"{path}: the {what} have more than {size} or {MOST_FILES:,} files: {way}"))
+            if cargo.size > _MOST_BYTES[what] or len(cargo.paths) >= MOST_FILES:
+                most = f"{_MOST_BYTES[what] >> 20:,} MiB or {MOST_FILES:,} files"
+                raise RequestError(one_line(f"{path}: the {what} have more than {most}: {_WAYS_OUT[what]}"))
+            digest = hashlib.sha256()
+            while block := file.read(BLOCK):
+                digest.update(block)
+            cargo.hashes[inner] = digest.hexdigest()
+        cargo.paths[inner] = source
 
 
 def _walk(path: Path, name: str) -> Iterable[tuple[Path, str]]:
@@ -116,8 +108,8 @@ def _walk(path: Path, name: str) -> Iterable[tuple[Path, str]]:
         yield path, name
         return
     for place, folders, names in os.walk(path):
-        folders[:] = sorted(one for one in folders if one not in _LEFT_OUT)
+        folders[:] = sorted(folder for folder in folders if folder not in _LEFT_OUT)
         inner = os.path.relpath(place, path)
-        for one in sorted(names):
-            if files.is_file(Path(place, one)):
-                yield Path(place, one), f"{name}/{one}" if inner == "." else f"{name}/{inner}/{one}"
+        for file_name in sorted(names):
+            if files.is_file(Path(place, file_name)):
+                yield Path(place, file_name), f"{name}/{file_name}" if inner == "." else f"{name}/{inner}/{file_name}"

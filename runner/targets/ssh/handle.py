@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -12,40 +12,22 @@ from typing import Any
 from runner.core import clock
 from runner.core.network import variables_for
 from runner.records.folder import RunFolder
-from runner.records.node_files import NodeFiles, settle
-from runner.records.schema import NodeExit
-from runner.targets.base import Line, NodeSpec, Note
-from runner.targets.node_view import NodeView, at_once, by_node
-from runner.targets.ssh.all_hosts import on_all
+from runner.records.node_files import settle
+from runner.targets.base import NodeSpec, Note
 from runner.targets.ssh.cargo import Cargo
-from runner.targets.ssh.host_run import name_of
-from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNode
+from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, PYTHON, RemoteNode, run_on_host
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.session import BOOT, HostError, LostError, Session, connect, source
+from runner.targets.ssh.session import BOOT, HostError, LostError, Session, connect, on_all, source
 from runner.targets.ssh.verdicts import Facts
-from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkerLogs
+from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
 
-_PYTHON = "python3"
-"""The Python of an image, found on its PATH."""
 _STOP_SECONDS = 45.0
 """How long a stop may take, also of hosts that do not answer."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """How a run is set up on its hosts.
-
-    Attributes:
-        ssh: how they are reached.
-        python: the Python there.
-        nodes: what is started on each.
-        facts: what each said before.
-        programs: what is brought.
-        data: the data that is brought; None for none.
-        data_folder: the folder that holds the data on the hosts; empty for the one that is brought.
-        port: of the rendezvous; 0 for a free one.
-        gpus: whether containers get the GPUs of their host.
-    """
+    """How a run is set up on its hosts: what is started on each, what each said before, and what is brought."""
 
     ssh: OpenSsh
     python: str
@@ -54,83 +36,29 @@ class Setup:
     programs: Cargo
     data: Cargo | None
     data_folder: str
+    """The folder that holds the data on the hosts; empty for the one that is brought."""
     port: int
+    """The port of the rendezvous; 0 for a free one."""
     gpus: bool = False
+    """Whether containers get the GPUs of their host."""
 
 
-def _inside(facts: Facts, run: str) -> list[str]:
-    """Name the Python that sees a run's processes, if that is not the host's."""
-    runtime = facts.engine.runtime if facts.engine else ""
-    return [runtime, "exec", "--interactive", name_of(run), _PYTHON] if runtime else []
-
-
-def run_on_host(run_id: str, node: int, folder: str) -> dict[str, str]:
-    """Name the run's folder on a host, as `on_host` knows it: hosts may share a disk, so the node is in its name."""
-    return {"folder": folder, "run": f"{run_id}-node{node}"}
-
-
-class SshHandle:
+class SshHandle(WorkersHandle):
     """The nodes of one run."""
 
+    nodes: Sequence[RemoteNode]
+
     def __init__(self, setup: Setup, folder: RunFolder) -> None:
-        self._setup, self._folder = setup, folder
-        run_id = folder.path.name
-        self._brought = [NodeFiles(folder, node) for node in range(len(setup.nodes))]
-        self._nodes = [
-            RemoteNode(
-                number,
-                setup.ssh,
-                facts.host,
-                setup.python,
-                run_on_host(run_id, number, facts.folder),
-                run_id,
-                self._brought[number],
-                facts.place,
-                _inside(facts, run_on_host(run_id, number, "")["run"]),
-            )
+        self._setup = setup
+        nodes = [
+            RemoteNode(number, setup.ssh, setup.python, facts.host, folder, facts.folder, facts)
             for number, facts in enumerate(setup.facts)
         ]
-        self._logs = WorkerLogs(folder, {number: node.processes for number, node in enumerate(setup.nodes)})
+        super().__init__(folder, nodes, [node.processes for node in setup.nodes])
         self._starting = Lock()
         self._preparing: set[Session] = set()
         self._is_stopped = False
         self._made: Future[None] | None = None
-
-    def lines(self) -> Iterator[Line | Note | None]:
-        """Bring what is needed, start the run on all hosts, and follow it until every node has ended."""
-        for brought in self._brought:
-            brought.begin()
-        pool = ThreadPoolExecutor(1)
-        self._made = pool.submit(self._make)
-        pool.shutdown(wait=False)  # Ctrl-C does not wait for what is brought: `stop` ends that
-        while not self._made.done():
-            yield None
-            wait([self._made], POLL_SECONDS)
-        self._made.result()
-        for line in self._logs.follow(self._nodes, self._end):
-            yield line
-            yield from self._said()
-            for node in self._nodes:
-                if node.failure:
-                    raise node.failure
-        yield from self._logs.rest()
-        yield from self._said()
-        self._settle()
-
-    @property
-    def exits(self) -> list[NodeExit]:
-        """How the launcher on each host ended."""
-        return [node.exit for node in self._nodes]
-
-    def idle(self) -> list[NodeView]:
-        """Name the hosts on which nothing runs yet."""
-        return [view for node in self._nodes if (view := node.idle())]
-
-    def look(self, *, abort: bool = False) -> list[NodeView]:
-        """Look at the hosts, all at once."""
-        idle = self.idle()
-        running = [node for node in self._nodes if node.is_begun]
-        return by_node([*at_once(lambda node: node.look(abort=abort), running), *idle])
 
     def stop(self) -> None:
         """End the run on every host; one that does not answer ends it by itself."""
@@ -142,8 +70,20 @@ class SshHandle:
             wait([self._made], _STOP_SECONDS)
         self._end()
 
+    def _start(self) -> Iterator[None]:
+        """Bring what is needed, and start the run on all hosts."""
+        for node in self.nodes:
+            node.brought.begin()
+        pool = ThreadPoolExecutor(1)
+        self._made = pool.submit(self._make)
+        pool.shutdown(wait=False)  # Ctrl-C does not wait for what is brought: `stop` ends that
+        while not self._made.done():
+            yield None
+            wait([self._made], POLL_SECONDS)
+        self._made.result()
+
     def _end(self) -> None:
-        begun = [node for node in self._nodes if node.is_begun]
+        begun = [node for node in self.nodes if node.is_begun]
         for node in begun:
             node.stop()
         until = clock.monotonic() + _STOP_SECONDS
@@ -151,38 +91,40 @@ class SshHandle:
             node.wait(max(0.0, until - clock.monotonic()))
         self._settle()
 
-    def _settle(self) -> None:
-        if all(node.ended for node in self._nodes if node.is_begun):
-            settle(self._folder, len(self._nodes))
+    def _finish(self) -> Iterator[Note]:
+        yield from self._said()
+        self._settle()
 
-    def _said(self) -> Iterator[Note]:
-        for node in self._nodes:
-            while node.notes:
-                yield Note(node.notes.popleft())
+    def _settle(self) -> None:
+        if all(node.ended for node in self.nodes if node.is_begun):
+            settle(self._folder, len(self.nodes))
 
     def _make(self) -> None:
         """Prepare all hosts; if that has succeeded on all, start the run on all."""
-        numbers = range(len(self._nodes))
+        numbers = range(len(self.nodes))
         places = on_all(self._prepare, numbers)
         sessions = on_all(self._session, numbers)
         try:
             with self._starting:
                 if self._is_stopped:
                     return
-                env = self._rendezvous(sessions[0])
+                # By these variables the nodes find node 0.
+                address = self._setup.facts[0].address if len(self.nodes) > 1 else "127.0.0.1"
+                port = sessions[0].ask("port", address=address, port=self._setup.port).get("port")
+                env = {"PET_MASTER_ADDR": address, "PET_MASTER_PORT": str(port)}
                 on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
         finally:
-            for node, session in zip(self._nodes, sessions, strict=True):
+            for node, session in zip(self.nodes, sessions, strict=True):
                 if not node.is_begun:
                     session.close()
 
     def _session(self, number: int) -> Session:
-        return connect(self._setup.ssh, self._nodes[number].host, self._setup.python)
+        return connect(self._setup.ssh, self.nodes[number].host, self._setup.python)
 
     def _prepare(self, number: int) -> str:
         """Bring what a host lacks; return the folder that the run is started in."""
         setup, base = self._setup, self._setup.facts[number].folder
-        with self._session(number) as session, self._until_stopped(session):
+        with closing(self._session(number)) as session, self._until_stopped(session):
             data = setup.data_folder or self._bring(session, base, "data", setup.data)
             data = data or f"{base}/data/none"
             return self._bring(session, base, "programs", setup.programs, data)
@@ -211,18 +153,11 @@ class SshHandle:
             session.ask("bring", cargo.blocks(), sha256=cargo.sha256, data=data, **place)
         return f"{base}/{kind}/{name}"
 
-    def _rendezvous(self, session: Session) -> dict[str, str]:
-        """Return the variables by which the nodes find node 0."""
-        alone = len(self._nodes) == 1
-        address = "127.0.0.1" if alone else self._setup.facts[0].address
-        port = session.ask("port", address=address, port=self._setup.port).get("port")
-        return {"PET_MASTER_ADDR": address, "PET_MASTER_PORT": str(port)}
-
     def _begin(self, session: Session, number: int, place: str, env: dict[str, str]) -> None:
         setup, node, facts = self._setup, self._setup.nodes[number], self._setup.facts[number]
-        network = variables_for(facts.interface) if len(self._nodes) > 1 else {}
+        network = variables_for(facts.interface) if len(self.nodes) > 1 else {}
         words: dict[str, Any] = {
-            "argv": [_PYTHON if facts.engine else setup.python, "-m", "torch.distributed.run", *node.argv[1:]],
+            "argv": [PYTHON if facts.engine else setup.python, "-m", "torch.distributed.run", *node.argv[1:]],
             "env": {**network, **node.env, **env},
             "container": facts.engine.request(gpus=setup.gpus) if facts.engine else None,
             "cwd": place,
@@ -237,23 +172,19 @@ class SshHandle:
             session.ask("begin", **run_on_host(self._folder.path.name, number, facts.folder), **words)
         except LostError:
             session.close()
-            self._nodes[number].follow()  # it may have begun
+            self.nodes[number].begin()  # it may have begun
             raise
-        self._nodes[number].follow(session)  # at once: if another host cannot begin, this one is stopped
+        self.nodes[number].begin(session)  # at once: if another host cannot begin, this one is stopped
 
 
 def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFolder, base: str) -> None:
     """End what is left of a run on its hosts, and keep the rest of its output; OSError names who does not answer."""
-    run_id = folder.path.name
-    nodes = [
-        RemoteNode(number, ssh, host, python, run_on_host(run_id, number, base), run_id, NodeFiles(folder, number))
-        for number, host in enumerate(hosts)
-    ]
+    nodes = [RemoteNode(number, ssh, python, host, folder, base, None) for number, host in enumerate(hosts)]
     for node in nodes:
         node.stop()
-        node.follow()
+        node.begin()
     for node in nodes:
         node.wait(_STOP_SECONDS)
     settle(folder, len(nodes))
-    if left := [node.exit.why or f"host {node.host} does not answer" for node in nodes if not node.has_answered]:
+    if left := [node.describe().why or f"host {node.host} does not answer" for node in nodes if not node.has_answered]:
         raise HostError("; ".join(left))

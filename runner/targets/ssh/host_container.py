@@ -165,13 +165,9 @@ def probe(request: Frame, requests: Requests) -> Frame:
 def command(container: Frame, name: str, mounts: dict[str, str], folder: str, words: list[str]) -> list[str]:
     """Write the command that runs words in a container, as this user, on this host's network.
 
-    Args:
-        container: `runtime`, `image`, and what `engine` said: `kind`, `rootless`; whether it gets the `gpus`; and
-            `env`, of which only the names are written: the engine's command takes the values from its own.
-        name: of the container.
-        mounts: folders of this host by their place in it; OSError for one that cannot be named.
-        folder: where it starts.
-        words: what it runs.
+    The container is described by `runtime`, `image`, and what `engine` said: `kind`, `rootless`; whether it gets the
+    `gpus`; and `env`, of which only the names are written: the engine's command takes the values from its own. The
+    mounts are folders of this host by their place in it; OSError for one that cannot be named.
     """
     own = [container["runtime"], "run", "--rm", f"--name={name}", "--init", "--network=host", "--ipc=host"]
     own += ["--log-driver=none", "--security-opt=label=disable", "--stop-timeout=1", f"--workdir={folder}"]
@@ -183,7 +179,7 @@ def command(container: Frame, name: str, mounts: dict[str, str], folder: str, wo
         own.append(f"--mount=type=bind,source={source},target={place}")
     if container["gpus"]:
         own.append("--device=nvidia.com/gpu=all" if container["kind"] == "podman" else "--gpus=all")
-    own += [f"--env={one}" for one in sorted(container["env"])]
+    own += [f"--env={variable}" for variable in sorted(container["env"])]
     return [*own, container["image"], *words]
 
 
@@ -269,7 +265,7 @@ def _user(container: Frame) -> list[str]:
     elif container["rootless"]:
         return ["--user=0:0"]
     else:
-        own = [f"--user={user}:{group}", "--userns=host", *(f"--group-add={one}" for one in sorted(os.getgroups()))]
+        own = [f"--user={user}:{group}", "--userns=host", *(f"--group-add={other}" for other in sorted(os.getgroups()))]
     if user:
         try:
             name = pwd.getpwuid(user).pw_name

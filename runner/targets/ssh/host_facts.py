@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 4.0
 _SIOCGIFCONF = 0x8912
 _ENTRY_BYTES = 40
+"""Of one address, as the kernel lists it."""
 _listeners: list[Any] = []
 
 
@@ -119,10 +120,10 @@ def _addresses() -> list[list[str]]:
     """List the addresses of this host, each with its interface."""
     found = []
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        buffer = ctypes.create_string_buffer(40 * 1024)
+        buffer = ctypes.create_string_buffer(_ENTRY_BYTES * 1024)
         asked = struct.pack("iL", len(buffer), ctypes.addressof(buffer))
         size = struct.unpack("iL", fcntl.ioctl(probe, _SIOCGIFCONF, asked))[0]
-        for start in range(0, size, 40):
+        for start in range(0, size, _ENTRY_BYTES):
             name = buffer.raw[start : start + 16].partition(b"\0")[0].decode().partition(":")[0]
             found.append([socket.inet_ntoa(buffer.raw[start + 20 : start + 24]), name])
     with contextlib.suppress(OSError), open("/proc/net/if_inet6", encoding="ascii") as file:

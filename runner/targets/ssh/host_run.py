@@ -22,6 +22,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from runner.targets.clean_environment import clean_environment
 from runner.targets.ssh.host_container import GUARD, command, end
 from runner.targets.ssh.host_facts import base_folder
 from runner.targets.ssh.host_frames import IDLE_SECONDS, send
@@ -36,7 +37,6 @@ _KILLED_SECONDS = 5.0
 _SIGNALLED = 128
 """A container's exit code is this and the signal's number, if its process was ended by a signal."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_STALE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
 
 
@@ -105,7 +105,10 @@ def supervise(request: Frame) -> None:
             if _SIGNALLED < ended["code"] <= _SIGNALLED + signal.SIGRTMAX:
                 ended["code"] = _SIGNALLED - ended["code"]
         _kill(request["mark"])
-        _write(os.path.join(folder, "exit.json"), json.dumps(ended).encode())
+        path = os.path.join(folder, "exit.json")
+        with open(f"{path}.tmp", "w") as file:
+            json.dump(ended, file)
+        os.rename(f"{path}.tmp", path)
     tidy(base_folder(request["folder"]))
 
 
@@ -139,8 +142,7 @@ def remove(request: Frame) -> Frame:
 
 def _environment(folder: str, request: Frame) -> tuple[Frame, Frame]:
     """Return this host's own variables without those of another run, and the variables of the run."""
-    env = {name: value for name, value in os.environ.items() if name not in _STALE}
-    env = {name: value for name, value in env.items() if not name.startswith(("PET_", "TORCHELASTIC_", "SSH_"))}
+    env = clean_environment("SSH_")
     own = dict(request["env"], KIT_RUN_ID=request["mark"], KIT_RUNNER_PID=str(os.getpid()))
     own["PET_LOG_DIR"], own["KIT_ARTIFACTS"] = os.path.join(folder, "logs"), os.path.join(folder, "artifacts")
     search = [own.pop("PYTHONPATH", ""), request["cwd"]]
@@ -285,9 +287,3 @@ def _run(request: Frame) -> str:
 def _touch(path: str) -> None:
     with open(path, "ab"):
         os.utime(path)
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(f"{path}.tmp", "wb") as file:
-        file.write(data)
-    os.rename(f"{path}.tmp", path)

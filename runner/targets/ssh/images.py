@@ -13,7 +13,6 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from threading import Event
@@ -21,10 +20,9 @@ from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import listed, one_line, shown
-from runner.targets.ssh.all_hosts import MOST_AT_ONCE
 from runner.targets.ssh.host_container import image
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.session import HostError, LostError, Session, connect
+from runner.targets.ssh.session import HostError, LostError, Session, connect, on_all
 from runner.targets.ssh.verdicts import OK, WRONG, Engine, Facts, Verdict, Wanted, number, oldest_python, text
 
 BLOCK = 262_144
@@ -91,25 +89,18 @@ def provide(
 ) -> list[Facts]:
     """See to it that all hosts have the image, and that a container of it can run there; return what is in it.
 
-    Args:
-        ssh: how the hosts are reached.
-        python: the Python there.
-        facts: what each host has said of itself and of its engine.
-        wanted: the image.
-        gpus: whether the containers get the GPUs.
-        say: takes a line to show.
-
-    RequestError names each host on which that is impossible.
+    `facts` are what each host has said of itself and of its engine, and `say` takes a line to show. RequestError names
+    each host on which that is impossible.
     """
-    for one in facts:
-        if one.engine and not one.engine.image:
+    for host in facts:
+        if host.engine and not host.engine.image:
             how = f"brought, {wanted.bytes / 1e6:,.0f} MB" if wanted.id else "pulled there"
-            say(f"host {one.host}: the image {wanted.name} is {how}")
+            say(f"host {host.host}: the image {wanted.name} is {how}")
     try:
-        found = _at_once(ssh, python, facts, lambda session, one: _provide(session, one, wanted, gpus=gpus))
+        found = _at_once(ssh, python, facts, lambda session, host: _provide(session, host, wanted, gpus=gpus))
     except HostError as error:
         raise RequestError(one_line(error)) from None
-    if wrong := [one.line for one in judge_images(found, wanted)]:
+    if wrong := [verdict.line for verdict in judge_images(found, wanted)]:
         raise RequestError(listed(wrong, "; "))
     return found
 
@@ -123,7 +114,7 @@ def examine(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> tu
 
 def judge_images(facts: Sequence[Facts], wanted: Wanted) -> Iterator[Verdict]:
     """Refuse hosts that have different images under one name."""
-    have = [(one.host, one.engine.image) for one in facts if one.engine and one.engine.image]
+    have = [(host.host, host.engine.image) for host in facts if host.engine and host.engine.image]
     for host, own in have[1:]:
         if own != have[0][1]:
             seen = f"the image {wanted.name} is {own} there, and {have[0][1]} on {have[0][0]}"
@@ -197,29 +188,18 @@ def _at_once(ssh: OpenSsh, python: str, facts: Sequence[Facts], do: Callable[[Se
     over = Event()
 
     def one(facts: Facts) -> Facts:
-        with connect(ssh, facts.host, python) as session:
+        with closing(connect(ssh, facts.host, python)) as session:
             opened.append(session)
             if over.is_set():
                 session.abort()
             return do(session, facts)
 
-    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
-        made = [pool.submit(one, each) for each in facts]
-        try:
-            wait(made)
-        except BaseException:
-            over.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            for session in opened:
-                session.abort()
-            raise
-    errors = [error for one in made if (error := one.exception())]
-    for error in errors:
-        if not isinstance(error, OSError):
-            raise error
-    if errors:
-        raise HostError(listed(dict.fromkeys(map(str, errors)), "; "))
-    return [one.result() for one in made]
+    def end() -> None:
+        over.set()
+        for session in opened:
+            session.abort()
+
+    return on_all(one, facts, end)
 
 
 @contextmanager

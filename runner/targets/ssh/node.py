@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
-from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from runner.core import clock
 from runner.core.text import one_line, shown
+from runner.records.folder import RunFolder
 from runner.records.node_files import NodeFiles
 from runner.records.schema import NodeExit
 from runner.targets import node_view
+from runner.targets.followed_node import FollowedNode, exit_of
 from runner.targets.node_view import NodeView
+from runner.targets.ssh.host_run import name_of
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import BOOT, SILENT_SECONDS, HostError, LostError, Session, connect
+from runner.targets.ssh.verdicts import Facts
 
+PYTHON = "python3"
+"""The Python of an image, found on its PATH."""
 PING_SECONDS = 1.0
 GIVE_UP_SECONDS = 60.0
 """A host that cannot be reached for so long is given up: its supervisor has ended the run by then."""
@@ -31,91 +33,61 @@ _ENGINE_FAILED = 125
 """The exit code of docker run and podman run for what they could not do themselves."""
 
 
-class RemoteNode:
-    """The launcher of one node on its host, in the words of `worker_logs.Launcher`.
+def run_on_host(run_id: str, node: int, folder: str) -> dict[str, str]:
+    """Name the run's folder on a host, as `on_host` knows it: hosts may share a disk, so the node is in its name."""
+    return {"folder": folder, "run": f"{run_id}-node{node}"}
 
-    Args:
-        number: of the node.
-        ssh: how hosts are reached.
-        host: its name.
-        python: the Python there.
-        run: where the run is on the host: `folder` and `run`, as `on_host` knows them.
-        mark: what all processes of the run have in their environment.
-        brought: what takes the files.
-        place: what the record says of where the node ran.
-        inside: the words that start a Python beside its processes, if they are in a container.
+
+class RemoteNode(FollowedNode):
+    """The launcher of one node on its host.
+
+    `base` is the folder of the host in which the kit keeps what is brought; the facts are None for a run of another
+    runner.
     """
 
     def __init__(
         self,
         number: int,
         ssh: OpenSsh,
-        host: str,
         python: str,
-        run: dict[str, str],
-        mark: str,
-        brought: NodeFiles,
-        place: dict[str, Any] | None = None,
-        inside: Sequence[str] = (),
+        host: str,
+        folder: RunFolder,
+        base: str,
+        facts: Facts | None,
     ) -> None:
-        self.number, self.host = number, host
-        self.place = place or {}
-        self.notes: deque[str] = deque()
+        super().__init__(number)
+        self.host, self.brought = host, NodeFiles(folder, number)
+        self.place = facts.place if facts else {}
         self.has_answered = False
         """Whether its supervisor was found to have ended, or there was none any more."""
-        self.failure: OSError | None = None
-        """Why its output can no longer be written here, for example because the disk is full."""
-        self._ssh, self._python, self._run, self._mark, self._brought = ssh, python, run, mark, brought
-        self._inside = inside
-        self._exit: NodeExit | None = None
-        self._is_stopping = self._has_left_out = False
+        self._ssh, self._python, self._mark = ssh, python, folder.path.name
+        self._run_there = run_on_host(self._mark, number, base)
+        runtime = facts.engine.runtime if facts and facts.engine else ""
+        container = name_of(self._run_there["run"])
+        self._inside = [runtime, "exec", "--interactive", container, PYTHON] if runtime else []
+        """What starts a Python beside the processes, if they are in a container."""
+        self._has_left_out = False
         self._lost_since: float | None = None
-        self._thread: threading.Thread | None = None
         self._stop_asked: float | None = None
         self._first: Session | None = None
-        self._over = threading.Event()
 
-    def follow(self, session: Session | None = None) -> None:
+    def begin(self, session: Session | None = None) -> None:
         """Begin to follow a run that was started on the host, at first through the session that has started it."""
         self._first = session
-        self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._thread.start()
+        super().begin()
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether the run was started on the host."""
-        return self._thread is not None
-
-    @property
-    def ended(self) -> bool:
-        """Whether its launcher has ended, or is given up, and all that can be had of its output is here."""
-        return self._exit is not None
-
-    @property
-    def failed(self) -> bool:
-        """Whether it has ended with anything but exit code 0."""
-        return self._exit is not None and self._exit.code != 0
-
-    @property
-    def exit(self) -> NodeExit:
-        """How it ended; what was never started, or is not known to have ended, has neither a code nor a signal."""
-        return self._exit or NodeExit(self.number, stopped=True, place=self.place)
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the end."""
-        if self._thread:
-            self._over.wait(seconds)  # an interrupted join would take the thread for ended (CPython, bpo-45274)
+    def describe(self) -> NodeExit:
+        """Return how it ended; what was never started, or is not known to have ended, has no code and no signal."""
+        return self.exit or NodeExit(self.number, stopped=True, place=self.place)
 
     def stop(self) -> None:
         """Tell its supervisor to end it; do not wait for that."""
         if not self.ended:
-            self._is_stopping, self._stop_asked = True, self._stop_asked or clock.monotonic()
+            self.stopped, self._stop_asked = True, self._stop_asked or clock.monotonic()
 
     def idle(self) -> NodeView | None:
-        """Say why nothing runs there, if that is known."""
-        if not self.is_begun:
-            return NodeView(self.number, idle=f"host {self.host} is not ready yet")
-        return None
+        """Say that nothing runs there yet, if so."""
+        return None if self.is_begun else NodeView(self.number, idle=f"host {self.host} is not ready yet")
 
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes on the host."""
@@ -125,12 +97,7 @@ class RemoteNode:
         view = self._view(abort=abort and not self._inside)
         if abort and self._inside:  # which ends the container, and so whoever looks at it from within
             self._view(abort=True)
-        if view.seen:
-            own = str(self.number)
-            agents = [one for one in view.seen.agents if one.told.node == own]
-            ranks = [one for one in view.seen.ranks if one.node == own]
-            return NodeView(self.number, node_view.Seen(view.seen.host, agents, ranks))
-        return view
+        return view.seen.of_node(self.number) if view.seen else view
 
     def _view(self, *, abort: bool) -> NodeView:
         words = [*(self._inside or [self._python]), "-c", BOOT, *(["--abort"] if abort else []), self._mark]
@@ -141,18 +108,13 @@ class RemoteNode:
             return NodeView(self.number, trouble=one_line(f"host {self.host}: {error.strerror}", 300))
         return node_view.view(self.number, printed)
 
-    def _follow(self) -> None:
-        try:
-            self._exit = self._followed()
-        finally:
-            self._over.set()
-
-    def _followed(self) -> NodeExit:
+    def follow(self) -> NodeExit:
+        """Keep what comes from the host, through one connection after the other."""
         ended: dict[str, Any] | None = None
         try:
             ended = self._until_ended()
         except (HostError, ValueError) as error:
-            return NodeExit(self.number, stopped=self._is_stopping, why=one_line(error), place=self.place)
+            return NodeExit(self.number, stopped=self.stopped, why=one_line(error), place=self.place)
         except OSError as error:
             self.failure = error
             with suppress(OSError, ValueError):  # go on without its output, so that its end is seen
@@ -164,7 +126,7 @@ class RemoteNode:
         while True:
             try:
                 first, self._first = self._first, None
-                with first or connect(self._ssh, self.host, self._python) as session:
+                with closing(first or connect(self._ssh, self.host, self._python)) as session:
                     return self._one_connection(session, keep=keep)
             except LostError as error:
                 now = clock.monotonic()
@@ -184,7 +146,7 @@ class RemoteNode:
                 clock.sleep(_AGAIN_SECONDS)
 
     def _one_connection(self, session: Session, *, keep: bool) -> dict[str, Any] | None:
-        session.send("follow", offsets=self._brought.sizes(), **self._run)
+        session.send("follow", offsets=self.brought.sizes(), **self._run_there)
         heard = pinged = clock.monotonic()
         told = False
         while True:
@@ -204,7 +166,7 @@ class RemoteNode:
                     return ended if isinstance(ended, dict) else None
                 if keep and isinstance(frame.get("file"), str) and isinstance(frame.get("at"), int):
                     self._keep(frame["file"], frame["at"], data)
-            if self._is_stopping and not told:
+            if self.stopped and not told:
                 session.send("stop")
                 told = True
             if now - pinged > PING_SECONDS:
@@ -216,18 +178,18 @@ class RemoteNode:
     def _remove(self, session: Session) -> None:
         """Remove the run's folder on the host; how the run ended is known, whatever becomes of its folder."""
         try:
-            session.ask("remove", **self._run)
+            session.ask("remove", **self._run_there)
         except HostError as error:
-            place = "/".join(filter(None, (self._run["folder"], "runs", self._run["run"])))
+            place = "/".join(filter(None, (self._run_there["folder"], "runs", self._run_there["run"])))
             self.notes.append(f"{error}: left behind there; rm -r {place}")
 
     def _keep(self, name: str, at: int, data: bytes) -> None:
-        if name.startswith("artifacts/") and not self._brought.takes(name):
+        if name.startswith("artifacts/") and not self.brought.takes(name):
             if not self._has_left_out:
                 self._has_left_out = True
                 self.notes.append(f"host {self.host}: left out, as it is hidden or has an odd name: {shown(name)}")
             return
-        self._brought.append(name, at, data)
+        self.brought.append(name, at, data)
 
     def _describe(self, ended: dict[str, Any] | None) -> NodeExit:
         """Translate a supervisor's words; they come from another machine."""
@@ -235,15 +197,11 @@ class RemoteNode:
         why = None
         if not isinstance(code, int) or not -64 <= code <= 255:  # noqa: PLR2004 - signals and exit codes
             why = f"host {self.host}: its supervisor was killed, or the host has started again"
-            return NodeExit(self.number, stopped=self._is_stopping, why=why, place=self.place)
-        name = None
-        if code < 0:
-            with suppress(ValueError):
-                name = signal.Signals(-code).name
+            return NodeExit(self.number, stopped=self.stopped, why=why, place=self.place)
         lease = bool(ended) and (ended or {}).get("why") == "lease"
         if lease:
             why = f"host {self.host} heard nothing of the runner for {LEASE_SECONDS} s, and ended it"
         elif code == _ENGINE_FAILED and self._inside:
             why = f"host {self.host}: its {self._inside[0]} could not run the container"
         stopped = lease or (ended or {}).get("why") == "stop"
-        return NodeExit(self.number, code if code >= 0 else None, name, stopped, why=why, place=self.place)
+        return NodeExit(self.number, *exit_of(code), stopped=stopped, why=why, place=self.place)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from runner.targets.ssh.host_frames import Frame
 
 HELLO = "KIT-HOST 1"
+_IGNORED = ("hello", "bytes", "ping", "stop")
+"""What may be left of a request that was refused or has been answered."""
 
 
 def main() -> None:
@@ -36,15 +38,8 @@ def main() -> None:
     os.write(1, f"\n{HELLO}\n".encode())
     while frame is not None:
         signal.alarm(IDLE_SECONDS)
-        do = frame["do"]
-        if do not in (
-            "hello",
-            "bytes",
-            "ping",
-            "stop",
-        ):  # what is left of a request that was refused or has been answered
-            answer = _answer(frame, requests)
-            send({"answer": answer})
+        if frame["do"] not in _IGNORED:
+            send({"answer": _answer(frame, requests)})
         frame, _ = requests.next()
 
 
@@ -127,6 +122,5 @@ def _unpack(source: Any, path: str) -> str:
 
 def _hash(files: dict[str, str]) -> str:
     """Hash files by their paths and their own hashes (runner/targets/ssh/cargo.py does the same)."""
-    return hashlib.sha256(
-        "".join(f"{name}\0{files[name]}\n" for name in sorted(files)).encode("utf-8", "surrogateescape")
-    ).hexdigest()
+    lines = "".join(f"{name}\0{files[name]}\n" for name in sorted(files))
+    return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()

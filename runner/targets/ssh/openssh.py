@@ -75,11 +75,7 @@ _WAYS_OUT = (
 
 
 class OpenSsh:
-    """The command ssh.
-
-    Args:
-        config: a configuration for it (`ssh -F`); empty for the user's own.
-    """
+    """The command ssh, with a configuration (`ssh -F`) or the user's own."""
 
     def __init__(self, config: str = "") -> None:
         self.config = config
@@ -91,12 +87,7 @@ class OpenSsh:
     def output(self, host: str, words: list[str], given: bytes, seconds: float, most: int) -> bytes:
         """Run words on a host, give them something to read, and return what is printed; OSError says why that fails.
 
-        Args:
-            host: its name.
-            words: the command, each word quoted for the shell there.
-            given: what stands in its stdin.
-            seconds: how long it may take.
-            most: bytes that it may print.
+        It may take so many seconds, and print so many bytes at most.
         """
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout:
             stdin.write(given)
@@ -153,7 +144,7 @@ class OpenSsh:
         return [
             "ssh",
             *(["-F", self.config] if self.config else []),
-            *(word for one in options for word in ("-o", one)),
+            *(word for option in options for word in ("-o", option)),
         ]
 
 
@@ -176,15 +167,13 @@ def _folder() -> Path:
     """Return the folder of the sockets, which nobody else may enter; RequestError if somebody else made it."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     usable = 0 < len(runtime) < _SOCKET_PATH - len("/kit-ssh") and "%" not in runtime and os.access(runtime, os.W_OK)
-    folder = Path(runtime, "kit-ssh") if usable else Path(_temporary(), f"kit-ssh-{os.geteuid()}")
+    temporary = tempfile.gettempdir()
+    if len(temporary) >= _SOCKET_PATH - len("/kit-ssh-1234567890") or "%" in temporary:
+        temporary = "/tmp"  # noqa: S108 - a short one; whoever made its folder is looked at below
+    folder = Path(runtime, "kit-ssh") if usable else Path(temporary, f"kit-ssh-{os.geteuid()}")
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     held = folder.lstat()
     if not stat.S_ISDIR(held.st_mode) or held.st_uid != os.geteuid() or held.st_mode & 0o077:
         raise RequestError(f"{folder}: it is not this user's alone: remove it, ssh's sockets are kept there")
     return folder
-
-
-def _temporary() -> str:
-    place = tempfile.gettempdir()
-    return place if len(place) < _SOCKET_PATH - len("/kit-ssh-1234567890") and "%" not in place else "/tmp"  # noqa: S108 - see above

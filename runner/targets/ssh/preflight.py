@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import listed
-from runner.targets.ssh.all_hosts import attempt
 from runner.targets.ssh.hosts import Host
 from runner.targets.ssh.images import ask_engine, examine, judge_images
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.session import HostError, Session, connect
+from runner.targets.ssh.session import HostError, Session, attempt, connect
 from runner.targets.ssh.verdicts import (
     OK,
     WRONG,
@@ -33,11 +32,7 @@ from runner.targets.ssh.verdicts import (
 class Examination:
     """All hosts of a run, looked at at once: what each said, by its number, and the verdicts on all.
 
-    Args:
-        ssh: how they are reached.
-        hosts: the host of each node.
-        need: what the run needs.
-        make: whether the kit's folder is made on them.
+    `make` says whether the kit's folder is made on them.
     """
 
     def __init__(self, ssh: OpenSsh, hosts: Sequence[Host], need: Need, *, make: bool) -> None:
@@ -49,7 +44,7 @@ class Examination:
     @property
     def wrong(self) -> list[Verdict]:
         """What keeps a run from starting."""
-        return [one for one in self.verdicts if one.state == WRONG]
+        return [verdict for verdict in self.verdicts if verdict.state == WRONG]
 
     def run(self, *, go_on: bool) -> None:
         """Look at one thing after the other; go on behind what is wrong, or do not."""
@@ -63,55 +58,53 @@ class Examination:
                 session.close()
 
     def _connect(self) -> None:
-        def one(node: int) -> None:
-            self._sessions[node] = connect(self._ssh, self._hosts[node].name, self._need.python)
+        def connected(node: int) -> list[Verdict]:
+            name = self._hosts[node].name
+            self._sessions[node] = connect(self._ssh, name, self._need.python)
+            return [Verdict(name, "ssh", OK, "ssh reaches it")]
 
-        for node, failed in self._each(one, range(len(self._hosts)), "ssh"):
-            if not failed:
-                self.verdicts.append(Verdict(self._hosts[node].name, "ssh", OK, "ssh reaches it"))
+        self._each(connected, range(len(self._hosts)), "ssh")
 
     def _ask(self) -> None:
         """Ask the hosts for their facts, and judge those that concern one host alone."""
-        need, judged = self._need, {}
+        need = self._need
 
-        def one(node: int) -> None:
-            session, asked = self._sessions[node], clock.now()
+        def asked(node: int) -> Iterable[Verdict]:
+            session, began = self._sessions[node], clock.now()
             said: dict[str, Any] = session.ask("check", folder=need.folder, data=need.data, make=self._makes)
-            skew = skew_of(number(said, "time"), asked, clock.now())
+            skew = skew_of(number(said, "time"), began, clock.now())
             facts = facts_of(session.host, said, need.network)
             self.facts[node] = replace(facts, torch="") if need.container else facts  # that of the image is used
-            judged[node] = list(judge(self.facts[node], said, skew, need, need.gpus[node] if need.gpus else 0))
+            return list(judge(self.facts[node], said, skew, need, need.gpus[node] if need.gpus else 0))
 
-        for node, failed in self._each(one, self._sessions, "folder"):
-            self.verdicts += [] if failed else judged[node]
+        self._each(asked, self._sessions, "folder")
         self.facts = dict(sorted(self.facts.items()))
 
     def _ask_engines(self) -> None:
         """Ask the hosts for their container engines."""
-        wanted, judged = self._need.container, {}
+        wanted = self._need.container
         if wanted is None:
             return
 
-        def one(node: int) -> None:
-            engine, judged[node] = ask_engine(self._sessions[node], wanted)
+        def asked(node: int) -> Iterable[Verdict]:
+            engine, found = ask_engine(self._sessions[node], wanted)
             self.facts[node] = replace(self.facts[node], engine=engine)
+            return found
 
-        for node, failed in self._each(one, list(self.facts), "container"):
-            self.verdicts += [] if failed else judged[node]
+        self._each(asked, self.facts, "container")
 
     def _look_into(self) -> None:
         """Look into the image that hosts have already, unless that is done when all have it, before the start."""
-        wanted, judged = self._need.container, {}
-        have = [node for node, facts in self.facts.items() if facts.engine and facts.engine.image]
+        wanted = self._need.container
         if wanted is None or self._makes:
             return
 
-        def one(node: int) -> None:
+        def looked(node: int) -> Iterable[Verdict]:
             gpus = bool(self._need.gpus)
-            self.facts[node], judged[node] = examine(self._sessions[node], self.facts[node], wanted, gpus=gpus)
+            self.facts[node], found = examine(self._sessions[node], self.facts[node], wanted, gpus=gpus)
+            return found
 
-        for node, failed in self._each(one, have, "image"):
-            self.verdicts += [] if failed else judged[node]
+        self._each(looked, [node for node, facts in self.facts.items() if facts.engine and facts.engine.image], "image")
         self.verdicts += judge_images(list(self.facts.values()), wanted)
         self._compare()
 
@@ -124,44 +117,45 @@ class Examination:
         alone = len(self._hosts) == 1
         able = [node for node in self.facts if alone and need.port]
         if not alone:
-            placed = {node: judge_address(one) for node, one in self.facts.items() if one.address or not need.network}
+            placed = {
+                node: judge_address(facts) for node, facts in self.facts.items() if facts.address or not need.network
+            }
             self.verdicts += placed.values()
-            able = [node for node, one in placed.items() if one.state == OK]
+            able = [node for node, verdict in placed.items() if verdict.state == OK]
 
-        def one(node: int) -> None:
+        def listens(node: int) -> list[Verdict]:
             address = "127.0.0.1" if alone else self.facts[node].address
             ports[node] = _listen(self._sessions[node], address, 0 if node else need.port)
+            return []
 
-        list(self._each(one, able, "port"))
+        self._each(listens, able, "port")
         if not alone:
             self._reach(dict(sorted(ports.items())))
 
     def _reach(self, ports: dict[int, int]) -> None:
-        found: dict[int, list[Verdict]] = {}
-
-        def one(own: int) -> None:
-            found[own] = []
+        def reached(own: int) -> list[Verdict]:
+            here, found = self.facts[own].host, []
             for other in (node for node in ports if node != own):
                 host, address = self.facts[other].host, self.facts[other].address
                 said = self._sessions[own].ask("reach", address=address, port=ports[other])
                 if trouble := text(said, "trouble"):
                     seen = f"it does not reach {host} at {address}, port {ports[other]}: {trouble}"
                     mend = "let the hosts reach each other on all ports, or choose another network with --with network="
-                    found[own].append(Verdict(self.facts[own].host, "reach", WRONG, seen, mend))
+                    found.append(Verdict(here, "reach", WRONG, seen, mend))
+            return found or [Verdict(here, "reach", OK, f"it reaches the other {len(ports) - 1}")]
 
-        for node, failed in self._each(one, ports, "reach"):
-            reached = Verdict(self.facts[node].host, "reach", OK, f"it reaches the other {len(ports) - 1}")
-            self.verdicts += [] if failed else found[node] or [reached]
+        self._each(reached, ports, "reach")
 
-    def _each(self, do: Callable[[int], None], nodes: Iterable[int], check: str) -> Iterator[tuple[int, bool]]:
-        """Do something with hosts, all at once; a verdict for each of which it fails, and whether it has."""
+    def _each(self, do: Callable[[int], Iterable[Verdict]], nodes: Iterable[int], check: str) -> None:
+        """Do something with hosts, all at once, and keep its verdicts; where it fails, that is one."""
         nodes = list(nodes)
-        for node, error in zip(nodes, attempt(do, nodes), strict=True):
-            if isinstance(error, HostError):
+        for node, found in zip(nodes, attempt(do, nodes), strict=True):
+            if isinstance(found, HostError):
                 host = self._hosts[node].name
-                seen = error.seen.removeprefix(f"host {host}: ")
-                self.verdicts.append(Verdict(host, check, WRONG, seen, error.mend))
-            yield node, isinstance(error, HostError)
+                seen = found.seen.removeprefix(f"host {host}: ")
+                self.verdicts.append(Verdict(host, check, WRONG, seen, found.mend))
+            else:
+                self.verdicts += found
 
 
 def check(ssh: OpenSsh, hosts: Sequence[Host], need: Need) -> list[Facts]:
@@ -169,10 +163,10 @@ def check(ssh: OpenSsh, hosts: Sequence[Host], need: Need) -> list[Facts]:
     found = Examination(ssh, hosts, need, make=True)
     found.run(go_on=False)
     first: dict[str, Verdict] = {}
-    for one in found.wrong:
-        first.setdefault(one.host, one)
+    for verdict in found.wrong:
+        first.setdefault(verdict.host, verdict)
     if first:
-        raise RequestError(listed((one.line for one in first.values()), "; "))
+        raise RequestError(listed((verdict.line for verdict in first.values()), "; "))
     return list(found.facts.values())
 
 

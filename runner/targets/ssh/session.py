@@ -7,16 +7,15 @@ import json
 import os
 import selectors
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, TypeVar
 
 from runner.core import clock, ports
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
+from runner.targets import clean_environment
 from runner.targets.ssh import host_container, host_facts, host_frames, host_run, host_tidy, on_host
 from runner.targets.ssh.openssh import CONNECT_SECONDS, OpenSsh, environment, explain
 
@@ -29,7 +28,7 @@ for name, text in json.loads(sys.stdin.buffer.readline()):
     exec(compile(text, name, "exec"), module.__dict__)
 module.main()
 """
-_MODULES = (ports, host_frames, host_container, host_facts, host_tidy, host_run, on_host)
+_MODULES = (ports, clean_environment, host_frames, host_container, host_facts, host_tidy, host_run, on_host)
 """What runs on a host; each module imports those before it."""
 SILENT_SECONDS = 8.0
 """A host that says nothing for so long, though it was asked, is no longer connected."""
@@ -40,15 +39,13 @@ _MOST_WORDS = 1_000_000
 _POLL_SECONDS = 0.2
 _SSH_FAILED = 255
 _NOT_FOUND = (126, 127)
+MOST_AT_ONCE = 16
+_Item = TypeVar("_Item")
+_Got = TypeVar("_Got")
 
 
 class HostError(OSError):
-    """A host cannot do what is asked of it; one line that begins with its name.
-
-    Args:
-        seen: what is wrong.
-        mend: what mends it, if that is known.
-    """
+    """A host cannot do what is asked of it: what was seen, beginning with its name, and what mends it if known."""
 
     def __init__(self, seen: str, *, mend: str = "") -> None:
         super().__init__(f"{seen}: {mend}" if mend else seen)
@@ -79,13 +76,7 @@ def connect(ssh: OpenSsh, host: str, python: str) -> Session:
 
 
 class Session:
-    """One process of the script on a host; it ends with its connection.
-
-    Args:
-        ssh: how hosts are reached.
-        host: its name.
-        python: the Python there.
-        seconds: how long it may take until the host greets.
+    """One process of the script on a host, which greets within so many seconds; it ends with its connection.
 
     Raises LostError if the host cannot be reached, HostError if there is no such Python.
     """
@@ -118,14 +109,6 @@ class Session:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def abort(self) -> None:
         """Let whoever waits for the host, in another thread, wait no longer; to be closed by them."""
@@ -270,3 +253,40 @@ class Session:
 
     def _refuse(self) -> None:
         raise HostError(f"host {self.host}: what it sends is not what the kit's script sends")
+
+
+def on_all(do: Callable[[_Item], _Got], items: Iterable[_Item], end: Callable[[], None] | None = None) -> list[_Got]:
+    """Do something on all hosts at once; HostError with the first line of each that failed."""
+    got = attempt(do, items, end)
+    if errors := [result for result in got if isinstance(result, HostError)]:
+        for result in got:
+            if isinstance(result, Session):
+                result.close()
+        raise HostError(listed(dict.fromkeys(map(str, errors)), "; "))
+    return [result for result in got if not isinstance(result, HostError)]
+
+
+def attempt(
+    do: Callable[[_Item], _Got], items: Iterable[_Item], end: Callable[[], None] | None = None
+) -> list[_Got | HostError]:
+    """Do something with all at once; for what cannot be done, return its error.
+
+    After an interruption nobody is waited for any more if `end` ends what goes on.
+    """
+
+    def done(item: _Item) -> _Got | HostError:
+        try:
+            return do(item)
+        except OSError as error:
+            return error if isinstance(error, HostError) else HostError(str(error))
+
+    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+        begun = [pool.submit(done, item) for item in items]
+        try:
+            wait(begun)
+        except BaseException:
+            if end:
+                pool.shutdown(wait=False, cancel_futures=True)
+                end()
+            raise
+    return [future.result() for future in begun]

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -19,9 +20,10 @@ from runner.core.yaml_writer import to_json
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES
-from runner.targets.base import LaunchSpec, Target
+from runner.targets.base import LaunchSpec, Target, option
 from runner.targets.ssh import cargo, hosts, images, preflight
-from runner.targets.ssh.handle import Setup, SshHandle, end_remains, run_on_host
+from runner.targets.ssh.handle import Setup, SshHandle, end_remains
+from runner.targets.ssh.node import run_on_host
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.verdicts import Facts, Need, Verdict, Wanted
 from runner.targets.torchrun import node_specs
@@ -35,41 +37,24 @@ _NOT_QUOTED_ALIKE = re.compile(r"[\\!\x00-\x1f\x7f]")
 class Options:
     """The options of target ssh; paths of a host are absolute."""
 
-    hosts: str = field(
-        default="", metadata={"help": "hosts as ssh knows them, separated by commas; the first one is node 0"}
+    hosts: str = option("hosts as ssh knows them, separated by commas; the first one is node 0")
+    hosts_file: str = option("file with a host on each line, and how many processes it has room for: h0 slots=4")
+    config: str = option("configuration of ssh, as for ssh -F; by default the user's own")
+    python: str = option(
+        "path of a Python with torch on the hosts; by default that of the runner's own; with a container it needs no"
+        " torch, and is python3 by default"
     )
-    hosts_file: str = field(
-        default="",
-        metadata={"help": "file with a host on each line, and how many processes it has room for: h0 slots=4"},
+    folder: str = option("folder of the hosts for what is brought; by default in ~/.cache")
+    data: str = option("folder of the hosts with prepared data; by default this machine's is brought")
+    network: str = option(
+        "network in which the hosts reach each other, for example 10.1.0.0/16; by default ssh's", axis=BETWEEN_NODES
     )
-    config: str = field(default="", metadata={"help": "configuration of ssh, as for ssh -F; by default the user's own"})
-    python: str = field(
-        default="",
-        metadata={
-            "help": "path of a Python with torch on the hosts; by default that of the runner's own; with a container "
-            "it needs no torch, and is python3 by default"
-        },
+    port: int = option("port of the rendezvous on the first host; 0 is a free one", 0)
+    container: str = option(
+        "image that the processes run in: brought if this machine's engine has it, otherwise pulled"
     )
-    folder: str = field(
-        default="", metadata={"help": "folder of the hosts for what is brought; by default in ~/.cache"}
-    )
-    data: str = field(
-        default="", metadata={"help": "folder of the hosts with prepared data; by default this machine's is brought"}
-    )
-    network: str = field(
-        default="",
-        metadata={
-            "help": "network in which the hosts reach each other, for example 10.1.0.0/16; by default ssh's",
-            "axis": BETWEEN_NODES,
-        },
-    )
-    port: int = field(default=0, metadata={"help": "port of the rendezvous on the first host; 0 is a free one"})
-    container: str = field(
-        default="",
-        metadata={"help": "image that the processes run in: brought if this machine's engine has it, otherwise pulled"},
-    )
-    container_runtime: Literal["docker", "podman"] = field(
-        default="docker", metadata={"help": "what starts the container, and what has the image here: docker, or podman"}
+    container_runtime: Literal["docker", "podman"] = option(
+        "what starts the container, and what has the image here: docker, or podman", "docker"
     )
 
 
@@ -130,7 +115,7 @@ class Ssh(Target[SshSpec]):
             return
         per_process = spec.run.cell.devices_per_process
         gpus = [node.processes * per_process for node in spec.nodes] if spec.device == "cuda" else []
-        need = self._need(gpus, sum(one.size for one in self._cargo(spec) if one))
+        need = self._need(gpus, sum(part.size for part in self._cargo(spec) if part))
         self._facts[_key(spec)] = preflight.check(self._ssh, spec.hosts, need)
 
     def examine(self, device: str) -> list[Verdict]:
@@ -146,20 +131,16 @@ class Ssh(Target[SshSpec]):
         wanted = self._image()
         if wanted is None:
             return None
-        known = {one.host: one for facts in self._facts.values() for one in facts}
+        known = {host.host: host for facts in self._facts.values() for host in facts}
         gpus = spec.device == "cuda"
         found = images.provide(self._ssh, self._python, list(known.values()), wanted, gpus=gpus, say=say)
-        known = {one.host: one for one in found}
-        self._facts = {key: [known[one.host] for one in facts] for key, facts in self._facts.items()}
+        known = {host.host: host for host in found}
+        self._facts = {key: [known[host.host] for host in facts] for key, facts in self._facts.items()}
         engine = found[0].engine
         return {"name": wanted.name, "id": engine.image if engine else "", "runtime": wanted.runtime}
 
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
-        """Prepare the start; it is made when the lines are asked for, so that a stop finds what was started."""
-        if _key(spec) not in self._facts:
-            self.preflight(spec)
-        if any(one.engine and not one.torch for one in self._facts[_key(spec)]):
-            self.image(spec, lambda _: None)
+        """Prepare the start on hosts that were looked at; the lines make it, so that a stop finds what was started."""
         programs, data = self._cargo(spec)
         facts = self._facts[_key(spec)]
         own, gpus = self.options, spec.device == "cuda"
@@ -185,7 +166,10 @@ class Ssh(Target[SshSpec]):
 
     def _need(self, gpus: list[int], size: int) -> Need:
         own = self.options
-        torch = "" if own.python or own.container else _own_torch()
+        torch = ""
+        if not own.python and not own.container:
+            with suppress(metadata.PackageNotFoundError):
+                torch = metadata.version("torch")
         return Need(self._python, torch, own.folder, own.data, own.network, own.port, size, gpus, self._image())
 
     def _image(self) -> Wanted | None:
@@ -226,11 +210,3 @@ def _check(options: Options) -> None:
             ) from None
     if not 0 <= options.port <= _LARGEST_PORT:
         raise RequestError(f"--with port={options.port}: ports are 1 to {_LARGEST_PORT}, or 0 for a free one")
-
-
-def _own_torch() -> str:
-    """Return the version of this machine's torch; empty without one."""
-    try:
-        return metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        return ""

@@ -42,48 +42,38 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Need:
-    """What a run needs of its hosts.
-
-    Attributes:
-        python: the Python there.
-        torch: the version that has to be there; empty for any, if all have the same.
-        folder: where the kit's files are put; empty for the cache of the user there.
-        data: the folder of prepared data there; empty for what is brought.
-        network: the network in which the hosts reach each other; empty for that of the connection.
-        port: the port of the rendezvous, 0 for a free one.
-        bytes: how much is brought.
-        gpus: GPUs that each host needs.
-        container: the image that the processes run in; None for none.
-    """
+    """What a run needs of its hosts."""
 
     python: str
     torch: str
+    """The version that has to be there; empty for any, if all have the same."""
     folder: str
+    """Where the kit's files are put; empty for the cache of the user there."""
     data: str
+    """The folder of prepared data there; empty for what is brought."""
     network: str
+    """The network in which the hosts reach each other; empty for that of the connection."""
     port: int
+    """The port of the rendezvous, 0 for a free one."""
     bytes: int = 0
+    """How much is brought."""
     gpus: Sequence[int] = ()
+    """How many each host needs."""
     container: Wanted | None = None
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The container engine of a host.
-
-    Attributes:
-        runtime: its command.
-        kind: `docker` or `podman`, whatever the command is called.
-        version: its version.
-        rootless: whether it runs without root.
-        image: the id of the run's image; empty if it does not have it.
-    """
+    """The container engine of a host."""
 
     runtime: str
+    """Its command."""
     kind: str
+    """`docker` or `podman`, whatever the command is called."""
     version: str
     rootless: bool
     image: str = ""
+    """The id of the run's image; empty if it does not have it."""
 
     def request(self, *, gpus: bool) -> dict[str, Any]:
         """Describe the containers that it is to start, in the words of `host_container.command`."""
@@ -140,23 +130,17 @@ class Verdict:
 
 
 def facts_of(host: str, said: dict[str, Any], network: str) -> Facts:
-    """Read what a host said; it comes from another machine."""
-    address, interface = _address(said, network)
-    return Facts(
-        host, text(said, "host"), text(said, "folder"), address, interface, text(said, "python"), text(said, "torch")
-    )
+    """Read what a host said, and choose the address by which the others reach it; it comes from another machine."""
+    known, address = _addresses(said), text(said, "address")
+    if network:
+        wanted = ipaddress.ip_network(network, strict=False)
+        address = next((candidate for candidate in known if ipaddress.ip_address(candidate) in wanted), "")
+    machine, folder, python, torch = (text(said, name) for name in ("host", "folder", "python", "torch"))
+    return Facts(host, machine, folder, address, known.get(address, ""), python, torch)
 
 
 def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int) -> Iterator[Verdict]:
-    """Judge what concerns one host alone.
-
-    Args:
-        facts: what it said, read.
-        said: the same, as it came.
-        skew: how far its clock is ahead of this machine's, in seconds.
-        need: what the run needs.
-        gpus: how many GPUs it needs there.
-    """
+    """Judge what concerns one host alone: what it said, read and as it came, its clock, and its GPUs."""
     yield from _judge_python(facts, need)
     yield _judge_clock(facts.host, skew)
     yield _judge_disk(facts, number(said, "free_bytes"), need)
@@ -171,26 +155,26 @@ def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int
         else:
             yield Verdict(facts.host, "gpus", OK, held)
     if need.network and not facts.address:
-        held = listed(one for one in _addresses(said) if not is_loopback(one)) or "none"
+        held = listed(address_there for address_there in _addresses(said) if not is_loopback(address_there)) or "none"
         seen = f"it has no address in network {need.network}; it has {held}"
         yield Verdict(facts.host, "interface", WRONG, seen)
 
 
 def judge_versions(facts: Sequence[Facts], torch: str) -> Iterator[Verdict]:
     """Compare what has to be the same everywhere, and on this machine if `torch` is its version."""
-    first = next((one for one in facts if one.torch), None)
-    for one in facts:
-        if not one.torch or first is None:
+    first = next((host for host in facts if host.torch), None)
+    for host in facts:
+        if not host.torch or first is None:
             continue
-        if torch and one.torch != torch:
+        if torch and host.torch != torch:
             mend = "install the same, or name another Python with --with python=PATH"
-            yield Verdict(one.host, "versions", WRONG, f"torch {one.torch}, this machine has {torch}", mend)
-        elif one.torch != first.torch:
-            seen = f"torch {one.torch}, {first.host} has {first.torch}"
-            yield Verdict(one.host, "versions", WRONG, seen, "install the same on all hosts")
-        elif _minor(one.python) != _minor(first.python):
-            seen = f"Python {one.python}, {first.host} has {first.python}"
-            yield Verdict(one.host, "versions", WARNING, seen, "install the same on all hosts")
+            yield Verdict(host.host, "versions", WRONG, f"torch {host.torch}, this machine has {torch}", mend)
+        elif host.torch != first.torch:
+            seen = f"torch {host.torch}, {first.host} has {first.torch}"
+            yield Verdict(host.host, "versions", WRONG, seen, "install the same on all hosts")
+        elif _minor(host.python) != _minor(first.python):
+            seen = f"Python {host.python}, {first.host} has {first.python}"
+            yield Verdict(host.host, "versions", WARNING, seen, "install the same on all hosts")
 
 
 def judge_address(facts: Facts) -> Verdict:
@@ -269,20 +253,11 @@ def _addresses(said: dict[str, Any]) -> dict[str, str]:
     given = said.get("addresses")
     pairs: Iterable[Any] = given if isinstance(given, list) else []
     known = {}
-    for one in pairs:
+    for pair in pairs:
         with suppress(ValueError, TypeError, IndexError, KeyError):
-            ipaddress.ip_address(one[0])
-            known[str(one[0])] = one_line(one[1], 64)
+            ipaddress.ip_address(pair[0])
+            known[str(pair[0])] = one_line(pair[1], 64)
     return known
-
-
-def _address(said: dict[str, Any], network: str) -> tuple[str, str]:
-    """Choose the address by which the others reach a host, with its interface; empty if there is none."""
-    known, address = _addresses(said), text(said, "address")
-    if network:
-        wanted = ipaddress.ip_network(network, strict=False)
-        address = next((one for one in known if ipaddress.ip_address(one) in wanted), "")
-    return address, known.get(address, "")
 
 
 def _minor(version: str) -> str:

@@ -101,7 +101,7 @@ def gather(options: Options, device: str, container: Container, name: str = "") 
         engine.check_compose()
         facts["stage"] = "image"
         with engine.asked():
-            facts["image_there"] = engine.has_image(client, facts["image"])
+            facts["image_there"] = engine.find_image(client, facts["image"]) is not None
         if facts["image_there"]:
             facts["stage"] = "container"
             with engine.asked():

@@ -21,7 +21,7 @@ from runner.definitions.definition import Experiment
 from runner.definitions.plan import make_plan
 from runner.definitions.settings import DOCKERFILE, Settings
 from runner.targets import committed_files
-from runner.targets.committed_list import LISTING, Listing, Rendered, read_listing
+from runner.targets.committed_files import LISTING, Listing, Rendered, read_listing
 from runner.targets.compose.base_images import LOCK, NAMES, read_lock
 from runner.tools.init.changes import Change
 from runner.tools.init.git import repository

@@ -247,7 +247,6 @@ def _ask(root: Path, family: str, words: tuple[str, ...]) -> Check:
 def _find_image(image: dict[str, Any], identity: str) -> Check:
     """Look for an image in the engine, by what no one can move."""
     from runner.targets.compose import engine  # noqa: PLC0415 - a run without an image needs none
-    from runner.targets.compose.image import held  # noqa: PLC0415
 
     name = one_line(image.get("name"), 200)
     try:
@@ -255,7 +254,7 @@ def _find_image(image: dict[str, Any], identity: str) -> Check:
     except RequestError as error:
         return Check("image", None, one_line(error, 200))
     try:
-        found = held(client, identity)
+        found = engine.find_image(client, identity) is not None
     finally:
         client.close()
     if found:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from runner.core.errors import RequestError
-from runner.targets.compose.cores import cpus_of, parse_cpus
+from runner.targets.compose.target import cpus_of, parse_cpus
 
 
 @pytest.mark.parametrize(

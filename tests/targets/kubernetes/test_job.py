@@ -21,14 +21,21 @@ from runner.core.layout import Layout
 from runner.definitions import experiment as definition
 from runner.definitions.plan import Run
 from runner.targets import load
-from runner.targets.committed_files import FOLDERS
-from runner.targets.committed_list import read_listing
+from runner.targets.committed_files import FOLDERS, read_listing
 from runner.targets.compose.target import Compose
-from runner.targets.kubernetes.job import RUN, RUN_ID, indexed_job, job_name, pytorchjob
-from runner.targets.kubernetes.kinds import KINDS, OBJECTS, name_of
+from runner.targets.kubernetes.job import (
+    KINDS,
+    OBJECTS,
+    RUN,
+    RUN_ID,
+    indexed_job,
+    job_name,
+    name_of,
+    pytorchjob,
+    trainjob,
+)
 from runner.targets.kubernetes.pod_spec import PodOptions, literal
 from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec, Options
-from runner.targets.kubernetes.trainjob import trainjob
 from runner.targets.local import Local
 from tests.support.manifests import (
     READERS,

@@ -8,7 +8,7 @@ from itertools import accumulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.targets.kubernetes.pod_log import LONGEST_HELD, PodLog
+from runner.targets.kubernetes.pods import LONGEST_HELD, PodLog
 
 ZONES = st.sampled_from([timezone.utc, timezone(timedelta(hours=2)), timezone(timedelta(hours=-9, minutes=-30))])
 # A step back is a clock that was set; a step of 0 gives the stamp of the line before.

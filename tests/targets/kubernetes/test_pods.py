@@ -16,9 +16,8 @@ from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
 from runner.report.run_summary import summary_of
 from runner.targets.base import Line, Note
-from runner.targets.kubernetes import pending as reasons
 from runner.targets.kubernetes.client import ClusterError
-from runner.targets.kubernetes.pod_state import PodState, container_of, node_of
+from runner.targets.kubernetes.pod_state import PodState, container_of, node_of, reason_of_pod
 from runner.targets.kubernetes.pods import UNREAD_SECONDS, Pod
 from runner.targets.kubernetes.watcher import JobWatcher
 from tests.support.held_clock import HeldClock
@@ -89,7 +88,7 @@ def held(reason: str, message: str = "") -> list[dict[str, Any]]:
     ],
 )
 def test_a_pod_that_has_not_started_says_why(pod: dict[str, Any], text: str | None, *, is_hopeless: bool) -> None:
-    reason = reasons.of_pod(pod)
+    reason = reason_of_pod(pod)
     assert (reason and reason.text) == text
     assert bool(reason and reason.is_hopeless) == is_hopeless
 
@@ -126,7 +125,7 @@ def ended(code: int, reason: str = "Error", finished: str = "2026-11-21T18:00:10
 def test_a_pod_that_ended_says_how(
     state: dict[str, Any], code: int | None, signal: str | None, why: str | None, *, out_of_memory: bool
 ) -> None:
-    found = pod(state).exit()
+    found = pod(state).describe()
     assert (found.code, found.signal, found.out_of_memory, found.why) == (code, signal, out_of_memory, why)
     assert found.place["machine"] == "gpu-7"
     assert found.place["digest"] == "sha256:12"
@@ -137,7 +136,7 @@ def test_a_pod_is_deleted_if_somebody_asked_for_its_end_before_it_came() -> None
     assert pod(ended(0), **due).state.deleted  # asked at 18:00:10, when it ended
     assert pod(ended(0, finished="2026-11-21T18:00:09Z"), **due).state.deleted is None
     assert pod({"running": {}}).state.deleted is None
-    assert pod({"running": {}}, **due).exit().why == "its pod was deleted while it ran"
+    assert pod({"running": {}}, **due).describe().why == "its pod was deleted while it ran"
 
 
 def in_a_jobset(index: int) -> dict[str, Any]:
@@ -227,7 +226,7 @@ def test_a_pod_whose_init_container_failed_says_so() -> None:
     init = {"name": "init-pytorch", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
     one.state.raw["status"] |= {"phase": "Failed", "initContainerStatuses": [init]}
     assert one.has_ended
-    assert one.exit().why == "its init container init-pytorch exited with 1"
+    assert one.describe().why == "its init container init-pytorch exited with 1"
 
 
 class LogServer:
@@ -289,20 +288,19 @@ def test_a_pod_s_log_is_kept_in_full_and_looked_at_in_bounded_lines(tmp_path: Pa
     (note,) = said[3:]
     assert isinstance(note, Note)
     assert note.text.startswith("node 1 printed 1 line longer than 65,536 bytes")
-    one.raise_failure()
+    assert one.failure is None
 
 
-def test_a_disk_that_is_full_is_raised_where_the_pods_are_followed() -> None:
+def test_a_disk_that_is_full_is_kept_as_a_failure_of_the_pod() -> None:
     output = Path("/dev/full").open("wb")  # noqa: SIM115 - the thread closes it
     one, said = followed(b"2026-11-21T18:00:00.1Z one\n", output)
     assert said == []
-    with pytest.raises(OSError, match="No space left") as full:
-        one.raise_failure()
-    assert full.value.errno == errno.ENOSPC
+    assert one.failure
+    assert one.failure.errno == errno.ENOSPC
 
 
 def test_what_a_kubelet_or_a_registry_says_is_one_printable_line_in_a_record() -> None:
-    one = pod(ended(128, "Start\x1b[31mError\nx")).exit()
+    one = pod(ended(128, "Start\x1b[31mError\nx")).describe()
     assert one.why == "Start\\x1b[31mError x"
     state = pod({"running": {}}, name="job\x9b2J").state.raw
     assert "\x9b" not in str(PodState(state).exit(0, "lab", stopped=False, is_gone=False).place)
@@ -312,11 +310,11 @@ def test_what_a_kubelet_or_a_registry_says_is_one_printable_line_in_a_record() -
 def test_a_node_that_its_controller_ended_says_so_as_often_as_it_is_asked(make: Make, tmp_path: Path) -> None:
     cluster = type("Cluster", (), {"namespace": "lab"})()
     watcher = JobWatcher(cluster, "PyTorchJob", "job", begin(tmp_path, make.launch(), "{}", ""), nodes=0)
-    watcher.pods = [
+    watcher.nodes = [
         pod(ended(0, "Completed")),
         pod(ended(1, finished="2026-11-21T18:00:12Z"), deletionTimestamp="2026-11-21T18:00:11Z"),
     ]
-    watcher.pods[0].node = 0
+    watcher.nodes[0].number = 0
     asked = [watcher.exits for _ in range(2)]
     assert asked[0] == asked[1]
     assert [one.stopped for one in asked[0]] == [False, True]

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from runner.core.errors import RequestError
-from runner.targets.kubernetes import pending, preflight
-from runner.targets.kubernetes.kinds import KINDS, OBJECTS
+from runner.targets.kubernetes import preflight
+from runner.targets.kubernetes.job import KINDS, OBJECTS
 from runner.targets.kubernetes.pod_spec import PodOptions
+from runner.targets.kubernetes.pod_state import reason_of_job
 from tests.support.manifests import run
 from tests.support.trainer import Answers
 
@@ -54,6 +55,6 @@ def test_why_a_trainjob_has_no_pods_is_what_trainer_jobset_or_the_job_reports_la
     late = {"reason": "FailedCreate", "message": "exceeded quota: small", "lastTimestamp": "2026-11-21T18:00:09Z"}
     selector = f"involvedObject.kind={maker},involvedObject.name={name},type=Warning"
     cluster.events[selector] = [*cluster.events.get(selector, []), late]
-    reason = pending.of_job(cluster, OBJECTS["trainjob"][-1], "job")
+    reason = reason_of_job(cluster, OBJECTS["trainjob"][-1], "job")
     assert reason
     assert (reason.text, reason.is_hopeless) == ("FailedCreate: exceeded quota: small", False)
