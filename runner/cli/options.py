@@ -15,7 +15,7 @@ from runner.definitions.plan import Plan
 
 def complete_experiment(begun: str) -> list[str]:
     """Complete an experiment's name."""
-    from runner.definitions.project import files
+    from runner.definitions.experiment import files
 
     return [path.stem for path in files(project_root_or_here()) if path.stem.startswith(begun)]
 

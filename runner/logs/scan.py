@@ -112,8 +112,8 @@ class Scanner:
             number += data.count(b"\n", counted, start)
             counted = start
             size = LINE if any(pattern.after for pattern in patterns) else ABOVE if self._is_general else 0
-            above = text[max(0, start - size) : start]
-            above = text_of((self._last + above)[-size:] if start < size else above)
+            before = text[max(0, start - size) : start]
+            above = text_of((self._last + before)[-size:] if start < size else before)
             is_cut = len(line) > LONGEST
             yield Candidate(number, text_of(line[:LONGEST]), above, patterns, is_cut, lines, block, start + len(line))
         self._last = text[-LINE:]
