@@ -26,33 +26,17 @@ TWO = Layout.parse("2x1")
 TORCH = "/usr/lib/python3/site-packages/torch"
 C10D = f"{TORCH}/distributed/distributed_c10d.py"
 WRAPPER = (f"{TORCH}/distributed/c10d_logger.py", 75, "wrapper")
-ALL_REDUCE = [
-    (C10D, 2224, "all_reduce"),
-    WRAPPER,
-    ("/home/me/train.py", 57, "train"),
-    ("/home/me/train.py", 90, "<module>"),
-]
-BROADCAST = [
-    (C10D, 2100, "broadcast"),
-    WRAPPER,
-    ("/home/me/train.py", 61, "train"),
-    ("/home/me/train.py", 90, "<module>"),
-]
-BARRIER = [
-    (C10D, 3600, "barrier"),
-    WRAPPER,
-    ("/k/trainkit/distributed.py", 9, "barrier"),
-    ("/home/me/x.py", 5, "<module>"),
-]
+MODULE = ("/home/me/train.py", 90, "<module>")
+ALL_REDUCE = [(C10D, 2224, "all_reduce"), WRAPPER, ("/home/me/train.py", 57, "train"), MODULE]
+BROADCAST = [(C10D, 2100, "broadcast"), WRAPPER, ("/home/me/train.py", 61, "train"), MODULE]
+OWN = ("/k/trainkit/distributed.py", 9, "barrier")
+BARRIER = [(C10D, 3600, "barrier"), WRAPPER, OWN, ("/home/me/x.py", 5, "<module>")]
 BACKWARD = [(f"{TORCH}/autograd/graph.py", 744, "_engine_run_backward"), ("/home/me/train.py", 58, "train")]
 ON_GPU = [(f"{TORCH}/cuda/__init__.py", 892, "synchronize"), ("/home/me/train.py", 60, "train")]
 EVENT_ON_GPU = [(f"{TORCH}/cuda/streams.py", 224, "synchronize"), ("/home/me/train.py", 60, "train")]
 ITEM = [("/home/me/train.py", 59, "train")]
-LOADER = [
-    ("/usr/lib/python3/queue.py", 171, "get"),
-    ("/home/me/data.py", 12, "fetch"),
-    ("/home/me/train.py", 50, "train"),
-]
+QUEUE = ("/usr/lib/python3/queue.py", 171, "get")
+LOADER = [QUEUE, ("/home/me/data.py", 12, "fetch"), ("/home/me/train.py", 50, "train")]
 
 
 def heard(layout: Layout = TWO, *events: tuple[int, str, dict[str, Any]]) -> Heard:
