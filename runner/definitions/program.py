@@ -80,9 +80,9 @@ class Program:
         if value is not None and (wrong := option.refuses(value)):
             raise RequestError(f"{option.spelling} of program {self.name} is {wrong}, not {shown(value)}")
 
-    def beside(self, args: dict[str, Any]) -> Program:
-        """Return it with what it takes beside args: only the options of the subcommand that they name."""
-        return replace(self, interface=self.interface.beside(args))
+    def of_subcommand(self, args: dict[str, Any]) -> Program:
+        """Return the program with only the options of the subcommand that args name."""
+        return replace(self, interface=self.interface.of_subcommand(args))
 
     def argv(self, args: dict[str, object]) -> list[str]:
         """Spell args as the program's command line; a null is left to the program's own default."""

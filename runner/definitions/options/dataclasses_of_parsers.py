@@ -41,8 +41,8 @@ def read_hf(code: Code) -> Interface:
             options.update({key: option for key, option in read.items() if "." not in key})
             is_open |= more or len(read) < len(found.fields)
             short |= {"max_steps": FEW_STEPS} if _is_of_trainer(code, node) else {}
-    beside = argparse_calls.read(code)  # what it is given by `add_argument`
-    return Interface("hf", {**beside.options, **options}, is_open or beside.is_open, short=short)
+    declared = argparse_calls.read(code)  # what it is given by `add_argument`
+    return Interface("hf", {**declared.options, **options}, is_open or declared.is_open, short=short)
 
 
 def _classes(code: Code, call: ast.Call) -> list[ast.expr]:
@@ -100,8 +100,8 @@ def _tyro_option(name: str, field: Field, said: Annotation) -> Option:
 
 def read_simple(code: Code) -> Interface:
     """Read the dataclasses that simple_parsing is given; those of a field of one have no prefix."""
-    beside = argparse_calls.read(code)
-    options, is_open = dict(beside.options), beside.is_open
+    declared = argparse_calls.read(code)
+    options, is_open = dict(declared.options), declared.is_open
     for source, call in code.every_call():
         if (source.origin(call.func) in _SIMPLE or last(call.func) == "add_arguments") and call.args:
             read, more = read_fields(code, _fields(code, call.args[0]), _simple_option)

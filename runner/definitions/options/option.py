@@ -137,8 +137,8 @@ class Interface:
         """Return whether it reads its command line by hand, so that nothing says which arguments it takes."""
         return self.is_open and self.kind in ("plain", "yaml")
 
-    def beside(self, args: dict[str, Any]) -> Interface:
-        """Return what it takes beside args: if they name a subcommand, nothing that only the others take."""
+    def of_subcommand(self, args: dict[str, Any]) -> Interface:
+        """Return what it takes with the subcommand that args name: nothing that only the others take."""
         named = [key for key, option in self.options.items() if option.depth == 1]
         chosen = {str(args[key]) for key in named if args.get(key) is not None}
         if not chosen:

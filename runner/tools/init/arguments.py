@@ -25,7 +25,7 @@ _HYDRA = "Hydra: any other setting is an arg too, by its dotted name, for exampl
 def missing(program: Program, args: dict[str, Any]) -> list[str]:
     """List the arguments without a default that have no value; if no subcommand is named, those of the first."""
     first = {key: option.choices[0] for key, option in program.options.items() if option.depth == 1 and option.choices}
-    options = program.beside({**first, **args}).options.items()
+    options = program.of_subcommand({**first, **args}).options.items()
     return [key for key, option in options if option.required and args.get(key) is None and key not in RESERVED]
 
 

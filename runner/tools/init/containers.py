@@ -25,7 +25,7 @@ from runner.targets.committed_files import LISTING, Listing, Rendered, read_list
 from runner.targets.compose.base_images import LOCK, NAMES, read_lock
 from runner.tools.init.changes import Change
 from runner.tools.init.git import repository
-from runner.tools.init.proposal import Proposal, project
+from runner.tools.init.proposal import Proposal, project, slug
 from runner.tools.init.reading import Reading
 from runner.tools.init.requirements import Requirements, find_requirements
 from runner.tools.init.settings_text import added_settings
@@ -150,8 +150,7 @@ def _containers(settings: Settings, experiment: Experiment) -> tuple[Additions, 
 
 def image_name(root: Path) -> str:
     """Make the name of a project's image from that of its folder."""
-    name = re.sub(r"[^a-z0-9]+", "-", root.resolve().name.lower().encode("ascii", "ignore").decode()).strip("-")
-    return name[:100] or "project"
+    return slug(root.resolve().name)[:100] or "project"
 
 
 def _dockerfile(settings: Settings, notes: list[str]) -> str:
@@ -167,7 +166,8 @@ def _of_builder(settings: Settings, experiment: Experiment, bases: dict[str, str
     if os.path.lexists(settings.root / settings.dockerfile):
         notes.append(f"{one_line(settings.dockerfile)} is there and stays as it is")
         return {}
-    found = find_requirements(settings.root, _torch_of(bases))
+    official = re.match(r"pytorch/pytorch:(\d+\.\d+\.\d+)", bases["BASE_IMAGE"])  # pytorch/pytorch:2.3.1-cuda12.1
+    found = find_requirements(settings.root, torch=official[1] if official else "")
     notes += found.notes
     files = {file for program in experiment.programs().values() for file in program.files}
     own = {file.partition("/")[0] for file in files}
@@ -207,15 +207,9 @@ class _Text(Template):
     delimiter = "@"
 
 
-def _torch_of(bases: dict[str, str]) -> str:
-    """Read the version of torch from the name of its official image."""
-    found = re.match(r"pytorch/pytorch:(\d+\.\d+\.\d+)", bases["BASE_IMAGE"])
-    return found[1] if found else ""
-
-
 def _listing(root: Path, experiment: Experiment, notes: list[str]) -> Listing:
     """List what is rendered: only what the definition can be run as, and nothing that is there."""
-    short = re.sub(r"[^a-z0-9]+", "-", experiment.name.lower()).strip("-")
+    short = slug(experiment.name)
     short = (short if short[:1].isalpha() else f"kit-{short}")[:_LONGEST_NAME].rstrip("-")
     compose = [Rendered(name, experiment.name, *rest) for name, rest in _COMPOSE.items()]
     kubernetes = [

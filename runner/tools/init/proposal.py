@@ -106,9 +106,9 @@ def propose(here: Path, script: str | None, name: str | None, words: list[str]) 
     for key, value in args.items():
         program.check(key, value)
     program = _with_command(program, args)
-    proposal = Proposal(settings, git, choice, traits(choice.modules), chosen_name, program, args)
-    _require_arguments(proposal)
-    return proposal
+    if names := arguments.missing(program, args):
+        raise RequestError(arguments.needs(choice.modules.script, names, program, settings.root))
+    return Proposal(settings, git, choice, traits(choice.modules), chosen_name, program, args)
 
 
 def project(here: Path, git: Repository) -> Settings:
@@ -179,8 +179,12 @@ def _name_of(script: str, root: Path, given: str | None) -> str:
 
 def _valid(word: str) -> str:
     """Make a valid name of any word."""
-    name = re.sub(r"[^a-z0-9]+", "-", word.lower().encode("ascii", "ignore").decode()).strip("-")
-    return name[:_LONGEST_NAME].strip("-") or "train"
+    return slug(word)[:_LONGEST_NAME].strip("-") or "train"
+
+
+def slug(word: str) -> str:
+    """Write a word in lower-case letters, digits and hyphens; empty if it has no letter for that."""
+    return re.sub(r"[^a-z0-9]+", "-", word.lower().encode("ascii", "ignore").decode()).strip("-")
 
 
 def _definitions(root: Path, git: Repository, path: tuple[str, ...]) -> str:
@@ -241,16 +245,9 @@ def _refuse_taken(settings: Settings, name: str) -> None:
 
 def _with_command(program: Program, args: dict[str, Any]) -> Program:
     """Leave a program with the options of the subcommand that args name; RequestError if one of another is given."""
-    own = program.beside(args)
+    own = program.of_subcommand(args)
     if key := next((key for key in args if key in program.options and key not in own.options), None):
         names = listed(program.options[key].commands)
         msg = f"--set {key}: program {program.name} takes it only with another command: {names}"
         raise RequestError(one_line(msg))
     return own
-
-
-def _require_arguments(proposal: Proposal) -> None:
-    """Refuse a script that does not start without arguments which nobody gave."""
-    if names := arguments.missing(proposal.program, proposal.args):
-        script = proposal.choice.modules.script
-        raise RequestError(arguments.needs(script, names, proposal.program, proposal.root))

@@ -132,15 +132,14 @@ def _look(line: str, place: str, found: Requirements, torch: str) -> None:
     found.whole |= bool(_LOCAL.match(line))
     found.git |= "git+" in line
     asked = _TORCH.match(line)
-    if asked and torch and not _has(torch, asked[2], asked[3]):
-        found.notes.append(
-            f"{place}, and the base images hold torch {torch}: name other ones in image.lock, or no image can be built"
-        )
-
-
-def _has(torch: str, operator: str, asked: str) -> bool:
-    """Return whether a version of torch is one that is asked for, as far as this is clear."""
-    held, least = ([int(part) for part in text.split(".")] for text in (torch, asked))
+    if asked is None or not torch:
+        return
+    operator = asked[2]
+    held, least = ([int(part) for part in version.split(".")] for version in (torch, asked[3]))
     if operator in ("==", "==="):
-        return held[: len(least)] == least
-    return held > least if operator == ">" else held >= least
+        is_met = held[: len(least)] == least
+    else:
+        is_met = held > least if operator == ">" else held >= least
+    if not is_met:
+        way_out = "name other ones in image.lock, or no image can be built"
+        found.notes.append(f"{place}, and the base images hold torch {torch}: {way_out}")

@@ -160,9 +160,9 @@ def test_beside_a_subcommand_stand_no_args_of_another_one(kind: str, tmp_path: P
     assert read.options["command"].choices == ("train", "test")
     both = {"seed", "command", "name", "out"}
     assert read.options.keys() == {*both, "data", "ckpt"}
-    assert read.beside({"data": 1, "command": None}) == read
-    assert read.beside({"command": "train"}).options.keys() == {*both, "data"}
-    assert read.beside({"command": "test"}).options.keys() == {*both, "ckpt"}
+    assert read.of_subcommand({"data": 1, "command": None}) == read
+    assert read.of_subcommand({"command": "train"}).options.keys() == {*both, "data"}
+    assert read.of_subcommand({"command": "test"}).options.keys() == {*both, "ckpt"}
 
 
 def test_lightning_s_subcommand_stands_first(tmp_path: Path) -> None:
