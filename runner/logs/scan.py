@@ -112,10 +112,10 @@ class Scanner:
             number += data.count(b"\n", counted, start)
             counted = start
             size = LINE if any(pattern.after for pattern in patterns) else ABOVE if self._is_general else 0
-            before = text[max(0, start - size) : start]
-            above = text_of((self._last + before)[-size:] if start < size else before)
-            is_cut = len(line) > LONGEST
-            yield Candidate(number, text_of(line[:LONGEST]), above, patterns, is_cut, lines, block, start + len(line))
+            above = text[max(0, start - size) : start]
+            above = (self._last + above)[-size:] if start < size else above
+            words, is_cut, end = text_of(line[:LONGEST]), len(line) > LONGEST, start + len(line)
+            yield Candidate(number, words, text_of(above), patterns, is_cut, lines, block, end)
         self._last = text[-LINE:]
 
     def lines(self, text: bytes, *, at_end: bool) -> Iterator[tuple[int, bytes, list[Pattern], int]]:
