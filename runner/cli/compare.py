@@ -26,10 +26,12 @@ from runner.cli.options import (
 from runner.core.errors import RequestError
 from runner.execution.versions import Choices, Kind
 from runner.report.run_summary import RunSummary
+from runner.report.two_sides import Verdict
 
 REPEATS = 6
 """Three times ABBA."""
 _LARGEST_DETECT = 1.0
+_FOR_VERSIONS = "is for versions that are run; two folders of results are compared as they are"
 _SIDE = "A folder of results; or a commit, branch or tag, `.` for the uncommitted project, a .yaml file, or an image."
 
 
@@ -57,9 +59,7 @@ def compare(
     difference of the size asked for, or B is faster; 1: B is slower, or a run that was made failed; 4: undecided.
     """
     from runner.execution.versions import kind_of
-    from runner.report.markup import json as encode
     from runner.report.two_sides import exit_code, judge
-    from runner.report.verdicts import to_markdown, to_notes, to_plain, to_rows
 
     if json and markdown:
         raise RequestError("--json and --markdown: choose one of them")
@@ -70,8 +70,7 @@ def compare(
     if kinds == [Kind.RESULTS, Kind.RESULTS]:
         given = {"on": on != "local", "only": only, "layout": layout, "set": change, "repeat": repeat, "with": with_}
         if refused := [name for name, value in given.items() if value]:
-            are = "versions that are run; two folders of results are compared as they are"
-            raise RequestError(f"--{refused[0]}: is for {are}")
+            raise RequestError(f"--{refused[0]}: {_FOR_VERSIONS}")
         labels, sides = (a, b), (_read(Path(a), experiment), _read(Path(b), experiment))
     elif Kind.RESULTS in kinds:
         raise RequestError(
@@ -85,17 +84,25 @@ def compare(
         failed = any(run.status != "completed" for side in sides for run in side)
     verdicts = judge(*sides, share)
     code = 1 if failed else exit_code(verdicts)
-    if json:
-        show_document(encode({**to_plain(*labels, verdicts, share), "exit_code": code}) + "\n")
-    elif markdown:
-        show_document(to_markdown(*labels, verdicts, share))
+    _print(labels, verdicts, share, code, form="json" if json else "markdown" if markdown else "")
+    raise typer.Exit(code)
+
+
+def _print(labels: tuple[str, str], verdicts: list[Verdict], detect: float, code: int, form: str) -> None:
+    """Print what was found as one JSON object, as a Markdown table, or for a person."""
+    from runner.report.markup import json
+    from runner.report.verdicts import to_markdown, to_notes, to_plain, to_rows
+
+    if form == "json":
+        show_document(json({**to_plain(*labels, verdicts, detect), "exit_code": code}) + "\n")
+    elif form == "markdown":
+        show_document(to_markdown(*labels, verdicts, detect))
     else:
         for name, label in zip("AB", labels, strict=True):
             show(f"{name}: {label}")
         show_rows(to_rows(verdicts))
-        for note in to_notes(verdicts, share):
+        for note in to_notes(verdicts, detect):
             show(f"- {note}")
-    raise typer.Exit(code)
 
 
 def _share(text: str) -> float:

@@ -55,7 +55,9 @@ def repeats_to_find(difference: Difference, effect: float, power: float = POWER,
 
 def _fewest(enough: Callable[[int], bool], first: int) -> int | None:
     """Return the smallest number from `first` on that is enough, as all larger ones are; None beyond `MOST`."""
-    if enough(first):
-        return first
-    found = first + bisect_left(range(first, MOST + 1), True, key=enough)
-    return found if found <= MOST else None
+    low = high = first
+    while not enough(high):
+        if high == MOST:
+            return None
+        low, high = high, min(MOST, 2 * high + 1)
+    return low + bisect_left(range(low, high), True, key=enough)

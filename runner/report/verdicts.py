@@ -15,17 +15,17 @@ from runner.report.two_sides import FASTER, NOT_COMPARABLE, SLOWER, Verdict, exi
 
 def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
     """Return a head and a row for each cell."""
-    sides = [side for found in verdicts for side in (found.a, found.b) if side]
+    sides = [side for cell in verdicts for side in (cell.a, cell.b) if side]
     confidence = sides[0].confidence if sides else DEFAULT
     measures = {side.first.measure for side in sides}
     unit = measures.pop().replace("_", " ") if len(measures) == 1 else "seconds"
     heads = (f"{what} [{confidence}]" for what in (f"A {unit}", f"B {unit}", "B / A"))
     rows: list[tuple[str, ...]] = [("cell", "n", *heads, "verdict")]
-    for found in verdicts:
-        counts = dict.fromkeys(str(len(side.complete)) if side else "0" for side in (found.a, found.b))
-        times = (estimate(side.seconds if side else None) for side in (found.a, found.b))
+    for cell in verdicts:
+        counts = dict.fromkeys(str(len(side.complete)) if side else "0" for side in (cell.a, cell.b))
+        times = (estimate(side.seconds if side else None) for side in (cell.a, cell.b))
         # A ratio has three decimals at least, because 1.004 is not 1.00.
-        rows.append((found.name, " and ".join(counts), *times, estimate(found.ratio, least=3), found.verdict))
+        rows.append((cell.name, " and ".join(counts), *times, estimate(cell.ratio, least=3), cell.verdict))
     return rows
 
 
@@ -41,56 +41,49 @@ def to_markdown(a: str, b: str, verdicts: list[Verdict], detect: float) -> str:
 
 def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     """Return what a reader of the rows has to know: each reason, what is compared, and how many repeats it takes."""
-    found = [f"{verdict.name}: {verdict.why}" for verdict in verdicts if verdict.why]
-    found += [f"{verdict.name}: {verdict.on_both}" for verdict in verdicts if verdict.on_both]
-    for verdict in verdicts:
-        if verdict.a and verdict.b and verdict.verdict != NOT_COMPARABLE:
-            found += [
-                f"{verdict.name}: {what}" for what in taken_for_granted([*verdict.a.complete, *verdict.b.complete])
-            ]
-    clear = [verdict for verdict in verdicts if verdict.verdict in (FASTER, SLOWER) and verdict.small]
-    found += [f"{verdict.name}: {verdict.verdict}, by less than {100 * detect:.3g}%" for verdict in clear]
-    tested = sum(verdict.adjusted_p is not None for verdict in verdicts)
+    found = [f"{cell.name}: {cell.why}" for cell in verdicts if cell.why]
+    found += [f"{cell.name}: {cell.on_both}" for cell in verdicts if cell.on_both]
+    for cell in verdicts:
+        if cell.a and cell.b and cell.verdict != NOT_COMPARABLE:
+            found += [f"{cell.name}: {what}" for what in taken_for_granted([*cell.a.complete, *cell.b.complete])]
+    clear = [cell for cell in verdicts if cell.verdict in (FASTER, SLOWER) and cell.small]
+    found += [f"{cell.name}: {cell.verdict}, by less than {100 * detect:.3g}%" for cell in clear]
+    tested = sum(cell.adjusted_p is not None for cell in verdicts)
     if tested > 1:
         found.append(f"{tested} cells are compared, so each verdict holds after Holm's correction")
+    found += [f"between A and B: {what}" for what in dict.fromkeys(what for cell in verdicts for what in cell.differs)]
     found += [
-        f"between A and B: {what}" for what in dict.fromkeys(what for verdict in verdicts for what in verdict.differs)
-    ]
-    found += [
-        note
-        for verdict in verdicts
-        for name, side in (("A", verdict.a), ("B", verdict.b))
-        for note in _runs(verdict, name, side)
+        note for cell in verdicts for name, side in (("A", cell.a), ("B", cell.b)) for note in _runs(cell, name, side)
     ]
     return [
         *found,
-        *(_proposal(verdict, detect) for verdict in verdicts if verdict.ratio and verdict.ratio.low is not None),
+        *(_proposal(cell, detect) for cell in verdicts if cell.ratio and cell.ratio.low is not None),
     ]
 
 
-def _runs(verdict: Verdict, name: str, side: CellRuns | None) -> list[str]:
+def _runs(cell: Verdict, name: str, side: CellRuns | None) -> list[str]:
     """Return which runs of a side are not complete, and how many are copies or were disturbed."""
     if side is None:
         return []
     found = [
-        f"{verdict.name}: {name}: {run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})"
+        f"{cell.name}: {name}: {run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})"
         for run in side.runs
         if run.status != "completed"
     ]
     if side.copies:
-        found.append(f"{verdict.name}: {name}: {copies_note(side.copies)}")
+        found.append(f"{cell.name}: {name}: {copies_note(side.copies)}")
     disturbed = [run for run in side.runs if run.disturbed]
     if disturbed:
         first = f"{'; '.join(disturbed[0].disturbed)} ({disturbed[0].path})"
-        found.append(f"{verdict.name}: {name}: {len(disturbed)} of {len(side.runs)} runs disturbed, the first: {first}")
+        found.append(f"{cell.name}: {name}: {len(disturbed)} of {len(side.runs)} runs disturbed, the first: {first}")
     return found
 
 
-def _proposal(verdict: Verdict, detect: float) -> str:
-    needed = f"over {MOST:,}" if verdict.proposed is None else f"{verdict.proposed:,}"
+def _proposal(cell: Verdict, detect: float) -> str:
+    needed = f"over {MOST:,}" if cell.proposed is None else f"{cell.proposed:,}"
     power = f"{POWER * 10:.0f} of 10 comparisons"
-    there = f"there were {verdict.repeats}"
-    return f"{verdict.name}: --repeat {needed} finds a difference of {100 * detect:.3g}% in {power}; {there}"
+    there = f"there were {cell.repeats}"
+    return f"{cell.name}: --repeat {needed} finds a difference of {100 * detect:.3g}% in {power}; {there}"
 
 
 def to_plain(a: str, b: str, verdicts: list[Verdict], detect: float) -> dict[str, Any]:
@@ -102,21 +95,21 @@ def to_plain(a: str, b: str, verdicts: list[Verdict], detect: float) -> dict[str
         "exit_code": exit_code(verdicts),
         "cells": [
             {
-                "cell": verdict.name,
-                "verdict": verdict.verdict,
-                "why": verdict.why,
-                "ratio": verdict.ratio.value if verdict.ratio else None,
-                "ratio_low": verdict.ratio.low if verdict.ratio else None,
-                "ratio_high": verdict.ratio.high if verdict.ratio else None,
-                "p": verdict.adjusted_p,
-                "design": "pairs" if verdict.in_pairs else "independent",
-                "decided": verdict.decided,
-                "proposed_repeats": verdict.proposed,
-                "differs": list(verdict.differs),
-                "a": _side(verdict.a),
-                "b": _side(verdict.b),
+                "cell": cell.name,
+                "verdict": cell.verdict,
+                "why": cell.why,
+                "ratio": cell.ratio.value if cell.ratio else None,
+                "ratio_low": cell.ratio.low if cell.ratio else None,
+                "ratio_high": cell.ratio.high if cell.ratio else None,
+                "p": cell.adjusted_p,
+                "design": "pairs" if cell.in_pairs else "independent",
+                "decided": cell.decided,
+                "proposed_repeats": cell.proposed,
+                "differs": list(cell.differs),
+                "a": _side(cell.a),
+                "b": _side(cell.b),
             }
-            for verdict in verdicts
+            for cell in verdicts
         ],
         "notes": to_notes(verdicts, detect),
     }

@@ -97,9 +97,8 @@ def _whole(
     if unread:
         notes.append(f"{unread:,} records were not read for their provenance: they are too large, or broken")
     sections = [section for section, _ in shown]
-    html = environment.get_template(
-        "report.html.j2"
-    ).render(
+    template = environment.get_template("report.html.j2")
+    html = template.render(
         title=title,
         sections=sections,
         bodies=[Markup(text) for _, text in shown],  # noqa: S704 - made by the template above, which escapes
