@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.targets.ssh.host_tidy import KEPT_SECONDS, tidy, used
+from runner.targets.ssh.host_tidy import tidy, used
 
 NAME, RUN = "0123456789abcdef" * 4, "20261122T173354Z-ssh-e526dd70-node1"
 
@@ -66,7 +66,3 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (base / "data" / NAME).symlink_to(folder)
     tidy(str(base))
     assert (folder / "inner" / "file").is_file()
-
-
-def test_the_time_is_30_days() -> None:
-    assert KEPT_SECONDS == 30 * 24 * 60 * 60

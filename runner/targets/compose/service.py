@@ -48,18 +48,9 @@ def service(
 ) -> dict[str, Any]:
     """Describe one node, whose name, on the network too, is `node<number>`.
 
-    Args:
-        node: its number.
-        image: what it runs in.
-        command: what it runs.
-        environment: its variables on top of the image's own.
-        binds: folders of the host by their place in the container; a place that ends in `:ro` is read only.
-        gpus: how many GPUs it may use, or which; none if None.
-        nodes: how many nodes there are.
-        build: how the image is made if it is missing.
-        shm: the size of /dev/shm, over which NCCL and data loaders pass data; Docker's default of 64 MB is too small.
-        memory: the most memory that it may use; 0 is no limit.
-        cpus: the most cores that it may use, on average over 0.1 s; 0 is no limit.
+    `binds` are folders of the host by their place in the container; a place that ends in `:ro` is read only. `gpus`
+    says how many it may use, or which. NCCL and data loaders pass data over /dev/shm, for which Docker's 64 MB are too
+    few. Of memory and cores (on average over 0.1 s) 0 is no limit.
     """
     network = variables_for("eth0") if nodes > 1 else {}
     described: dict[str, Any] = {

@@ -24,6 +24,13 @@ CONTAINERS = (CONTAINER, TRAINER_CONTAINER)
 USER = 1000
 RENDEZVOUS_SECONDS = 900
 """How long nodes wait for each other: one may pull the image while another has it."""
+_OF_A_USER = {
+    "runAsNonRoot": True,
+    "runAsUser": USER,
+    "runAsGroup": USER,
+    "fsGroup": USER,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 
 
@@ -113,13 +120,7 @@ def pod_template(
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 60,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": _OF_A_USER,
         **({"initContainers": [_prepare(data, base)]} if data and not options.data_claim else {}),
         "containers": [container],
         "volumes": volumes,

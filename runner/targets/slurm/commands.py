@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.core import clock
-from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.targets.clean_environment import clean_environment
 
@@ -76,14 +75,6 @@ def environment(**more: str) -> dict[str, str]:
     """Return the caller's environment, less what a job or another launcher may have left in it."""
     kept = {name: os.environ[name] for name in ("SLURM_CONF", "SLURM_CLUSTERS") if name in os.environ}
     return {**clean_environment("SLURM_", "SBATCH_", "SCANCEL_", "SQUEUE_"), **kept, **more}
-
-
-def require_commands() -> None:
-    """Raise RequestError if this machine submits no jobs."""
-    if missing := [name for name in NEEDED if shutil.which(name) is None]:
-        raise RequestError(
-            f"there is no {' and no '.join(missing)} here: target slurm runs where jobs are submitted, on a login node"
-        )
 
 
 def call(words: list[str], text: str = "", env: dict[str, str] | None = None, seconds: float | None = None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -97,7 +98,9 @@ class Slurm(Target[SlurmSpec]):
 
     def preflight(self, spec: SlurmSpec) -> None:
         """Let Slurm check the job without submitting it."""
-        commands.require_commands()
+        if missing := [name for name in commands.NEEDED if shutil.which(name) is None]:
+            where = "target slurm runs where jobs are submitted, on a login node"
+            raise RequestError(f"there is no {' and no '.join(missing)} here: {where}")
         words = ["sbatch", "--test-only", "--export=ALL", "--output=/dev/null", f"--chdir={spec.cwd}"]
         if (text := spec.text()) in self._accepted:
             return

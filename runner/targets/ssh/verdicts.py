@@ -102,15 +102,8 @@ class Facts:
         """What the record says of where a node ran."""
         engine = self.engine
         container = {"container": f"{engine.kind} {engine.version}", "image": engine.image} if engine else {}
-        return {
-            "host": self.host,
-            "machine": self.machine,
-            "address": self.address,
-            "interface": self.interface,
-            "python": self.python,
-            "torch": self.torch,
-            **container,
-        }
+        names = ("host", "machine", "address", "interface", "python", "torch")
+        return {**{name: getattr(self, name) for name in names}, **container}
 
 
 @dataclass(frozen=True)
