@@ -117,12 +117,12 @@ def found_in(record: Record) -> list[Cause]:
 
 
 def is_right(kind: str, found: list[Cause]) -> bool:
-    """Whether what was injected is named, on rank 1, and nothing else; in a clean run, nothing."""
+    """Return whether what was injected is named, on rank 1, and nothing else; in a clean run, nothing."""
     return [(one.kind, one.ranks) for one in found] == ([] if kind == "clean" else [(kind, (1,))])
 
 
 def why_not(kind: str) -> str | None:
-    """Say what a kind of run lacks on this machine."""
+    """Return what a kind of run lacks on this machine."""
     if kind in ("quota", "link") and os.geteuid() != 0:
         return "it needs root"
     if kind == "link" and not (shutil.which("ip") and shutil.which("tc")):

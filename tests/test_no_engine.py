@@ -54,16 +54,12 @@ def search_fails(address: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return message
 
 
-def test_a_search_where_there_is_no_socket_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    message = search_fails(f"unix://{tmp_path}/none.sock", monkeypatch)
-    assert message.startswith("no Docker Engine answers at unix://")
-
-
 def test_a_search_where_nobody_listens_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "old.sock"
     with socket.socket(socket.AF_UNIX) as old:
         old.bind(str(path))
-    assert search_fails(f"unix://{path}", monkeypatch).startswith("no Docker Engine answers at unix://")
+    for nobody in (path, tmp_path / "none.sock"):
+        assert search_fails(f"unix://{nobody}", monkeypatch).startswith("no Docker Engine answers at unix://")
 
 
 def test_a_search_that_gets_no_answer_leaves_nothing_open(hanging_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:

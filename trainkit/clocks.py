@@ -3,20 +3,16 @@
 Both are opened by `trainkit.script.ScriptRun`: on all ranks, because ranks wait for each other at both ends.
 """
 
-import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
 
 from trainkit.figures import count, loss_sum, number_right, scalar
-from trainkit.time_use import COMPUTE, DATA, OTHER, TimeUse
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Any_Batch = TypeVar("Any_Batch")
+from trainkit.time_use import COMPUTE, DATA, InputTime, TimeUse
 
 
-class Epoch:
+class Epoch(InputTime):
     """An epoch while it is trained, and its figures when it is done.
 
     Attributes:
@@ -45,31 +41,15 @@ class Epoch:
         self.loss_sum: Tensor | float = 0.0
         self.loss_samples = 0
         self._on_progress = on_progress
-        self._time_use = time_use
-
-    def timed(self, batches: Iterable[Any_Batch]) -> Iterator[Any_Batch]:
-        """Yield the batches, and add up how long each took to come."""
-        source = iter(batches)
-        while True:
-            self._time_use.begin(DATA)
-            began = time.perf_counter()
-            try:
-                batch = next(source)
-            except StopIteration:
-                self._time_use.begin(OTHER)
-                return
-            finally:
-                self.input_seconds += time.perf_counter() - began
-            self._time_use.begin(COMPUTE)
-            yield batch
+        self.time_use: TimeUse = time_use
 
     def fetching(self) -> None:
         """Count the time from here on as waiting for a batch, for a framework that has the loop in it."""
-        self._time_use.begin(DATA)
+        self.time_use.begin(DATA)
 
     def fetched(self) -> None:
         """Count the time from here on as computing."""
-        self._time_use.begin(COMPUTE)
+        self.time_use.begin(COMPUTE)
 
     def add(self, samples: int, loss: Any = None) -> None:
         """Count a step of this rank.

@@ -177,7 +177,7 @@ def require_equal(what: str, sha256: str) -> None:
 
 
 def agree(sha256: str) -> bool:
-    """Whether all ranks have the same SHA-256, by its first 48 bits."""
+    """Return whether all ranks have the same SHA-256, by its first 48 bits."""
     number = float(int(sha256[:12], 16))  # a float64 holds it exactly
     most, least = largest([number, -number])
     return most == -least

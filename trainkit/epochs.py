@@ -3,25 +3,32 @@
 A family of programs adds what its data is, and how its model is called (`Report.describe_data`, `Report.outputs`).
 """
 
+import copy
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from itertools import islice
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
 
 from trainkit import distributed, sharding
 from trainkit import process_facts as facts
 from trainkit.errors import Refusal
 from trainkit.flops import Work
 from trainkit.run import Run
-from trainkit.time_use import COMPUTE, DATA, OTHER, TimeUse
+from trainkit.step_profile import report_step
+from trainkit.time_use import InputTime, TimeUse
 
-Any_Batch = TypeVar("Any_Batch")
+Step = Callable[[Any], Tensor]
+"""One update of the model; returns the loss of every sample of the batch [n]."""
+Measure = Callable[[Callable[[], Any]], bool]
+"""What measures by further steps, on batches that it draws; returns whether the shares of a batch have changed."""
 Shares = Callable[[], Sequence[int] | None]
 
 
@@ -55,7 +62,7 @@ class Batch(Protocol):
 
 
 @dataclass
-class Totals:
+class Totals(InputTime):
     """The sums of an epoch; on the device, so that no step waits for the host."""
 
     loss_sum: Tensor
@@ -68,20 +75,6 @@ class Totals:
     time_use: TimeUse | None = None
     input_seconds: float = 0.0
     """How long this process was busy with getting batches; a GPU may have worked meanwhile."""
-
-    def timed(self, batches: Iterable[Any_Batch]) -> Iterator[Any_Batch]:
-        """Yield the batches, and add up how long each took to come."""
-        mark = self.time_use.begin if self.time_use else lambda _: None
-        source = iter(batches)
-        while True:
-            mark(DATA)
-            began = time.perf_counter()
-            batch = next(source, None)
-            self.input_seconds += time.perf_counter() - began
-            mark(OTHER if batch is None else COMPUTE)
-            if batch is None:
-                return
-            yield batch
 
     def add(self, batch: Batch, losses: Tensor, places: int = 0) -> None:
         """Count a step: the losses [n] of this rank's samples, without its stand-in."""
@@ -144,6 +137,64 @@ class Report:
     def of_epoch(self, totals: Totals) -> dict[str, Any]:  # noqa: ARG002 - for a family that has more to report
         """Return what else to report of an epoch; called on every rank."""
         return {}
+
+    def first_batches(self, batches: Any) -> Iterator[Any]:
+        """Yield the batches of the warm-up."""
+        raise NotImplementedError
+
+    def units_of(self, batch: Any) -> int:
+        """Return what the FLOPs of a batch grow with: its samples or, if a family counts them, its positions."""
+        raise NotImplementedError
+
+    def batch_to_measure(self, batches: Any) -> Any:
+        """Return a batch with which the ranks' speeds are measured."""
+        return next(self.first_batches(batches))
+
+    def warm_up(
+        self,
+        step: Step,
+        batches: Any,
+        model: nn.Module,
+        optimizer: Optimizer,
+        counted: Callable[[Any], object] | None = None,
+        measure: Measure | None = None,
+    ) -> None:
+        """Take the first steps, which are slow, before the clock starts; then undo them.
+
+        Parameters, buffers, optimizer and random numbers are as before. In between, the ranks' parameters must be equal
+        after real steps: a gradient that is not averaged is found here. One process alone also reports what a step is
+        made of.
+
+        Args:
+            step: one update.
+            batches: those of the family, which `first_batches` and `batch_to_measure` know.
+            model: without DistributedDataParallel.
+            optimizer: of the model.
+            counted: takes the place of the first step, whose FLOPs are counted, where the counter does not see them.
+            measure: comes last; if it has changed the shares of a batch, they are tried.
+        """
+        batch = None
+        before = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
+        fresh = copy.deepcopy(optimizer.state_dict())
+
+        def undo() -> None:
+            model.load_state_dict(before)
+            optimizer.load_state_dict(fresh)
+            optimizer.zero_grad()
+
+        with torch.random.fork_rng(devices=self.run.cuda_devices):
+            for number, batch in enumerate(islice(self.first_batches(batches), self.args.warmup_steps)):
+                with nullcontext() if number else self.work.counted(self.units_of(batch)):
+                    (step if number or counted is None else counted)(batch)
+            if batch is not None:
+                report_step(self.run, model, step, batch)
+            self.run.require_equal_parameters(model)
+            if batch is not None and measure is not None:
+                changed = measure(lambda: self.batch_to_measure(batches))
+                undo()  # the ranks have different models after it
+                if changed:
+                    step(next(self.first_batches(batches)))
+        undo()
 
     @contextmanager
     def epoch(self, epoch: int, lr: float) -> Iterator[Totals]:

@@ -51,7 +51,7 @@ def require_output(path: Path, below: Path | None = None) -> None:
         below: a folder above it; no component of the path below this folder may be a link.
     """
     if below is not None:
-        for folder in [one for one in reversed(path.parents) if below in one.parents]:
+        for folder in [folder for folder in reversed(path.parents) if below in folder.parents]:
             if folder.is_symlink():
                 raise _error(errno.ELOOP, f"'{folder.name}' is a link, and links are not followed", path)
     try:
@@ -113,19 +113,21 @@ def remove_empty_folders(path: Path, below: Path) -> None:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path is a folder, and no link to one."""
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False
+    """Return whether a path is a folder, and no link to one."""
+    return stat.S_ISDIR(_mode(path))
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path is a regular file, and no link to one."""
+    """Return whether a path is a regular file, and no link to one."""
+    return stat.S_ISREG(_mode(path))
+
+
+def _mode(path: Path) -> int:
+    """Return what `lstat` says of a path's kind; 0 if it has none."""
     try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
+        return os.lstat(path).st_mode
     except (OSError, ValueError):
-        return False
+        return 0
 
 
 @contextmanager

@@ -15,13 +15,12 @@ Source of the hooks and of their order: `transformers/trainer.py` and `trainer_c
 import re
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformers.trainer_callback import TrainerCallback
 
-if TYPE_CHECKING:
-    from trainkit.clocks import Epoch
-    from trainkit.script import ScriptRun
+from trainkit.clocks import Epoch
+from trainkit.script import ScriptRun
 
 _TIMES = ("runtime", "per_second", "compilation_time")
 
@@ -38,7 +37,7 @@ class EventLines(TrainerCallback):
         accuracy: the name of the accuracy among the metrics, a share from 0 to 1.
     """
 
-    def __init__(self, run: "ScriptRun", *, accuracy: str = "eval_accuracy") -> None:
+    def __init__(self, run: ScriptRun, *, accuracy: str = "eval_accuracy") -> None:
         self._run = run
         self._accuracy = accuracy
         self._open, self._counting = ExitStack(), ExitStack()

@@ -97,15 +97,7 @@ class EventLines(_callback()):  # type: ignore[misc] # which of two packages is 
         if not trainer.sanity_checking:
             self._evaluation = self._evaluations.enter_context(self._run.evaluation())
 
-    def on_validation_batch_end(
-        self,
-        trainer: Any,  # noqa: ARG002
-        pl_module: Any,  # noqa: ARG002
-        outputs: Any,  # noqa: ARG002
-        batch: Any,
-        batch_idx: int,  # noqa: ARG002
-        dataloader_idx: int = 0,  # noqa: ARG002
-    ) -> None:
+    def on_validation_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: int) -> None:  # noqa: ARG002
         """Count a batch."""
         if self._evaluation is not None:
             self._evaluation.add(self._samples(batch))

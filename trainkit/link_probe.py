@@ -22,7 +22,7 @@ MOST_RANKS = 64
 
 
 def worth_a_probe(communication_seconds: float, train_seconds: float) -> bool:
-    """Whether exchanges took much of the epoch, on any rank, and messages can be sent; all ranks call it."""
+    """Return whether exchanges took much of the epoch, on any rank, and messages can be sent; all ranks call it."""
     if not dist.is_initialized() or not 1 < dist.get_world_size() <= MOST_RANKS:
         return False
     (share,) = distributed.largest([communication_seconds / train_seconds if train_seconds > 0 else 0.0])

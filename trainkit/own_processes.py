@@ -28,11 +28,11 @@ class OwnProcesses:
         return sum(used) / _TICKS if used else None
 
     def any_of(self, pids: set[int]) -> bool:
-        """Whether any of these processes is one of the run's."""
+        """Return whether any of these processes is one of the run's."""
         return not self._pids.isdisjoint(pids)
 
     def all_of(self, pids: set[int]) -> bool:
-        """Whether all of these processes are the run's; whoever is unknown is looked for first."""
+        """Return whether all of these processes are the run's; whoever is unknown is looked for first."""
         if not pids <= self._pids:
             self._search()
         return pids <= self._pids

@@ -31,7 +31,7 @@ def end_with_parent() -> None:
 
 
 def _is_python(pid: int) -> bool:
-    """Whether a process runs this Python: in a container the launcher itself may be process 1."""
+    """Return whether a process runs this Python: in a container the launcher itself may be process 1."""
     try:
         return Path(f"/proc/{pid}/exe").resolve(strict=True) == Path("/proc/self/exe").resolve()
     except OSError:

@@ -121,7 +121,12 @@ class ScriptRun(Session):
             RuntimeError: an epoch is open.
         """
         self._require_open()
-        self._begin_epoch(count("the number of an epoch", number))
+        number = count("the number of an epoch", number)
+        if self._epoch:
+            raise RuntimeError(f"epoch {number} begins within epoch {self._epoch.number}, which has not ended")
+        if number <= self._last_epoch:
+            raise ValueError(f"epoch {number} comes after epoch {self._last_epoch}: the numbers have to rise")
+        self._last_epoch = number
         with self.phase("epoch", epoch_num=number, **({} if epochs is None else {"epochs": epochs})) as phase:
             self._epoch = epoch = Epoch(number, phase.stop_clock, self._progress(number), self.time_use)
             try:
@@ -240,7 +245,7 @@ class ScriptRun(Session):
         if self._trained and "train_seconds" in stats:
             stats["samples_per_second"] = self._trained / stats["train_seconds"]
         if self._accuracies:
-            best, of_epoch = max(self._accuracies, key=lambda one: one[0])
+            best, of_epoch = max(self._accuracies, key=lambda accuracy: accuracy[0])
             stats |= {"final_accuracy": self._accuracies[-1][0], "best_accuracy": best, "best_epoch": of_epoch}
         stats |= {**self._finals, **self._figures}
         if not stats:
@@ -278,13 +283,6 @@ class ScriptRun(Session):
             f"a process group of {self.world_size} was made behind running(), which took each process for the only one:"
             " rank 0 alone reports; make the group before, or start the script by torchrun"
         )
-
-    def _begin_epoch(self, number: int) -> None:
-        if self._epoch:
-            raise RuntimeError(f"epoch {number} begins within epoch {self._epoch.number}, which has not ended")
-        if number <= self._last_epoch:
-            raise ValueError(f"epoch {number} comes after epoch {self._last_epoch}: the numbers have to rise")
-        self._last_epoch = number
 
     def _of_epoch(self, number: int | None) -> dict[str, int]:
         known = self._last_epoch if number is None else count("the number of an epoch", number)
@@ -328,7 +326,7 @@ class ScriptRun(Session):
         return on_progress
 
     def _say(self, text: str) -> None:
-        """Say something once on stderr, for all ranks."""
+        """Print a line once on stderr, for all ranks."""
         if self.first and text not in self._said:
             self._said.add(text)
             sys.stderr.write(f"trainkit: {one_line(text)}\n")

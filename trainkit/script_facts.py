@@ -88,8 +88,8 @@ def _plain(value: object, depth: int = 3) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, list | tuple) and depth:
-        return [_plain(one, depth - 1) for one in value[:MOST_VALUES]]
+        return [_plain(item, depth - 1) for item in value[:MOST_VALUES]]
     if isinstance(value, Mapping) and depth:
-        return {str(name): _plain(one, depth - 1) for name, one in value.items()}
+        return {str(name): _plain(item, depth - 1) for name, item in value.items()}
     text = str(value)
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."

@@ -103,13 +103,9 @@ class Session:
             seconds = phase.metadata.get("train_seconds", phase.stop_clock())
             spent = self.time_use.result(seconds)
             phase.metadata |= spent
-            self._probe_links(spent["communication_seconds"], seconds)
-
-    def _probe_links(self, communication_seconds: float, train_seconds: float) -> None:
-        """Report once how fast the links are, if exchanges take much of the time."""
-        if not self._probed and worth_a_probe(communication_seconds, train_seconds):
-            self._probed = True
-            self.log.point("link", **probe())
+            if not self._probed and worth_a_probe(spent["communication_seconds"], seconds):
+                self._probed = True
+                self.log.point("link", **probe())
 
     def exchanging(self) -> AbstractContextManager[None]:
         """Mark a block of an epoch in which the ranks exchange what DDP does not; they leave it together."""

@@ -48,12 +48,6 @@ def cuts(count: int, shares: Sequence[int]) -> list[int]:
     return found
 
 
-def global_batches(count: int, batch_size: int) -> Iterator[range]:
-    """Cut `count` positions into global batches; the last one holds the rest."""
-    for start in range(0, count, batch_size):
-        yield range(start, min(start + batch_size, count))
-
-
 def rank_slices(
     count: int, batch_size: int, rank: int, world_size: int, shares: Callable[[], Sequence[int] | None] = even
 ) -> Iterator[tuple[range, int]]:
@@ -62,9 +56,10 @@ def rank_slices(
     A slice is empty if a short last batch has fewer samples than there are ranks. The shares are asked for when a slice
     is, so they can change from one batch to the next.
     """
-    for batch in global_batches(count, batch_size):
-        mine = shard(len(batch), rank, world_size, shares())
-        yield range(batch.start + mine.start, batch.start + mine.stop), len(batch)
+    for start in range(0, count, batch_size):
+        size = min(batch_size, count - start)
+        mine = shard(size, rank, world_size, shares())
+        yield range(start + mine.start, start + mine.stop), size
 
 
 def generator(seed: int, *purpose: int | str) -> torch.Generator:

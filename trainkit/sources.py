@@ -28,7 +28,12 @@ def folders_of(program: str) -> list[str]:
 def read_folders(root: Path, folders: list[str]) -> dict[str, bytes]:
     """Read the Python files of a project's folders, by their paths; the library is the one that is imported."""
     own = [(LIBRARY, LIBRARY.parent) if name == LIBRARY.name else (root / name, root) for name in folders]
-    return {path: text for folder, base in own for path, text in _python_files(folder, base).items()}
+    return {
+        path.relative_to(base).as_posix(): read_file(path, LARGEST_BYTES)
+        for folder, base in own
+        for path in folder.rglob("*.py")
+        if path.is_file() and not path.is_symlink()
+    }
 
 
 def hash_sources(files: dict[str, bytes]) -> str:
@@ -38,8 +43,3 @@ def hash_sources(files: dict[str, bytes]) -> str:
         digest.update(f"{path}\0".encode("utf-8", "surrogateescape"))
         digest.update(hashlib.sha256(files[path]).digest())
     return digest.hexdigest()
-
-
-def _python_files(folder: Path, base: Path) -> dict[str, bytes]:
-    paths = [path for path in folder.rglob("*.py") if path.is_file() and not path.is_symlink()]
-    return {path.relative_to(base).as_posix(): read_file(path, LARGEST_BYTES) for path in paths}

@@ -47,7 +47,7 @@ def report_step(run: Run, model: nn.Module, step: Callable[[Any_Batch], object],
     whole = [watch.steps(lambda: step(batch)) for _ in range(TRIES)]
     half = first_half(batch)
     seconds_of_half = min(watch.steps(lambda: step(half)).seconds for _ in range(TRIES))
-    best = min(whole, key=lambda one: one.seconds)
+    best = min(whole, key=lambda step: step.seconds)
     run.log.point(
         PROFILE,
         {
@@ -173,8 +173,8 @@ def watch_optimizer(log: EventLog) -> Callable[[], None]:
 
     def look(optimizer: Optimizer, *_: object) -> None:
         handle.remove()
-        parameters = [one for group in optimizer.param_groups for one in group["params"]]
-        log.point(PROFILE, gradients_of([one for one in parameters if one.grad is not None]))
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        log.point(PROFILE, gradients_of([parameter for parameter in parameters if parameter.grad is not None]))
 
     handle = register_optimizer_step_pre_hook(look)
     return handle.remove
@@ -185,12 +185,16 @@ def gradients_of(trained: Sequence[Tensor]) -> dict[str, Any]:
 
     A tensor of more dimensions is the matrix that a low-rank method makes of it: its first dimension by all others.
     """
-    matrices = Counter((one.shape[0], one.numel() // one.shape[0]) for one in trained if one.dim() > 1 and one.numel())
+    matrices = Counter(
+        (tensor.shape[0], tensor.numel() // tensor.shape[0])
+        for tensor in trained
+        if tensor.dim() > 1 and tensor.numel()
+    )
     listed = [[*shape, count] for shape, count in matrices.most_common(MOST_LISTED)]
     return {
         "gradient_tensors": len(trained),
-        "gradient_bytes": sum(one.nbytes for one in trained),
-        "element_bytes": max((one.element_size() for one in trained), default=4),
+        "gradient_bytes": sum(tensor.nbytes for tensor in trained),
+        "element_bytes": max((tensor.element_size() for tensor in trained), default=4),
         "matrices": listed,
     }
 

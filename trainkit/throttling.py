@@ -85,11 +85,10 @@ def _own_groups(cgroups: Path, own: Path) -> Iterator[Path]:
         for line in own.read_text("ascii", "replace").splitlines():
             _, controllers, path = line.split(":", 2)
             group = PurePosixPath(path.lstrip("/"))
-            if not controllers:
-                yield from (cgroups / one for one in (group, *group.parents))
-            elif "cpu" in controllers.split(","):
-                for top in (cgroups / controllers, cgroups / "cpu"):
-                    yield from (top / one for one in (group, *group.parents))
+            tops = [] if controllers else [cgroups]
+            if "cpu" in controllers.split(","):
+                tops = [cgroups / controllers, cgroups / "cpu"]
+            yield from (top / folder for top in tops for folder in (group, *group.parents))
 
 
 def _held_back(stat: Path) -> float | None:
@@ -102,7 +101,7 @@ def _held_back(stat: Path) -> float | None:
 
 
 def gpus_hindered(pynvml: Any, handles: list[Any], own: OwnProcesses) -> dict[str, float]:
-    """Say in percent how many of these GPUs are throttled by heat or their power supply, and how many others use.
+    """Return in percent how many of these GPUs are throttled by heat or their power supply, and how many others use.
 
     Where the driver shows none of our processes on a GPU (in a container it may show none at all), it is not known
     whose the others are.

@@ -12,15 +12,16 @@ of each rank's own clock are compared, so clocks of different machines need not 
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from trainkit import distributed
 from trainkit.throttling import quota_throttling
 
+Any_Batch = TypeVar("Any_Batch")
 DATA, COMPUTE, EXCHANGE, OTHER, LEFT_OUT = "data", "compute", "exchange", "other", "left out"
 _BUSY = (DATA, COMPUTE, OTHER)
 _READ_FROM = 512
@@ -45,7 +46,7 @@ class TimeUse:
 
     @property
     def running(self) -> bool:
-        """Whether an epoch is being timed."""
+        """Return whether an epoch is being timed."""
         return self._kind is not None
 
     def open(self) -> None:
@@ -164,6 +165,30 @@ class TimeUse:
         slowest = distributed.largest(busy)
         waited = sum(min(max(most - own, 0.0), wait) for most, own, wait in zip(slowest, busy, waits, strict=True))
         return waited, sum(own >= most for most, own in zip(slowest, busy, strict=True)) / len(busy)
+
+
+class InputTime:
+    """Adds up how long this process is busy with getting batches."""
+
+    time_use: TimeUse | None
+    input_seconds: float
+
+    def timed(self, batches: Iterable[Any_Batch]) -> Iterator[Any_Batch]:
+        """Yield the batches, and add up how long each took to come."""
+        mark = self.time_use.begin if self.time_use else lambda _: None
+        source = iter(batches)
+        while True:
+            mark(DATA)
+            began = time.perf_counter()
+            try:
+                batch = next(source)
+            except StopIteration:
+                mark(OTHER)
+                return
+            finally:
+                self.input_seconds += time.perf_counter() - began
+            mark(COMPUTE)
+            yield batch
 
 
 Add = Callable[[str, float, bool], None]

@@ -86,7 +86,7 @@ def run(args: Namespace) -> list[Result]:
 
 
 def is_prepared(mnist: Path) -> bool:
-    """Whether all files of MNIST are there, gzipped or not."""
+    """Return whether all files of MNIST are there, gzipped or not."""
     return all((mnist / name).exists() or (mnist / f"{name}.gz").exists() for name in NAMES)
 
 

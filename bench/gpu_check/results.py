@@ -63,7 +63,7 @@ def own_lines(err: bytes) -> list[str]:
 
 
 def verdict(check: Check, ended: int | str, events: list[dict[str, Any]]) -> str | None:
-    """Say what is wrong with a check: its end, a rank that is missing, an event that is lost, a wrong value."""
+    """Return what is wrong with a check: its end, a rank that is missing, an event that is lost, a wrong value."""
     if ended:
         return f"exit code {ended}" if isinstance(ended, int) else ended
     by_rank: dict[int, list[dict[str, Any]]] = defaultdict(list)

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from experiments.bert.arguments import bert_parser
 from experiments.bert.data import Batch, Batches, add_less_work, load
 from experiments.bert.model import autocast, build_model, build_optimizer
-from experiments.bert.training import Report, warm_up
+from experiments.bert.training import Report
 from trainkit import communication
 from trainkit.arguments import add_backend, add_balance, add_communication
 from trainkit.balance import Balance
@@ -72,7 +72,7 @@ def train(run: Run, args: Namespace) -> None:
 
     with run.phase("warmup"):
         measure = partial(balance.measure, exchange, step)
-        warm_up(exchange.synchronised(step), batches, run, args, model, optimizer, report.work, measure=measure)
+        report.warm_up(exchange.synchronised(step), batches, model, optimizer, measure=measure)
         exchange.restart()
     for epoch in range(1, args.epochs + 1):
         lr = optimizer.param_groups[0]["lr"]

@@ -6,13 +6,12 @@
 import argparse
 import hashlib
 import json
-import os
 from pathlib import Path
 
 from experiments.bert.arguments import DATA, PREPARED
-from experiments.bert.model_files import MODEL_FILES
+from experiments.bert.model_files import model_hashes
 from trainkit.errors import Refusal, reason
-from trainkit.prepare import LIST, read_prepared, sha256_of, start
+from trainkit.prepare import read_prepared, start
 
 
 def main() -> None:
@@ -24,25 +23,13 @@ def main() -> None:
     base = args.data_dir / "bert"
     folder = base / "model" if args.model == PREPARED else Path(args.model)
     try:
-        files = {**read_prepared(base / "sentences")[1], **model(folder)}
+        # A model that is named, and lies in the cache of Hugging Face, is not looked for.
+        files = {**read_prepared(base / "sentences")[1], **model_hashes(folder)}
     except (OSError, ValueError) as error:
         raise Refusal(
             f"the sentences or the model in {base} are not whole ({reason(error)}): run `runner prepare bert`"
         ) from error
     print(json.dumps({"data_sha256": hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()}))
-
-
-def model(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file of a model that is read; OSError, ValueError if one is not there or not whole.
-
-    A model that is named, and lies in the cache of Hugging Face, is not looked for.
-    """
-    if os.path.lexists(folder / LIST):
-        return read_prepared(folder)[1]
-    found = {name: sha256_of((folder / name).resolve()) for name in MODEL_FILES if (folder / name).is_file()}
-    if not found:
-        raise ValueError(f"no model in {folder}")
-    return found
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The model and its tokenizer, from a folder of this machine; no run ever downloads anything."""
 
-import os
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,11 +14,10 @@ from torch.optim import Adam, AdamW, Optimizer
 
 from experiments.bert.arguments import PREPARED
 from experiments.bert.less_work import keep_first_token, keep_words
-from experiments.bert.model_files import MODEL_FILES, PICKLED, missing_part
+from experiments.bert.model_files import MODEL_FILES, PICKLED, missing_part, model_hashes
 from trainkit import sharding as shards
 from trainkit.blockwise_adam import BlockwiseAdam, pays
 from trainkit.errors import Refusal, one_line, reason
-from trainkit.prepare import LIST, read_prepared, sha256_of
 from trainkit.run import Run
 
 transformers.logging.set_verbosity_error()  # it warns that the classifier is new, which is what is trained
@@ -43,10 +41,7 @@ def find(args: Namespace) -> Path:
 def files(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every file of a model that is read; Refusal if it is not what was prepared."""
     try:
-        if os.path.lexists(folder / LIST):
-            return read_prepared(folder)[1]
-        # In the cache of Hugging Face, files are links to their contents.
-        return {name: sha256_of((folder / name).resolve()) for name in MODEL_FILES if (folder / name).is_file()}
+        return model_hashes(folder)
     except (OSError, ValueError) as error:
         raise Refusal(
             f"the model's folder {folder} is not whole ({reason(error)}): run `runner prepare bert`"

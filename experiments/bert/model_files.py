@@ -1,6 +1,10 @@
 """The files of a model, as transformers saves them; known to the programs and to `prepare.py`, which has no torch."""
 
+import os
 from collections.abc import Collection
+from pathlib import Path
+
+from trainkit.prepare import LIST, read_prepared, sha256_of
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -9,8 +13,19 @@ TOKENIZER = ("tokenizer.json", "vocab.txt")
 MODEL_FILES = (CONFIG, WEIGHTS, *TOKENIZER, "tokenizer_config.json", "special_tokens_map.json")
 
 
+def model_hashes(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file of a model that is read; OSError, ValueError if one is not whole."""
+    if os.path.lexists(folder / LIST):
+        return read_prepared(folder)[1]
+    # In the cache of Hugging Face, files are links to their contents.
+    found = {name: sha256_of((folder / name).resolve()) for name in MODEL_FILES if (folder / name).is_file()}
+    if not found:
+        raise ValueError(f"no model in {folder}")
+    return found
+
+
 def missing_part(names: Collection[str]) -> str | None:
-    """Say what a model with these files lacks, if anything.
+    """Return what a model with these files lacks, if anything.
 
     Pickled weights are not taken: loading them may run code, and transformers refuses them with torch below 2.6.
     """

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from experiments.bert.arguments import bert_parser
 from experiments.bert.data import Batch, Batches, add_less_work, load
 from experiments.bert.model import autocast, build_model, build_optimizer
-from experiments.bert.training import Report, warm_up
+from experiments.bert.training import Report
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
 
@@ -49,7 +49,7 @@ def train(run: Run, args: Namespace) -> None:
         return losses.detach()
 
     with run.phase("warmup"):
-        warm_up(step, batches, run, args, model, optimizer, report.work)
+        report.warm_up(step, batches, model, optimizer)
     for epoch in range(1, args.epochs + 1):
         lr = optimizer.param_groups[0]["lr"]
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here

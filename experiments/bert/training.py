@@ -1,70 +1,15 @@
-"""What the BERT programs share besides their loops: warm-up, what they report."""
+"""What the BERT programs report."""
 
-import copy
-from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from itertools import islice
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from experiments.bert.data import EVAL_BATCH, Batch, Batches, Data
 from experiments.bert.model import autocast
 from experiments.bert.sentences import of_files
 from trainkit import distributed, epochs
 from trainkit.epochs import Totals
-from trainkit.flops import Work
-from trainkit.run import Run
-from trainkit.step_profile import report_step
-
-Step = Callable[[Batch], Tensor]
-"""One update of the model; returns the loss of every sentence of the batch [n]."""
-Measure = Callable[[Callable[[], Batch]], bool]
-"""What measures by further steps, on batches that it draws."""
-
-
-def warm_up(
-    step: Step,
-    batches: Batches,
-    run: Run,
-    args: Namespace,
-    model: nn.Module,
-    optimizer: Optimizer,
-    work: Work,
-    measure: Measure | None = None,
-) -> None:
-    """Take the first steps, which are slow, before the clock starts; then undo them.
-
-    They have the longest sentences: what fits into memory now will fit later. In between, the ranks' parameters
-    must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first step are
-    counted, for each position in its batch. One process alone also reports what a step is made of.
-    `measure` comes last, with other batches: in the longest one the first rank has longer sentences than the last. If
-    it has changed the shares of a batch, the longest one is tried again.
-    """
-    batch = None
-    before = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
-    fresh = copy.deepcopy(optimizer.state_dict())
-
-    def undo() -> None:
-        model.load_state_dict(before)
-        optimizer.load_state_dict(fresh)
-        optimizer.zero_grad()
-
-    with torch.random.fork_rng(devices=run.cuda_devices):
-        for number, batch in enumerate(islice(batches.longest_first(), args.warmup_steps)):
-            with nullcontext() if number else work.counted(batch.tokens.numel()):
-                step(batch)
-        if batch is not None:
-            report_step(run, model, step, batch)
-        run.require_equal_parameters(model)
-        if batch is not None and measure is not None:
-            changed = measure(batches.of_middle_length)
-            undo()  # the ranks have different models after it
-            if changed:
-                step(next(batches.longest_first()))
-    undo()
 
 
 class Report(epochs.Report):
@@ -82,6 +27,18 @@ class Report(epochs.Report):
     def dtype(self) -> torch.dtype:
         """The type of the training's matrix products."""
         return torch.bfloat16 if self.args.precision == "bf16" else torch.float32
+
+    def first_batches(self, batches: Batches) -> Iterator[Batch]:
+        """Yield the batches with the longest sentences: what fits into memory now will fit later."""
+        return batches.longest_first()
+
+    def batch_to_measure(self, batches: Batches) -> Batch:
+        """Return a batch of middle length: in the longest one the first rank has longer sentences than the last."""
+        return batches.of_middle_length()
+
+    def units_of(self, batch: Batch) -> int:
+        """Return the positions of a batch, padding included."""
+        return batch.tokens.numel()
 
     def outputs(self, model: nn.Module) -> Iterator[tuple[Batch, Tensor]]:
         """Yield this rank's batches of the test set with the model's logits [n, 2]."""

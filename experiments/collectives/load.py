@@ -71,7 +71,7 @@ def ranks_of_this_machine(run: Run) -> int:
     all_of_them = [torch.zeros_like(mine) for _ in range(run.world_size)]
     SENT.extend([mine, *all_of_them])
     dist.all_gather(all_of_them, mine)
-    return sum(int(one) == own for one in all_of_them)
+    return sum(int(machine_hash) == own for machine_hash in all_of_them)
 
 
 def time_all_reduce(run: Run, dtype: torch.dtype, size: int, share: float) -> tuple[float, float, int]:
@@ -137,7 +137,7 @@ def measure_neighbours(run: Run, node_of: dict[int, int]) -> dict[str, float]:
             for name, load in loads.items():
                 alone[name][place] = rate(load, SECONDS)
     known = {name: distributed.total(*rates) for name, rates in alone.items()}
-    found = {"node_slowdown": max(known["compute"][0] / one for one in known["compute"])}
+    found = {"node_slowdown": max(known["compute"][0] / rate_alone for rate_alone in known["compute"])}
     for name, load in loads.items():
         own = known[name][run.place.node_rank]
         calls = max(1, round(STRETCH_SECONDS * own))

@@ -13,13 +13,7 @@ from torch.nn.functional import cross_entropy
 from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.data import Batch, Batches, load
 from experiments.mnist.traffic import report_data_parallel
-from experiments.mnist.training import (
-    Report,
-    build_model,
-    build_optimizer,
-    set_learning_rate,
-    warm_up,
-)
+from experiments.mnist.training import Report, build_model, build_optimizer, set_learning_rate
 from trainkit.arguments import add_devices
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
@@ -62,7 +56,7 @@ def train(run: Run, args: Namespace) -> None:
         cross_entropy(model(batch.images), batch.labels).backward()
 
     with run.phase("warmup"):
-        warm_up(step, batches, run, model, optimizer, report.work, counted=alone)
+        report.warm_up(step, batches, model, optimizer, counted=alone)
     for epoch in range(1, args.epochs + 1):
         lr = set_learning_rate(optimizer, args, epoch, run.devices)
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here

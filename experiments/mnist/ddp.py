@@ -14,13 +14,7 @@ from torch.nn.functional import cross_entropy
 from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.data import Batch, Batches, load
 from experiments.mnist.traffic import report_ddp
-from experiments.mnist.training import (
-    Report,
-    build_model,
-    build_optimizer,
-    set_learning_rate,
-    warm_up,
-)
+from experiments.mnist.training import Report, build_model, build_optimizer, set_learning_rate
 from trainkit import communication
 from trainkit.arguments import add_backend, add_balance, add_communication
 from trainkit.balance import Balance
@@ -74,7 +68,7 @@ def train(run: Run, args: Namespace) -> None:
 
     with run.phase("warmup"):
         measure = partial(balance.measure, exchange, step)
-        warm_up(exchange.synchronised(step), batches, run, model, optimizer, report.work, measure=measure)
+        report.warm_up(exchange.synchronised(step), batches, model, optimizer, measure=measure)
         exchange.restart()
     for epoch in range(1, args.epochs + 1):
         lr = set_learning_rate(optimizer, args, epoch, run.world_size)

@@ -13,13 +13,7 @@ from torch.nn.functional import cross_entropy
 from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.data import Batch, Batches, load
 from experiments.mnist.traffic import report_manual
-from experiments.mnist.training import (
-    Report,
-    build_model,
-    build_optimizer,
-    set_learning_rate,
-    warm_up,
-)
+from experiments.mnist.training import Report, build_model, build_optimizer, set_learning_rate
 from trainkit.arguments import add_backend
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
@@ -61,7 +55,7 @@ def train(run: Run, args: Namespace) -> None:
         return losses.detach()
 
     with run.phase("warmup"):
-        warm_up(step, batches, run, model, optimizer, report.work)
+        report.warm_up(step, batches, model, optimizer)
     for epoch in range(1, args.epochs + 1):
         lr = set_learning_rate(optimizer, args, epoch, run.world_size)
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here

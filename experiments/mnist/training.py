@@ -1,10 +1,7 @@
-"""What the MNIST programs share besides their loops: set-up, warm-up, what they report."""
+"""What the MNIST programs share besides their loops: set-up, and what they report."""
 
-import copy
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from itertools import islice
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -15,14 +12,7 @@ from experiments.mnist.model import MODELS
 from trainkit import distributed, epochs
 from trainkit import sharding as shards
 from trainkit.blockwise_adam import BlockwiseAdam, pays
-from trainkit.flops import Work
 from trainkit.run import Run
-from trainkit.step_profile import report_step
-
-Step = Callable[[Batch], Tensor]
-"""One update of the model; returns the loss of every sample of the batch [n]."""
-Measure = Callable[[Callable[[], Batch]], bool]
-"""What measures by further steps, on batches that it draws."""
 
 
 def build_model(args: Namespace, run: Run) -> nn.Module:
@@ -55,46 +45,6 @@ def set_learning_rate(optimizer: Optimizer, args: Namespace, epoch: int, workers
     return rate
 
 
-def warm_up(
-    step: Step,
-    batches: Batches,
-    run: Run,
-    model: nn.Module,
-    optimizer: Optimizer,
-    work: Work,
-    counted: Callable[[Batch], object] | None = None,
-    measure: Measure | None = None,
-) -> None:
-    """Take the first steps, which are slow, before the clock starts; then undo them.
-
-    Parameters, buffers, optimizer and random numbers are as before. In between, the ranks'
-    parameters must be equal after real steps: a gradient that is not averaged is found here. The FLOPs of the first
-    step are counted or, where the counter does not see them, those of `counted`. One process alone also reports what a
-    step is made of. `measure` comes last; if it has changed the shares of a batch, they are tried.
-    """
-    batch = None
-    before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
-
-    def undo() -> None:
-        model.load_state_dict(before[0])
-        optimizer.load_state_dict(before[1])
-        optimizer.zero_grad()
-
-    with torch.random.fork_rng(devices=run.cuda_devices):
-        for number, batch in enumerate(islice(batches.epoch(0), batches.args.warmup_steps)):
-            with nullcontext() if number else work.counted(len(batch.labels)):
-                (step if number or counted is None else counted)(batch)
-        if batch is not None:
-            report_step(run, model, step, batch)
-        run.require_equal_parameters(model)
-        if batch is not None and measure is not None:
-            changed = measure(lambda: next(batches.epoch(0)))
-            undo()  # the ranks have different models after it
-            if changed:
-                step(next(batches.epoch(0)))
-    undo()
-
-
 class Report(epochs.Report):
     """What the MNIST programs report."""
 
@@ -103,6 +53,14 @@ class Report(epochs.Report):
     def describe_data(self) -> None:
         """Report which images, and how they are read."""
         self.run.log.point("dataset", self.args.dataset, data_sha256=self.data.sha256, loader=self.args.loader)
+
+    def first_batches(self, batches: Batches) -> Iterator[Batch]:
+        """Yield batches as the training has them."""
+        return batches.epoch(0)
+
+    def units_of(self, batch: Batch) -> int:
+        """Return the samples of a batch, its stand-in included."""
+        return len(batch.labels)
 
     def outputs(self, model: nn.Module) -> Iterator[tuple[Batch, Tensor]]:
         """Yield this rank's batches of the test set with the model's log-probabilities [n, 10]."""

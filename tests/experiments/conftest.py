@@ -135,31 +135,19 @@ def weird_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def launch() -> Callable[..., Ended]:
-    """Start `experiments.<program>` with these arguments on the digits; equal calls share a run."""
+def plain() -> Callable[..., Ended]:
+    """Start `experiments.<program>` with these arguments alone; equal calls share a run."""
 
     @cache
     def once(program: str, processes: int | None, *args: str) -> Ended:
-        whole = ["-m", f"experiments.{program}", "--dataset", "digits", *SHORT_PEAK, *args]
-        return start(whole, processes, {})
-
-    return once
-
-
-@pytest.fixture(scope="session")
-def plain() -> Callable[..., Ended]:
-    """Start `experiments.<program>` with these arguments alone; `env` is added to its environment."""
-
-    @cache
-    def once(program: str, processes: int | None, *args: str, env: tuple[tuple[str, str], ...] = ()) -> Ended:
-        return start(["-m", f"experiments.{program}", *args], processes, dict(env))
+        return start(["-m", f"experiments.{program}", *args], processes, {})
 
     return once
 
 
 @pytest.fixture(scope="session")
 def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
-    """Start a program as `launch` does, and keep the parameters that its rank 0 ended with.
+    """Start `experiments.<program>` on the digits and keep what its rank 0 has learnt; equal calls share a run.
 
     `sabotage` names a function of the program's module that is to do nothing.
     """

@@ -85,39 +85,39 @@ def test_a_slow_rank_is_found_in_the_training_if_there_was_no_warm_up(slowed: Ca
     assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 1438
 
 
-@pytest.mark.slow
-def test_ranks_that_are_alike_keep_about_even_shares(slowed: Callable[..., Ended]) -> None:
-    ended = slowed("0.006,0.006", "--balance", "measured")
-    assert all(shares == pytest.approx([0.5, 0.5], rel=0.1) for _, shares in told(ended))
-
-
-def test_a_run_that_followed_the_clock_says_what_repeats_it_bit_for_bit(measured: Ended, launch: Launch) -> None:
+def test_a_run_that_followed_the_clock_says_what_repeats_it_bit_for_bit(measured: Ended, train: Launch) -> None:
     [event] = measured.all("repeat_with")
-    again = launch("mnist.ddp", 2, *SMALL, "--balance", event["value"]["balance"])
+    again = train("mnist.ddp", 2, *SMALL, "--balance", event["value"]["balance"])
     trained_alike(measured, again)
     assert not again.all("repeat_with")
     assert told(again) == list(dict(told(measured)).items())
 
 
 @pytest.mark.slow
-def test_shares_change_at_their_step_and_one_seed_gives_one_result(launch: Launch) -> None:
-    words = ("mnist.ddp", 2, *SGD, "--balance")
-    changed, kept = launch(*words, "300,179/3:1,1/6:1,478"), launch(*words, "300,179")
-    trained_alike(changed, launch(*words, "300,179/3:1,1/6:1,478", "--warmup-steps", "0"))
-    assert changed.losses != kept.losses
+def test_shares_change_at_their_step_with_both_loaders_and_one_seed_gives_one_result(train: Launch) -> None:
+    words = ("mnist.ddp", 2, *SGD, "--balance", "300,179/3:1,1/6:1,478")
+    changed = train(*words)
+    trained_alike(changed, train(*words, "--warmup-steps", "0"))
     assert [step for step, _ in told(changed)] == [1, 3, 6]
     samples = [event["metadata"]["samples"] for event in changed.all("epoch_stop") if event["metadata"]["rank"] == 0]
     assert samples == [300 + 300 + 239 + 0, 239 + 1 + 1 + 0]  # of 479 three times, and of 1
+    other = train(*words, "--loader", "torchvision")
+    counts = [[event["metadata"]["samples"] for event in ended.all("epoch_stop")] for ended in (changed, other)]
+    assert counts[0] == counts[1]
+    assert float.fromhex(changed.losses[-1]) == pytest.approx(float.fromhex(other.losses[-1]), rel=1e-3)
 
 
 @pytest.mark.slow
-def test_equal_shares_are_no_shares_bit_for_bit(launch: Launch) -> None:
-    trained_alike(launch("mnist.ddp", 3, *SGD), launch("mnist.ddp", 3, *SGD, "--balance", "5,5,5"))
-    assert not launch("mnist.ddp", 3, *SGD).all("balance")
+def test_one_process_and_equal_shares_are_as_without_shares_bit_for_bit(train: Launch) -> None:
+    for world, shares in ((1, "measured"), (3, "5,5,5")):
+        plain, ended = train("mnist.ddp", world, *SGD), train("mnist.ddp", world, *SGD, "--balance", shares)
+        trained_alike(plain, ended)
+        assert not plain.all("balance") + plain.all("repeat_with") + ended.all("repeat_with")
+        assert bool(ended.all("balance")) == (world > 1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [(), ("--accumulate", "2"), ("--communication", "local-sgd", "--sync-every", "1")])
+@pytest.mark.parametrize("words", [("--accumulate", "2"), ("--communication", "local-sgd", "--sync-every", "1")])
 def test_with_unequal_shares_gradients_are_the_mean_over_all_samples(train: Launch, words: tuple[str, ...]) -> None:
     alone = train("mnist.ddp", 1, *SGD, *words)
     shared = train("mnist.ddp", 3, *SGD, *words, "--balance", "5,1,2")
@@ -127,22 +127,12 @@ def test_with_unequal_shares_gradients_are_the_mean_over_all_samples(train: Laun
 
 
 @pytest.mark.slow
-def test_steps_without_averages_are_measured_without_leaving_a_trace(launch: Launch) -> None:
+def test_steps_without_averages_are_measured_without_leaving_a_trace(train: Launch) -> None:
     words = ("--epochs", "1", "--batch-size", "101", "--model", "lenet-relu", *chosen("diloco"))
-    ended = launch("mnist.ddp", 2, *words, "--balance", "measured")
+    ended = train("mnist.ddp", 2, *words, "--balance", "measured")
     [event] = ended.all("repeat_with")
-    trained_alike(ended, launch("mnist.ddp", 2, *words, "--balance", event["value"]["balance"]))
+    trained_alike(ended, train("mnist.ddp", 2, *words, "--balance", event["value"]["balance"]))
     assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 1438
-
-
-@pytest.mark.slow
-def test_both_loaders_follow_shares_that_change(launch: Launch) -> None:
-    words = ("mnist.ddp", 2, *SGD, "--balance", "2,1/2:1,2", "--loader")
-    one, other = launch(*words, "resident"), launch(*words, "torchvision")
-    assert other.code == 0, other.stderr
-    counts = [[event["metadata"]["samples"] for event in ended.all("epoch_stop")] for ended in (one, other)]
-    assert counts[0] == counts[1]
-    assert float.fromhex(one.losses[-1]) == pytest.approx(float.fromhex(other.losses[-1]), rel=1e-3)
 
 
 @pytest.mark.slow
@@ -154,26 +144,13 @@ def test_a_bert_learns_the_same_with_measured_shares(launch_bert: Launch) -> Non
     assert len(ended.all("repeat_with")) == 1
 
 
-@pytest.mark.slow
-def test_one_process_has_nothing_to_balance(launch: Launch) -> None:
-    ended = launch("mnist.ddp", 1, *SGD, "--balance", "measured")
-    trained_alike(ended, launch("mnist.ddp", 1, *SGD))
-    assert not ended.all("balance") + ended.all("repeat_with")
-
-
 def test_the_program_that_spawns_its_processes_takes_shares_too(plain: Launch) -> None:
     assert "--balance" in plain("mnist.spawn", None, "--help").stdout.decode()
 
 
-@pytest.mark.parametrize("text", ["2,1,1", "2,0", "fast"])
-def test_wrong_shares_are_refused_before_the_processes_meet(launch: Launch, text: str) -> None:
-    ended = launch("mnist.ddp", 2, *SGD, "--balance", text)
+def test_wrong_shares_are_refused_before_the_processes_meet(train: Launch) -> None:
+    ended = train("mnist.ddp", 2, *SGD, "--balance", "2,1,1")
     lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1, ended.stderr
-    assert f"--balance {text}: " in lines[0]
+    assert "--balance 2,1,1: " in lines[0]
     assert not ended.all("init_start")
-
-
-def test_more_ranks_than_samples_are_refused_as_without_shares(launch: Launch) -> None:
-    ended = launch("mnist.ddp", 3, "--batch-size", "2", "--balance", "2,1,1")
-    assert "a global batch of 2 cannot be shared by 3 processes" in ended.stderr

@@ -99,11 +99,3 @@ def test_one_seed_makes_two_runs_with_less_work_alike_to_the_last_bit(launch_ber
     assert one.losses == two.losses
     assert len(one.losses) == 2
     assert {event["value"] for event in one.all("parameters")} == {event["value"] for event in two.all("parameters")}
-
-
-@pytest.mark.parametrize(("option", "value"), [("--last-layer", "two"), ("--vocabulary", "none")])
-def test_a_value_that_there_is_not_is_one_line(launch_bert: Launch, option: str, value: str) -> None:
-    ended = launch_bert("bert.single", None, option, value)
-    assert ended.code != 0
-    assert len(ended.stderr.splitlines()) == 1
-    assert ended.stderr.startswith(f"error: {option}: invalid choice: '{value}'")

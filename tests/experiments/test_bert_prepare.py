@@ -109,11 +109,8 @@ def test_the_sentences_end_in_one_form_whatever_holds_them(
     assert said == [f"sentences: rt-polarity, now in {bert / 'sentences'}", f"model: bert, now in {bert / 'model'}"]
 
 
-@pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.__name__)
-def test_rated_snippets_are_parted_by_the_sign_of_their_rating(
-    tmp_path: Path, pack: Callable[[Path, Files], Path]
-) -> None:
-    run(tmp_path, pack(tmp_path, {"movieReviewSnippets_GroundTruth.txt": RATED}))
+def test_rated_snippets_are_parted_by_the_sign_of_their_rating(tmp_path: Path) -> None:
+    run(tmp_path, nested(tmp_path, {"movieReviewSnippets_GroundTruth.txt": RATED}))
     assert made(tmp_path, "sentences") == {
         "positive.txt": b"A fine film\n",
         "negative.txt": "Dull “thing”\nDuller\n".encode(),
@@ -166,55 +163,29 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.__name__)
 @pytest.mark.parametrize(("files", "words"), WRONG.values(), ids=WRONG)
-def test_wrong_sentences_are_refused_and_nothing_is_written(
-    tmp_path: Path, pack: Callable[[Path, Files], Path], files: Files, words: str
-) -> None:
+def test_wrong_sentences_are_refused_and_nothing_is_written(tmp_path: Path, files: Files, words: str) -> None:
     with pytest.raises(Refusal) as caught:
-        run(tmp_path, pack(tmp_path, files))
+        run(tmp_path, nested(tmp_path, files))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(
-    ("lacking", "words"),
+    ("name", "content", "words"),
     [
-        ("config.json", "no config of a model in it (no config.json)"),
-        ("model.safetensors", "no weights of a model in it (no model.safetensors)"),
-        ("tokenizer.json", "no tokenizer of a model in it (no tokenizer.json or vocab.txt)"),
+        ("config.json", None, "no config of a model in it (no config.json)"),
+        ("config.json", b"{", "its config.json is no JSON object"),
+        ("model.safetensors", None, "no weights of a model in it (no model.safetensors)"),
+        ("tokenizer.json", None, "no tokenizer of a model in it (no tokenizer.json or vocab.txt)"),
     ],
 )
-def test_a_model_that_lacks_a_part_is_refused(tmp_path: Path, lacking: str, words: str) -> None:
-    files = {name: content for name, content in MODEL.items() if name != lacking}
+def test_a_model_that_lacks_a_part_is_refused(tmp_path: Path, name: str, content: bytes | None, words: str) -> None:
+    files = {file: data for file, data in {**MODEL, name: content}.items() if data is not None}
     with pytest.raises(Refusal) as caught:
         run(tmp_path, folder(tmp_path, GOOD), zipped(tmp_path, files))
     assert words in str(caught.value)
-
-
-def test_a_config_that_is_none_is_refused(tmp_path: Path) -> None:
-    for text in (b"{", b"[1]"):
-        with pytest.raises(Refusal, match=r"its config.json is no JSON object"):
-            run(tmp_path, folder(tmp_path, GOOD), zipped(tmp_path, {**MODEL, "config.json": text}))
-
-
-def test_a_source_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    text = tmp_path / "reviews.txt"
-    text.write_text("no archive")
-    torn = tmp_path / "torn.tgz"
-    torn.write_bytes(tar(GOOD)[:100])
-    for source in (tmp_path / "nowhere", text, torn, nested(tmp_path, OTHER)):
-        with pytest.raises(Refusal) as caught:
-            run(tmp_path, source)
-        assert str(caught.value).startswith(f"{source}: ")
-    assert not (tmp_path / "data").exists()
-
-
-def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("in the way")
-    with pytest.raises(Refusal, match="cannot be written: .*; name another folder with --data-dir"):
-        run(tmp_path, folder(tmp_path, GOOD))
 
 
 def test_packages_are_fetched_by_name_version_and_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -55,9 +56,12 @@ def test_a_trace_lands_in_the_artifacts_of_its_run(tmp_path: Path) -> None:
     small = ["batch_size=2", "image_size=32", "batches=1", "warmup_batches=0"]
     only = ["program=resnet50.whole", "micro_batches=1"]
     [record] = run("resnet50", only, [*small, "profile=true"], tmp_path)
-    [trace] = tmp_path.glob("resnet50/*/artifacts/*.pt.trace.json*")
+    [trace] = tmp_path.glob("resnet50/*/artifacts/*.pt.trace.json")
     assert trace.parents[1].name == record["launch"]["id"]
-    assert json.loads(trace.read_bytes())["traceEvents"]
+    assert "aten::conv2d" in {event.get("name") for event in json.loads(trace.read_bytes())["traceEvents"]}
+    [printed] = tmp_path.glob("resnet50/*/raw/*.stdout")
+    keys = re.findall(r'"key": "(epoch_stop|profile_start|artifact)"', printed.read_text("utf-8"))
+    assert keys == ["epoch_stop", "profile_start", "artifact"]  # the clock has stopped before
 
 
 def run(name: str, only: list[str], changes: list[str], results: Path) -> list[dict[str, Any]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from runner.core.layout import Layout
 from runner.records.folder import RunFolder
-from tests.support.records import make_run
+from tests.support.records import event_lines, make_run
 
 STEP_SECONDS, GRADIENTS, BATCH, STEPS = 0.1, 10_000_000, 100, 20
 PROFILE: dict[str, Any] = {
@@ -32,12 +31,7 @@ PROFILE: dict[str, Any] = {
 def lines(rank: int, told: list[tuple[str, Any, dict[str, Any]]], **facts: Any) -> bytes:
     """What a rank prints: its start, these events, and its end."""
     start = {"host": "here", "device_name": "Toy CPU", "torch": "2.3.1", "threads": 1, "machine": "m", **facts}
-    whole = [("run_start", None, start), *told, ("run_stop", None, {"status": "success"})]
-    events = (
-        {"time_ms": 1_000 + number, "key": key, "value": value, "metadata": {**fields, "rank": rank, "seq": number}}
-        for number, (key, value, fields) in enumerate(whole)
-    )
-    return b"".join(b"\n:::MLLOG " + json.dumps(event).encode() + b"\n" for event in events)
+    return event_lines(rank, [("run_start", None, start), *told, ("run_stop", None, {"status": "success"})])
 
 
 def train(

@@ -22,13 +22,6 @@ def sizes(count: int, shares: list[int] | tuple[int, ...]) -> list[int]:
 
 
 @given(st.integers(0, 700), SHARES)
-def test_the_parts_are_the_batch_in_the_order_of_the_ranks(count: int, shares: list[int]) -> None:
-    parts = [sharding.shard(count, rank, len(shares), shares) for rank in range(len(shares))]
-    assert [position for part in parts for position in part] == list(range(count))
-    assert all(part.start <= count for part in parts)
-
-
-@given(st.integers(0, 700), SHARES)
 def test_every_rank_gets_its_share_and_at_least_one_sample_if_there_are_enough(count: int, shares: list[int]) -> None:
     found = sizes(count, shares)
     if count >= len(shares):
@@ -88,10 +81,8 @@ def test_shares_depend_on_the_ratio_of_speeds_alone_and_shorten_the_step(
         assert step_seconds(costs, batch, shares) <= even * (1 + LEAST_GAIN)
 
 
-def test_a_rank_too_fast_for_the_clock_gets_what_the_others_leave() -> None:
-    shares = in_ratio(relative([0.0, 1.0]))
-    assert shares[0] > 1_900
-    assert shares[1] >= 1
+def test_a_rank_too_fast_for_the_clock_leaves_the_others_a_share() -> None:
+    assert in_ratio(relative([0.0, 1.0])) == (2_000, 1)
 
 
 def test_shares_are_read_as_written() -> None:
@@ -106,9 +97,7 @@ REFUSALS = {
     "1": "1 share for 2 processes",
     "2,0": "a share is above 0",
     "2,-1": "-1 is no share",
-    "2,nan": "nan is no share",
     "2,1e9": "1e9 is no share",
-    "2,": "nothing is no share",
     "": "nothing is no share",
     "2,²": "² is no share",
     "fast": "fast is no share",

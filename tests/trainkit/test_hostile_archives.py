@@ -102,13 +102,12 @@ def long_name(size: int) -> bytes:
     return gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + b"x" * min(size, 2_000_000))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [
-        lambda: zipped(("wanted", bytes(300_000_000))),
-        lambda: tar(("wanted", bytes(300_000_000))),
-        lambda: tar(("other", bytes(300_000_000)), ("wanted", b"x")),
+        lambda: zipped(("wanted", bytes(30_000_000))),
+        lambda: tar(("wanted", bytes(30_000_000))),
+        lambda: tar(("other", bytes(30_000_000)), ("wanted", b"x")),
     ],
     ids=["zip", "tar", "tar, another member"],
 )
@@ -116,7 +115,7 @@ def test_a_decompression_bomb_is_refused_before_it_unpacks(content: Callable[[],
     source = write(tmp_path, content())
     said = refusal(source, tmp_path)
     assert "unpack to far more: no data set does that" in said
-    assert sum(path.stat().st_size for path in (tmp_path / "scratch").iterdir()) < 100_000_000
+    assert sum(path.stat().st_size for path in (tmp_path / "scratch").iterdir()) < 10_000_000
 
 
 def test_a_header_as_large_as_memory_is_refused(tmp_path: Path) -> None:
@@ -159,11 +158,13 @@ def test_links_and_special_files_are_not_followed_out_of_a_folder_or_an_archive(
     assert find(folder, tmp_path) == {}
 
 
-def test_a_source_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_source_that_is_none_or_never_ends_is_refused_at_once(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    assert refusal(fifo, tmp_path) == "cannot be read: it is no regular file"
-    assert refusal(Path("/dev/zero"), tmp_path) == "cannot be read: it is no regular file"
+    for endless in (fifo, Path("/dev/zero")):
+        assert refusal(endless, tmp_path) == "cannot be read: it is no regular file"
+    assert refusal(tmp_path / "nowhere", tmp_path) == "there is no such folder or archive"
+    assert refusal(write(tmp_path, b"text"), tmp_path) == "neither a folder nor a tar or zip archive"
 
 
 def test_archives_within_archives_end(tmp_path: Path) -> None:

@@ -31,12 +31,6 @@ def test_an_epoch_has_one_order_of_its_own_on_all_ranks() -> None:
     assert not torch.equal(first, shards.epoch_order(1438, seed=2, epoch=1))
 
 
-def test_the_order_draws_nothing_from_the_global_generator() -> None:
-    before = torch.get_rng_state()
-    shards.epoch_order(100, seed=1, epoch=1)
-    assert torch.equal(before, torch.get_rng_state())
-
-
 @pytest.mark.parametrize("world", [2, 3, 5])
 def test_distributed_sampler_would_count_padded_duplicates(world: int) -> None:
     test_set = range(359)

@@ -161,7 +161,7 @@ def test_a_block_that_is_over_at_once_tells_nothing(log: EventLog, tmp_path: Pat
 
 @pytest.mark.slow
 def test_the_first_process_of_a_node_tells_and_no_event_of_its_own_is_lost() -> None:
-    run = start(["-m", "experiments.toy.ddp", "--steps", "3000"], 3, {})
+    run = start(["-m", "experiments.toy.ddp", "--steps", "500"], 3, {})
     assert run.code == 0, run.stderr
     assert {event["metadata"]["rank"] for event in run.events if event["key"] == "load"} == {0}
     for rank in range(3):

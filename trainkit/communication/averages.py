@@ -39,9 +39,9 @@ class LocalSgd(Exchange):
         self._apart_steps = 0
         for tensor in model.state_dict().values():
             dist.broadcast(tensor, src=0)  # all ranks start from rank 0's model
-        self._parameters = [one for one in model.parameters() if one.requires_grad]
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         # BatchNorm's running statistics; what counts its batches is the same on all ranks.
-        self._buffers = [one for one in model.buffers() if one.is_floating_point()]
+        self._buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
 
     def stepped(self) -> None:
         """Note that the optimizer has taken a step, and average if it is time."""
@@ -118,7 +118,7 @@ class DiLoCo(LocalSgd):
         self._start_outer()
 
     def _start_outer(self) -> None:
-        self._outer = [one.detach().clone() for one in self._parameters]
+        self._outer = [parameter.detach().clone() for parameter in self._parameters]
         self._sgd = SGD(self._outer, lr=self._rate, momentum=self._momentum, nesterov=self._momentum > 0)
 
     def _take(self, means: list[Tensor]) -> None:

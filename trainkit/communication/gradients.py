@@ -74,7 +74,9 @@ class PlainDdp(OverDdp):
     def stepped(self) -> None:
         """Count the gradients, which are exchanged in a few buckets."""
         super().stepped()
-        self.traffic.reduced_bytes += sum(one.nbytes for one in self.model.parameters() if one.requires_grad)
+        self.traffic.reduced_bytes += sum(
+            parameter.nbytes for parameter in self.model.parameters() if parameter.requires_grad
+        )
 
     def report(self) -> None:
         """Report the mean bytes of a step."""
@@ -148,7 +150,7 @@ class LowRank(OverDdp):
         Raises:
             RuntimeError: they differ by more than that.
         """
-        parameters, furthest = [one.detach() for one in self.model.parameters()], 0.0
+        parameters, furthest = [parameter.detach() for parameter in self.model.parameters()], 0.0
         with self._run.exchanging():  # to hash them takes longer than to compare the hashes
             if agree(fingerprint(parameters)):
                 return
@@ -177,7 +179,7 @@ class LowRank(OverDdp):
 
 
 def _bytes(model: nn.Module) -> int:
-    return sum(one.nbytes for one in model.parameters())
+    return sum(parameter.nbytes for parameter in model.parameters())
 
 
 def _one_bucket(model: nn.Module) -> int:

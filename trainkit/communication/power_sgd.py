@@ -53,9 +53,11 @@ class PowerSgd:
         self, parameters: Iterable[nn.Parameter], rank: int, seed: int, average: Callable[[Tensor], None]
     ) -> None:
         self._rank, self._seed, self._average = rank, seed, average
-        trained = [one for one in parameters if one.requires_grad]
-        self.highest_rank = max((_highest_rank(one) for one in trained), default=0)
-        self._matrices = {one: number for number, one in enumerate(trained) if rank <= _highest_rank(one)}
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        self.highest_rank = max((_highest_rank(parameter) for parameter in trained), default=0)
+        self._matrices = {
+            parameter: number for number, parameter in enumerate(trained) if rank <= _highest_rank(parameter)
+        }
         self.compressed = len(self._matrices)
         self._memories: dict[nn.Parameter, Memory] = {}
 
