@@ -260,15 +260,9 @@ class RunFolder:
     def start_again(self, record: Record, launch: Launch, request: str, diff: str, file: str) -> None:
         """Keep all of an attempt that has ended in `attempts/<number>/`, and begin the next one in its place.
 
+        `record` is that of the attempt that has ended; all else is of the next one, whose launch lists the earlier ones.
         Until the last step `run.json` is the record of the earlier attempt, so that a kill leaves either of the two;
         whoever starts the run again goes on from there.
-
-        Args:
-            record: that of the attempt that has ended.
-            launch: of the next one, which lists the earlier ones.
-            request: what will be started.
-            diff: uncommitted changes of the code.
-            file: the name of the request.
         """
         kept = self.path / "attempts" / str(len(launch.attempts))
         for folder in (kept.parent, kept):
