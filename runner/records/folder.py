@@ -260,7 +260,7 @@ class RunFolder:
     def start_again(self, record: Record, launch: Launch, request: str, diff: str, file: str) -> None:
         """Keep all of an attempt that has ended in `attempts/<number>/`, and begin the next one in its place.
 
-        `record` is that of the attempt that has ended; all else is of the next one, whose launch lists the earlier ones.
+        `record` is that of the attempt that has ended; all else is of the next, whose launch lists the earlier ones.
         Until the last step `run.json` is the record of the earlier attempt, so that a kill leaves either of the two;
         whoever starts the run again goes on from there.
         """
