@@ -84,11 +84,11 @@ def compare(
         failed = any(run.status != "completed" for side in sides for run in side)
     verdicts = judge(*sides, share)
     code = 1 if failed else exit_code(verdicts)
-    _print(labels, verdicts, share, code, form="json" if json else "markdown" if markdown else "")
+    _show(labels, verdicts, share, code, form="json" if json else "markdown" if markdown else "")
     raise typer.Exit(code)
 
 
-def _print(labels: tuple[str, str], verdicts: list[Verdict], detect: float, code: int, form: str) -> None:
+def _show(labels: tuple[str, str], verdicts: list[Verdict], detect: float, code: int, form: str) -> None:
     """Print what was found as one JSON object, as a Markdown table, or for a person."""
     from runner.report.markup import json
     from runner.report.verdicts import to_markdown, to_notes, to_plain, to_rows

@@ -265,21 +265,19 @@ def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(
     assert run.slowed[0].startswith("rank 1 (node 0, here) by its loader")
 
 
-def test_a_record_without_these_events_gets_one_line(project: Project, make: Make, results: Path) -> None:
-    done = project.runner("explain", make.run(results).path)
-    assert (done.code, done.stdout) == (0, f"{NOT_TOLD}\n")
-
-
 @pytest.mark.parametrize(
-    ("status", "reason", "said"),
+    ("status", "reason", "epochs", "said"),
     [
-        ("running", None, "the run has no record yet: .*runner collect"),
-        ("completed", None, "the record holds no epochs, "),
-        ("failed", "rank 1 exited\x1b[0m", r"no epoch ended, .*; the run is failed: rank 1 exited\\x1b\[0m$"),
+        ("running", None, [], "the run has no record yet: .*runner collect"),
+        ("completed", None, [], "the record holds no epochs, "),
+        ("completed", None, [{"epoch_num": 1}], re.escape(NOT_TOLD)),
+        ("failed", "rank 1 exited\x1b[0m", [], r"no epoch ended, .*; the run is failed: rank 1 exited\\x1b\[0m$"),
     ],
 )
-def test_a_record_without_epochs_gets_one_line_that_says_why(status: Any, reason: str | None, said: str) -> None:
-    made = Record(launch=make_launch(), status=status, reason=reason)
+def test_a_record_that_says_nothing_of_the_time_gets_one_line_that_says_why(
+    status: Any, reason: str | None, epochs: list[dict[str, Any]], said: str
+) -> None:
+    made = Record(launch=make_launch(), status=status, reason=reason, epochs=epochs)
     (line,), bars, _ = explain(made)
     assert re.match(said, line)
     assert bars == []

@@ -14,7 +14,7 @@ from runner.report.two_sides import NOT_COMPARABLE
 from runner.report.verdicts import to_notes
 from tests.report.test_two_sides import one as verdict_of
 from tests.support.records import Make
-from tests.support.summaries import ONE, TWO, base, block, changed, pair, row, run
+from tests.support.summaries import ONE, TWO, base, block, pair, row, run
 
 UNKNOWN = "what was learned is not known, for want of an accuracy and of a loss"
 
@@ -76,12 +76,6 @@ def test_the_last_evaluation_counts_before_the_training_loss() -> None:
     assert "test loss" in str(row(runs + pair(accuracy=None, learned={**both, "test loss": [2.0, 1.1]})).claimed)
     lacking = row(runs + pair(accuracy=None, learned={"training loss": [2.0, 1.0]})).claimed
     assert lacking == "test loss differs: none in 3 of 6 runs, the first of 1x2"
-
-
-def test_a_loss_that_one_run_lacks_may_be_any_there() -> None:
-    runs = base(accuracy=None, learned={"training loss": [2.0, 1.0]})
-    lacking = changed(pair(accuracy=None, learned={"training loss": [2.0, 1.0]}), learned={})
-    assert row(runs + lacking).claimed == "training loss differs: none in 1 of 6 runs, the first of 1x2"
 
 
 def test_an_accuracy_counts_before_every_loss() -> None:
