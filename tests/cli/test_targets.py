@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from runner.targets import TARGETS
 from tests.support.projects import Project
 
 REPLAY = ["run", "tiny", "--on", "replay"]
@@ -39,7 +40,7 @@ def test_the_targets_and_their_options_are_listed(project: Project) -> None:
     listed = project.runner("targets")
     assert (listed.code, listed.stderr) == (0, "")
     names = [line.partition("\t")[0] for line in listed.stdout.splitlines()]
-    assert names == ["compose", "kubernetes", "local", "replay", "slurm", "ssh"]
+    assert names == [*TARGETS]
     options = project.runner("targets", "replay").stdout.splitlines()
     assert options[0] == "name\ttype\tdefault\twhat it is"
     assert options[1].startswith("recording\ttext\tneeded\ta recorded stdout")

@@ -83,17 +83,8 @@ def test_an_engine_that_does_not_run_is_one_line_with_the_hosts_name(on_hosts: P
     python = ssh_hosts.own("h0") / "python without docker"
     python.write_text('#!/bin/sh\nDOCKER_HOST=unix:///no/such/socket exec /usr/bin/env python3 "$@"\n')
     python.chmod(0o755)
-    done = on_hosts.runner(
-        "run",
-        "odd-slow",
-        "--layout",
-        "1x1",
-        *words,
-        "--with",
-        f"python={ssh_hosts.OWN}/python without docker",
-        "--device",
-        "cpu",
-    )
+    own = ("--with", f"python={ssh_hosts.OWN}/python without docker")
+    done = on_hosts.runner("run", "odd-slow", "--layout", "1x1", *words, *own, "--device", "cpu")
     assert (done.code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: host h0: Cannot connect to the Docker daemon at unix:///no/such/socket")

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from runner.core.errors import RequestError
 from runner.targets.ssh.node import RemoteNode
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import HostError, LostError, Session
@@ -57,3 +58,16 @@ def test_a_run_that_has_ended_well_did_so_also_if_its_folder_stays_there(
     assert (node.describe().code, node.describe().why, node.failed) == (0, None, False)
     assert node.has_answered
     assert list(node.notes) == [f"{error}: left behind there; rm -r /cache/kit/runs/{run}"]
+
+
+def test_a_machine_that_can_make_no_connection_any_more_gives_its_node_up(
+    tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RequestError("kit-ssh-0: it is not this user's alone")
+
+    monkeypatch.setattr("runner.targets.ssh.node.connect", refuse)
+    node = RemoteNode(0, cast(OpenSsh, None), "python3", "a", make.run(tmp_path), "/cache/kit", None)
+    node.begin()
+    node.wait(patient(10))
+    assert (node.ended, node.describe().why) == (True, "kit-ssh-0: it is not this user's alone")

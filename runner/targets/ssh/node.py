@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 from runner.core import clock
+from runner.core.errors import RequestError
 from runner.core.text import one_line, shown
 from runner.records.folder import RunFolder
 from runner.records.node_files import NodeFiles
@@ -113,7 +114,7 @@ class RemoteNode(FollowedNode):
         ended: dict[str, Any] | None = None
         try:
             ended = self._until_ended()
-        except (HostError, ValueError) as error:
+        except (HostError, RequestError, ValueError) as error:
             return NodeExit(self.number, stopped=self.stopped, why=one_line(error), place=self.place)
         except OSError as error:
             self.failure = error

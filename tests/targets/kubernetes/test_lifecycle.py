@@ -15,6 +15,7 @@ from runner.targets.kubernetes.lifecycle import JobHandle
 from tests.support.records import Make
 
 pytestmark = pytest.mark.usefixtures("held_clock")
+TRAINER = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
 
 
 class Empty(Cluster):
@@ -57,16 +58,14 @@ class Caching(Empty):
 
 def test_a_trainjob_is_created_again_until_its_runtime_is_known(make: Make, tmp_path: Path) -> None:
     cluster = Caching(3)
-    documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
-    handle = JobHandle(cluster, documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
+    handle = JobHandle(cluster, TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
     assert set(handle.lines()) == {None}
     assert (cluster.refusals, len(cluster.created), cluster.there) == (0, 2, set())
 
 
 def test_a_trainjob_whose_runtime_never_becomes_known_fails_in_one_line(make: Make, tmp_path: Path) -> None:
     cluster = Caching(1_000_000)
-    documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
-    handle = JobHandle(cluster, documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
+    handle = JobHandle(cluster, TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
     with pytest.raises(ClusterError, match="must be created before"):
         list(handle.lines())
     handle.stop()
@@ -79,8 +78,7 @@ def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(make: Make
             del path, options
             raise ClusterError(403, "no")
 
-    documents = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
-    handle = JobHandle(Refusing(), documents, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
+    handle = JobHandle(Refusing(), TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
     said = [one.text for one in handle.lines() if isinstance(one, Note)]
     assert said == ["no: left behind; kubectl delete -n default trainjob,trainingruntime job"]
 

@@ -44,6 +44,15 @@ def pending(**status: Any) -> dict[str, Any]:
     return {"status": {"phase": "Pending", **status}}
 
 
+INIT_RUNS = {"name": "init-pytorch", "state": {"running": {}}}
+UNSCHEDULABLE = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes ...",
+}
+
+
 def held(reason: str, message: str = "") -> list[dict[str, Any]]:
     return [{"name": "pytorch", "state": {"waiting": {"reason": reason, "message": message}}}]
 
@@ -51,20 +60,7 @@ def held(reason: str, message: str = "") -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("pod", "text", "is_hopeless"),
     [
-        (
-            pending(
-                conditions=[
-                    {
-                        "type": "PodScheduled",
-                        "status": "False",
-                        "reason": "Unschedulable",
-                        "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes ...",
-                    }
-                ]
-            ),
-            "Unschedulable: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
-            False,
-        ),
+        (pending(conditions=[UNSCHEDULABLE]), "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.", False),
         (
             pending(containerStatuses=held("ImagePullBackOff", 'Back-off pulling image "x"')),
             'ImagePullBackOff: Back-off pulling image "x"',
@@ -76,11 +72,7 @@ def held(reason: str, message: str = "") -> list[dict[str, Any]]:
             True,
         ),
         (pending(initContainerStatuses=held("ErrImageNeverPull")), "ErrImageNeverPull", True),
-        (
-            pending(initContainerStatuses=[{"name": "init-pytorch", "state": {"running": {}}}]),
-            "waits for the name of node 0",
-            False,
-        ),
+        (pending(initContainerStatuses=[INIT_RUNS]), "waits for the name of node 0", False),
         (pending(containerStatuses=held("ContainerCreating")), None, False),
         (pending(), None, False),
         ({}, None, False),
