@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import spawn
 
+from bench.timing import in_turn
 from experiments.collectives.operations import OPERATIONS, cut
 from experiments.collectives.timing import WARM_UP_CALLS, time_calls
 from trainkit.run import Run, make_repeatable
@@ -41,16 +42,14 @@ def work(rank: int, port: int) -> None:
     dist.init_process_group("gloo", rank=rank, world_size=2)
     arenas = [torch.empty(SIZE, dtype=torch.uint8).fill_(0) for _ in range(2)]
     buffers, _ = cut(OPERATIONS["all_reduce"], SIZE, arenas, run.world_size)
-    bare, kit = [], []
-    for pair in range(PAIRS):
-        if pair % 2:
-            bare.append(bare_seconds(buffers.mine))
-        kit.append(time_calls(run, lambda: OPERATIONS["all_reduce"].call(buffers), SIZE, CALLS, CALLS).seconds)
-        if not pair % 2:
-            bare.append(bare_seconds(buffers.mine))
+
+    def kit_seconds() -> float:
+        return time_calls(run, lambda: OPERATIONS["all_reduce"].call(buffers), SIZE, CALLS, CALLS).seconds
+
+    kit, bare = zip(*in_turn(kit_seconds, lambda: bare_seconds(buffers.mine), PAIRS), strict=True)
     if rank == 0:
         differences = [(plain / ours - 1) * 100 for plain, ours in zip(bare, kit, strict=True)]
-        points = ", ".join(f"{one:+.0f}%" for one in differences)
+        points = ", ".join(f"{difference:+.0f}%" for difference in differences)
         print(
             f"collectives: all_reduce of {SIZE / 1e6:.0f} MB on 2 processes, {SIZE / min(kit) / 1e9:.2f} GB/s at best:"
             f" {statistics.median(differences):+.1f}% of a bare loop's bandwidth (goal: within {GOAL:g}%),"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from bench.timing import tool
+from bench.timing import in_turn, print_added, tool
 
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS = 5
@@ -24,19 +23,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         kept = run(Path(folder, "first"))[1]  # builds the image if it is missing
-        bare, wrapped = [], []
-        for number in range(PAIRS):
-            if number % 2:
-                bare.append(up(kept))
-            wrapped.append(run(Path(folder, f"results-{number}"))[0])
-            if not number % 2:
-                bare.append(up(kept))
-    added = [ours - plain for ours, plain in zip(wrapped, bare, strict=True)]
-    points = ", ".join(f"{one:+.1f}" for one in added)
-    print(
-        f"compose: runner run --on compose adds {statistics.median(added):+.1f} s to {statistics.median(bare):.0f} s"
-        f" of a bare docker compose up (goal: at most {GOAL:g} s), median of {PAIRS} pairs: {points}"
-    )
+        pairs = in_turn(lambda: run(Path(tempfile.mkdtemp(dir=folder)))[0], lambda: up(kept), PAIRS)
+    print_added("compose", "a bare docker compose up", pairs, GOAL)
 
 
 def run(results: Path) -> tuple[float, Path]:

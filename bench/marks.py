@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from bench.timing import interval
+from bench.timing import in_turn, interval
 from trainkit.time_use import TimeUse
 
 PAIRS = 60
@@ -34,7 +34,6 @@ def main() -> None:
     from trainkit import distributed  # noqa: PLC0415
     from trainkit.ddp_time import find_ddp  # noqa: PLC0415
     from trainkit.run import make_repeatable  # noqa: PLC0415
-    from trainkit.time_use import TimeUse  # noqa: PLC0415
 
     device = torch.device("cpu")
     make_repeatable(device, 1)
@@ -49,18 +48,13 @@ def main() -> None:
     use.open()
     marked(), stop()  # none of the other models is watched
     plain(), usual()
-    added = []
-    for number in range(PAIRS):
-        if number % 2:
-            without, with_marks = _seconds(plain), _seconds(marked)
-        else:
-            with_marks, without = _seconds(marked), _seconds(plain)
-        added.append((with_marks - without) / STEPS * 1e6)
+    pairs = in_turn(lambda: _seconds(marked), lambda: _seconds(plain), PAIRS)
+    added = [(with_marks - without) / STEPS * 1e6 for with_marks, without in pairs]
     use.close()
     step = min(_seconds(usual) for _ in range(10)) / 10 * 1e6
     epoch = statistics.median(_seconds(partial(_epoch, use)) for _ in range(100)) * 1e3
     torch.distributed.destroy_process_group()
-    cost, share = interval(added), interval([100 * one / step for one in added])
+    cost, share = interval(added), interval([100 * cost_of_marks / step for cost_of_marks in added])
     print(
         f"marks: they add {cost.text(' us', 1)} CPU time to a step, {share.text('%')} of one of {step / 1e3:.1f} ms"
         f" (goal: at most {GOAL:g}%), and {epoch:.2f} ms to an epoch; {PAIRS} ABBA pairs of {STEPS} steps"

@@ -111,8 +111,7 @@ def found_in(record: Record) -> list[Cause]:
     """Return what is named in a run; RunFailedError if it did not complete, or does not say where the time went."""
     times = times_of(record)
     if record.status != "completed" or times is None:
-        msg = f"{record.status}: {record.reason or 'it does not say where the time went'}"
-        raise RunFailedError(msg)
+        raise RunFailedError(f"{record.status}: {record.reason or 'it does not say where the time went'}")
     return causes(times, record)
 
 
@@ -180,8 +179,8 @@ def _call(commands: list[list[str]], folder: Path, variables: dict[str, str]) ->
         for command, process, log in zip(commands, started, logs, strict=True):
             if code := process.wait():
                 log.seek(0)
-                msg = f"{' '.join(command)} exited with {code}: {log.read()[-2000:].decode(errors='replace')}"
-                raise RunFailedError(msg)
+                said = log.read()[-2000:].decode(errors="replace")
+                raise RunFailedError(f"{' '.join(command)} exited with {code}: {said}")
 
 
 @contextmanager

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench.timing import tool
+from bench.timing import in_turn, print_added, tool
 
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS = 5
@@ -33,20 +32,13 @@ def main() -> None:
     if "SLURM_CONF" not in os.environ:
         print("slurm: SLURM_CONF names no cluster")
         return
-    bare, wrapped = [], []
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(PAIRS):
-            if number % 2:
-                bare.append(by_hand(Path(folder, f"done-{number}")))
-            wrapped.append(by_runner(Path(folder, f"results-{number}")))
-            if not number % 2:
-                bare.append(by_hand(Path(folder, f"done-{number}")))
-    added = [ours - plain for ours, plain in zip(wrapped, bare, strict=True)]
-    points = ", ".join(f"{one:+.1f}" for one in added)
-    print(
-        f"slurm: runner run --on slurm adds {statistics.median(added):+.1f} s to {statistics.median(bare):.1f} s of a "
-        f"batch job with plain torchrun on two nodes (goal: at most {GOAL:g} s), median of {PAIRS} pairs: {points}"
-    )
+        pairs = in_turn(
+            lambda: by_runner(Path(folder, "results")),
+            lambda: by_hand(Path(tempfile.mkdtemp(dir=folder), "done")),
+            PAIRS,
+        )
+    print_added("slurm", "a batch job with plain torchrun on two nodes", pairs, GOAL)
 
 
 def by_runner(results: Path) -> float:
@@ -64,7 +56,6 @@ def by_hand(done: Path) -> float:
     subprocess.run(["sbatch"], input=BY_HAND, text=True, cwd=ROOT, env=environment, capture_output=True, check=True)
     while not done.exists():
         if time.monotonic() > began + LONGEST_SECONDS:
-            msg = "torchrun failed in the batch job"
-            raise RuntimeError(msg)
+            raise RuntimeError("torchrun failed in the batch job")
         time.sleep(0.02)
     return time.monotonic() - began

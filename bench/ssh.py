@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench.timing import tool
+from bench.timing import in_turn, print_added, tool
 
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS = 5
@@ -28,21 +27,10 @@ def main() -> None:
     if not config:
         print("ssh: KIT_HOSTS names no hosts")
         return
-    bare, wrapped = [], []
     with tempfile.TemporaryDirectory() as folder:
         by_runner(config, Path(folder, "first"))  # brings the programs
-        for number in range(PAIRS):
-            if number % 2:
-                bare.append(by_hand(config))
-            wrapped.append(by_runner(config, Path(folder, f"results-{number}")))
-            if not number % 2:
-                bare.append(by_hand(config))
-    added = [ours - plain for ours, plain in zip(wrapped, bare, strict=True)]
-    points = ", ".join(f"{one:+.1f}" for one in added)
-    print(
-        f"ssh: runner run --on ssh adds {statistics.median(added):+.1f} s to {statistics.median(bare):.1f} s of plain "
-        f"torchrun on two hosts (goal: at most {GOAL:g} s), median of {PAIRS} pairs: {points}"
-    )
+        pairs = in_turn(lambda: by_runner(config, Path(folder, "results")), lambda: by_hand(config), PAIRS)
+    print_added("ssh", "plain torchrun on two hosts", pairs, GOAL)
 
 
 def by_runner(config: str, results: Path) -> float:
@@ -66,8 +54,7 @@ def by_hand(config: str) -> float:
     ]
     codes = [process.wait() for process in processes]
     if any(codes):
-        msg = "torchrun failed on the hosts"
-        raise RuntimeError(msg)
+        raise RuntimeError("torchrun failed on the hosts")
     return time.monotonic() - began
 
 

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
+Any_Value = TypeVar("Any_Value")
 ROOT = Path(__file__).resolve().parents[1]
 IMPORT_TYPER = [sys.executable, "-c", "import typer"]
 # Every process of a rank writes its own CPU seconds on its way out; Python imports this file at its start.
@@ -83,15 +85,33 @@ def cost(command: list[str], variables: dict[str, str] | None = None) -> Cost:
 
 
 def abba(first: list[str], second: list[str], rounds: int) -> list[tuple[Cost, Cost]]:
-    """Time two commands in the order A B B A, so that a drift of the machine's speed favours neither."""
+    """Time two commands in turn."""
+    return in_turn(lambda: cost(first), lambda: cost(second), rounds)
+
+
+def in_turn(
+    first: Callable[[], Any_Value], second: Callable[[], Any_Value], rounds: int
+) -> list[tuple[Any_Value, Any_Value]]:
+    """Measure two things in the order A B B A, so that a drift of the machine's speed favours neither."""
     pairs = []
     for number in range(rounds):
         if number % 2:
-            later, earlier = cost(second), cost(first)
+            later, earlier = second(), first()
         else:
-            earlier, later = cost(first), cost(second)
+            earlier, later = first(), second()
         pairs.append((earlier, later))
     return pairs
+
+
+def print_added(target: str, bare: str, pairs: list[tuple[float, float]], goal: float) -> None:
+    """Print how many seconds the runner adds to what it is compared with: the median, and each pair's."""
+    added = [ours - plain for ours, plain in pairs]
+    points = ", ".join(f"{seconds:+.1f}" for seconds in added)
+    plain = statistics.median(seconds for _, seconds in pairs)
+    print(
+        f"{target}: runner run --on {target} adds {statistics.median(added):+.1f} s to {plain:.1f} s of {bare}"
+        f" (goal: at most {goal:g} s), median of {len(pairs)} pairs: {points}"
+    )
 
 
 def interval(differences: list[float]) -> Interval:

@@ -2,9 +2,7 @@
 
 import itertools
 import json
-import math
 import shutil
-import statistics
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
@@ -17,7 +15,6 @@ from hypothesis import strategies as st
 from experiments.bert import arguments, data, model, sentences
 from tests.experiments import tiny_bert
 from trainkit import sharding as shards
-from trainkit.epochs import global_batch_size
 from trainkit.errors import Refusal
 from trainkit.prepare import sha256_of
 from trainkit.run import Run
@@ -110,20 +107,6 @@ def test_the_split_is_one_for_a_seed_and_parts_all() -> None:
     assert not torch.equal(sentences.split(10_662, 2)[1], test)
 
 
-@pytest.mark.parametrize("world", [2, 3])
-def test_splits_of_their_own_leak_as_much_as_chance_says(world: int) -> None:
-    count, shares = 10_662, []
-    for seed in range(20):
-        splits = [sentences.split(count, seed, "of rank", rank) for rank in range(world)]
-        trained = torch.zeros(count, dtype=torch.bool)
-        for train, _ in splits[1:]:
-            trained[train] = True
-        shares.append(float(trained[splits[0][1]].double().mean()))
-    expected = 1 - (1_067 / count) ** (world - 1)
-    spread = math.sqrt(expected * (1 - expected) / 1_067 / 20)
-    assert statistics.mean(shares) == pytest.approx(expected, abs=5 * spread)
-
-
 def broken(reviews: Path, tmp_path: Path, how: str) -> None:
     """Copy the data folder and break one thing in it."""
     shutil.copytree(reviews / "bert", tmp_path / "bert")
@@ -209,23 +192,3 @@ def test_a_prepared_model_that_was_changed_is_refused(reviews: Path, tmp_path: P
         file.write("more\n")
     with pytest.raises(Refusal, match=r"is not whole \(vocab.txt is not what was prepared.*runner prepare bert"):
         load(tmp_path)
-
-
-def test_a_batch_that_cannot_be_shared_is_refused(reviews: Path) -> None:
-    args = arguments_for(reviews, "--batch-size", "1")
-    with pytest.raises(Refusal, match="a global batch of 1 cannot be shared by 2 processes"):
-        global_batch_size(args, 2)
-    assert global_batch_size(arguments_for(reviews, "--scaling", "weak"), 2) == 128
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(["--epochs", "0"], "--epochs: at least 1, not 0"), (["--threads", "-1"], "--threads: at least 1, not -1")],
-)
-def test_a_number_that_makes_no_sense_is_refused(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as refusal:
-        arguments.bert_parser(None).parse_args(words)
-    assert refusal.value.code == 2
-    assert capsys.readouterr().err == f"error: {said}\n"

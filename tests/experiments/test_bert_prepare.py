@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import subprocess
-import tarfile
 import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from hypothesis import strategies as st
 
 from experiments.bert import prepare as prepare_bert
 from tests.experiments.conftest import prepare_program
+from tests.support.archives import Files, folder, tar, tarball, zip_file
 from trainkit.errors import Refusal
 
 POSITIVE = "a fine film \nclichés \x97 and yet \x85 charming\n"
@@ -28,7 +26,6 @@ MODEL = {
     "tokenizer.json": b"{}",
 }
 RATED = "1\t2.5\tA fine film\r\n2\t-0.5\tDull “thing”\n3\t0.0\tSo so\n4\t-1.0\tDuller".encode()
-Files = dict[str, bytes]
 
 
 def sentences(encoding: str) -> Files:
@@ -39,44 +36,12 @@ def sentences(encoding: str) -> Files:
     return {name: text.encode("latin-1").decode("cp1252").encode(encoding) for name, text in texts.items()}
 
 
-def folder(place: Path, files: Files) -> Path:
-    for name, content in files.items():
-        path = place / "source" / "within" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    return place / "source"
-
-
-def tarball(place: Path, files: Files) -> Path:
-    path = place / "source.tgz"
-    path.write_bytes(tar(files))
-    return path
-
-
-def tar(files: Files) -> bytes:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        for name, data in files.items():
-            info = tarfile.TarInfo(f"rt-polaritydata/{name}")
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return content.getvalue()
-
-
-def zipped(place: Path, files: Files) -> Path:
-    path = place / "source.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in files.items():
-            archive.writestr(f"a/b/{name}", data)
-    return path
-
-
 def nested(place: Path, files: Files) -> Path:
     """An archive within an archive, as the snippets lie in their package."""
-    return zipped(place, {"inner.tar.gz": tar(files)})
+    return zip_file(place, {"inner.tar.gz": tar(*files.items())})
 
 
-PACKS = [folder, tarball, zipped, nested]
+PACKS = [folder, tarball, zip_file, nested]
 
 
 def run(place: Path, source: Path | None, model: Path | None = None, *, from_packages: bool = False) -> None:
@@ -184,7 +149,7 @@ def test_wrong_sentences_are_refused_and_nothing_is_written(tmp_path: Path, file
 def test_a_model_that_lacks_a_part_is_refused(tmp_path: Path, name: str, content: bytes | None, words: str) -> None:
     files = {file: data for file, data in {**MODEL, name: content}.items() if data is not None}
     with pytest.raises(Refusal) as caught:
-        run(tmp_path, folder(tmp_path, GOOD), zipped(tmp_path, files))
+        run(tmp_path, folder(tmp_path, GOOD), zip_file(tmp_path, files))
     assert words in str(caught.value)
 
 

@@ -145,7 +145,7 @@ def test_one_seed_makes_two_runs_alike_and_every_sample_counts_once(train: Launc
     assert one.losses == two.losses
     assert len({event["value"] for ended in (one, two) for event in ended.all("parameters")}) == 1
     assert sum(event["metadata"]["samples"] for event in one.all("epoch_stop")) == 1438
-    assert one.first("tracked_stats")["value"]["final_loss"] < 2.2  # ln 10 = 2.3 is that of guessing
+    assert one.first("tracked_stats")["value"]["final_loss"] < 2.28  # ln 10 = 2.303 is that of guessing
 
 
 @pytest.mark.parametrize("name", CHOICES)

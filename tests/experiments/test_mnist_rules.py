@@ -1,18 +1,15 @@
 """What the published scripts got wrong, in small: their way fails, ours does not."""
 
-import math
 from argparse import Namespace
 
 import pytest
 import torch
-from torch.nn.functional import cross_entropy, log_softmax, nll_loss
 from torch.optim import SGD
 from torch.optim.lr_scheduler import StepLR
 
 from experiments.mnist.model import MODELS
 from experiments.mnist.training import set_learning_rate
 from trainkit import distributed
-from trainkit import sharding as shards
 from trainkit.distributed import Place
 from trainkit.epochs import global_batch_size
 from trainkit.errors import Refusal
@@ -36,32 +33,6 @@ def test_a_model_has_its_source_s_size_and_returns_raw_logits(name: str, paramet
     assert logits.shape == (4, 10)
     assert (logits < 0).any()  # no ReLU on them, as the source of lenet-relu has
     assert not torch.allclose(logits.exp().sum(dim=1), torch.ones(4))  # and no softmax
-
-
-def test_cross_entropy_of_logits_is_the_published_loss() -> None:
-    logits, labels = torch.randn(64, 10), torch.randint(10, (64,))
-    published = nll_loss(log_softmax(logits, dim=1), labels)
-    torch.testing.assert_close(cross_entropy(logits, labels), published)
-
-
-@pytest.mark.parametrize("world", [2, 3, 5])
-def test_a_mean_of_means_is_not_the_mean_and_our_weights_make_it_so(world: int) -> None:
-    losses = torch.arange(38, dtype=torch.float64) ** 2
-    parts = [shards.shard(38, rank, world) for rank in range(world)]
-    of_parts = [losses[part.start : part.stop] for part in parts]
-    theirs = torch.stack([part.mean() for part in of_parts]).mean()
-    ours = torch.stack([part.sum() * world / 38 for part in of_parts]).mean()
-    if 38 % world:
-        assert not math.isclose(theirs, losses.mean(), rel_tol=1e-6)
-    assert math.isclose(ours, losses.mean(), rel_tol=1e-12)
-
-
-def test_an_empty_part_gives_gradients_of_zero() -> None:
-    model = MODELS["lenet-relu"]()
-    losses = cross_entropy(model(torch.randn(1, 1, 28, 28)), torch.tensor([3]), reduction="none")
-    losses[:0].sum().backward()
-    assert all(parameter.grad is not None for parameter in model.parameters())
-    assert all(not parameter.grad.any() for parameter in model.parameters())  # type: ignore[union-attr]
 
 
 def test_the_device_is_counted_on_the_node_not_over_all() -> None:

@@ -96,8 +96,7 @@ def named(item: pytest.Item) -> tuple[str, str, int | None] | None:
     if mark is None:
         return None
     if MARK not in getattr(item, "fixturenames", ()):
-        msg = f"{item.nodeid}: a test marked `{MARK}` takes the fixture `{MARK}`, and reports its try to it"
-        raise pytest.UsageError(msg)
+        raise pytest.UsageError(f"{item.nodeid}: a test marked `{MARK}` takes the fixture `{MARK}` and reports to it")
     params = getattr(getattr(item, "callspec", None), "params", {})
     target = mark.kwargs.get("target") or params.get("harness", "local")
     assert target in LONG, f"{item.nodeid}: {target} is no target"

@@ -31,9 +31,11 @@ IMAGES = {
     "quickstart": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
     "mnist": Smallest("1x1,2+3", ("layout=1x2",), _DIGITS),
     "mnist-backends": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
-    "mnist-communication": Smallest("1x1,1x2", ("layout=1x2", "communication=powersgd"), _DIGITS),
+    "mnist-communication": Smallest(
+        "1x1,1x2", ("layout=1x2", "communication=powersgd"), _DIGITS, ("communication=ddp,powersgd",)
+    ),
     "mnist-balance": Smallest("1x1,2x1", ("layout=2x1", "balance=measured"), _DIGITS),
-    "mnist-cpu": Smallest("1x1,1x8", ("layout=1x2",), _DIGITS),
+    "mnist-cpu": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
     "mnist-strategies": Smallest("1x1,1x2", ("program=mnist.single,mnist.manual",), _DIGITS),
 }
 """Experiments that train on images: the digits take their place."""

@@ -14,7 +14,7 @@ from tests.experiments.conftest import start
 from trainkit.communication import gradients
 from trainkit.communication.gradients import LowRank
 from trainkit.communication.parts import parts
-from trainkit.communication.power_sgd import PowerSgd, as_matrix
+from trainkit.communication.power_sgd import PowerSgd
 from trainkit.time_use import EXCHANGE, TimeUse
 
 
@@ -114,16 +114,6 @@ def test_no_layer_is_compressed_that_would_not_become_smaller() -> None:
     assert compressor(layer, 17).highest_rank == 17
     assert (compressor(layer, 17).compressed, compressor(layer, 18).compressed) == (1, 0)
     assert compressor(nn.LayerNorm(40), 1).highest_rank == 0
-
-
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_a_convolution_is_a_matrix_with_a_row_for_each_output(layout: torch.memory_format) -> None:
-    kernel = torch.randn(8, 16, 3, 3).contiguous(memory_format=layout)
-    matrix = as_matrix(kernel)
-    assert matrix.shape == (8, 144)
-    assert torch.equal(matrix.sort().values, kernel.flatten(1).sort().values)
-    matrix.zero_()
-    assert not kernel.any()
 
 
 @dataclass(frozen=True)

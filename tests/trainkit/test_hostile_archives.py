@@ -9,7 +9,6 @@ import os
 import struct
 import tarfile
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 from experiments.bert import prepare as bert
 from experiments.mnist import prepare as mnist
+from tests.support.archives import tar, zipped
 from trainkit.archives import find_files, gunzip
 from trainkit.errors import Refusal
 from trainkit.prepare import LIST, install, prepared_source, read_prepared
@@ -40,24 +40,6 @@ def refusal(source: Path, tmp_path: Path) -> str:
     assert said.startswith(str(source))
     assert said.isprintable()
     return said.removeprefix(f"{source}: ")
-
-
-def tar(*members: tuple[str, bytes], mode: str = "w:gz") -> bytes:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode=mode) as archive:  # type: ignore[call-overload]
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return content.getvalue()
-
-
-def zipped(*members: tuple[str, bytes]) -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members:
-            archive.writestr(name, data)
-    return content.getvalue()
 
 
 def write(tmp_path: Path, content: bytes) -> Path:

@@ -1,10 +1,8 @@
 """Every sample once, whatever the number of processes."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DistributedSampler
 
 from trainkit import sharding as shards
 
@@ -29,16 +27,3 @@ def test_an_epoch_has_one_order_of_its_own_on_all_ranks() -> None:
     assert sorted(first.tolist()) == list(range(1438))
     assert not torch.equal(first, shards.epoch_order(1438, seed=1, epoch=2))
     assert not torch.equal(first, shards.epoch_order(1438, seed=2, epoch=1))
-
-
-@pytest.mark.parametrize("world", [2, 3, 5])
-def test_distributed_sampler_would_count_padded_duplicates(world: int) -> None:
-    test_set = range(359)
-    theirs = [
-        index
-        for rank in range(world)
-        for index in DistributedSampler(test_set, world, rank, shuffle=False)  # type: ignore[arg-type, var-annotated]
-    ]
-    ours = [index for rank in range(world) for index in shards.shard(359, rank, world)]
-    assert len(theirs) == 360 > len(set(theirs)) == 359
-    assert ours == list(test_set)
