@@ -39,12 +39,18 @@ def test_a_complete_run(tmp_path: Path, make: Make) -> None:
     record = make.run(tmp_path, 12.5, layout="2+1").read()
     assert (record.status, record.reason, record.failure) == ("completed", None, None)
     assert record.metrics == {
-        "train_seconds": 12.5, "final_accuracy": 0.9, "best_accuracy": 0.9, "total_seconds": 0.008, "wall_seconds": 14.5,
-    }  # fmt: skip
+        "train_seconds": 12.5,
+        "final_accuracy": 0.9,
+        "best_accuracy": 0.9,
+        "total_seconds": 0.008,
+        "wall_seconds": 14.5,
+    }
     assert record.events == {"seen": 27, "expected": 27, "malformed": 0}
     assert [(rank.rank, rank.node, rank.status, rank.events_seen) for rank in record.ranks] == [
-        (0, 0, "success", 9), (1, 0, "success", 9), (2, 1, "success", 9),
-    ]  # fmt: skip
+        (0, 0, "success", 9),
+        (1, 0, "success", 9),
+        (2, 1, "success", 9),
+    ]
     assert record.facts["data_sha256"] == "e" * 64
     assert record.evaluations[0]["accuracy"] == 0.9
     assert record.epochs[0]["samples_by_rank"] == {"0": 100, "1": 100, "2": 100}
@@ -67,8 +73,12 @@ def test_the_slowest_rank_s_times_are_the_run_s(tmp_path: Path, make: Make) -> N
         )
     record = collected(tmp_path, make, stdout, "1x3")
     assert record.metrics == {
-        "train_seconds": 5.0, "peak_bytes": 2, "loss": 0, "total_seconds": 8.0, "wall_seconds": 9.0,
-    }  # fmt: skip
+        "train_seconds": 5.0,
+        "peak_bytes": 2,
+        "loss": 0,
+        "total_seconds": 8.0,
+        "wall_seconds": 9.0,
+    }
     assert record.phases == {"init": 6.0}
     (epoch,) = record.epochs
     assert (epoch["train_seconds"], epoch["loss"], epoch["samples_by_rank"]) == (5.0, 0, {"0": 0, "1": 1, "2": 2})
