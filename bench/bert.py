@@ -105,7 +105,7 @@ def main(words: Sequence[str] = ()) -> None:
 def computes_in_bf16(run: Run) -> bool:
     """Tell whether bf16 is faster than fp32 on the device."""
     if run.device.type == "cuda":
-        return torch.cuda.get_device_capability()[0] >= 8  # noqa: PLR2004 - from A100 on
+        return torch.cuda.get_device_capability()[0] >= 8  # from A100 on
     flags = Path("/proc/cpuinfo").read_text("utf-8").split()
     return "avx512_bf16" in flags or "amx_bf16" in flags
 

@@ -27,13 +27,13 @@ GOAL = 1.0
 
 def main() -> None:
     """Print what the marks add to a step and to an epoch, and how much of a step of MNIST's usual model that is."""
-    import torch  # noqa: PLC0415 - seconds
-    from torch import nn  # noqa: PLC0415
+    import torch  # seconds
+    from torch import nn
 
-    from experiments.mnist.model import MODELS  # noqa: PLC0415
-    from trainkit import distributed  # noqa: PLC0415
-    from trainkit.ddp_time import find_ddp  # noqa: PLC0415
-    from trainkit.run import make_repeatable  # noqa: PLC0415
+    from experiments.mnist.model import MODELS
+    from trainkit import distributed
+    from trainkit.ddp_time import find_ddp
+    from trainkit.run import make_repeatable
 
     device = torch.device("cpu")
     make_repeatable(device, 1)
@@ -63,11 +63,11 @@ def main() -> None:
 
 def _steps(model: Any, batch: tuple[Tensor, Tensor], steps: int, use: TimeUse | None = None) -> Callable[[], None]:
     """Return what trains some steps by DDP in one process, with marks if there is where to put them."""
-    import torch  # noqa: PLC0415
-    from torch.nn.functional import cross_entropy  # noqa: PLC0415
-    from torch.nn.parallel import DistributedDataParallel  # noqa: PLC0415
+    import torch
+    from torch.nn.functional import cross_entropy
+    from torch.nn.parallel import DistributedDataParallel
 
-    from trainkit.epochs import Totals  # noqa: PLC0415
+    from trainkit.epochs import Totals
 
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(ddp.parameters())

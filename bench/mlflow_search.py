@@ -37,12 +37,12 @@ QUESTIONS = (
     Question("all", lambda _: True, ""),
     Question(
         "a quarter of them",
-        lambda run: run.layout == "1x2" and (run.accuracy or 0) > 0.98,  # noqa: PLR2004
+        lambda run: run.layout == "1x2" and (run.accuracy or 0) > 0.98,
         "params.layout = '1x2' and metrics.final_accuracy > 0.98",
     ),
     Question(
         "a hundredth of them",
-        lambda run: run.layout == "2x4" and run.axes["variant"] == 3 and run.repeat == 1,  # noqa: PLR2004
+        lambda run: run.layout == "2x4" and run.axes["variant"] == 3 and run.repeat == 1,
         "params.layout = '2x4' and params.variant = '3' and params.repeat = '1'",
     ),
 )
@@ -80,7 +80,7 @@ def _pair(question: Question, results: Path, client: Any, numbers: list[str]) ->
 
 def _search(results: Path, asked: Callable[[RunSummary], bool]) -> list[str]:
     """Read the folder as `runner summarize` does, and choose."""
-    from runner.report.reading import read_results  # noqa: PLC0415
+    from runner.report.reading import read_results
 
     found = [run for run in read_results(results).runs if asked(run)]
     return [run.path.rpartition("/")[2] for run in sorted(found, key=lambda run: run.seconds or 0)]
@@ -100,13 +100,13 @@ def _timed(search: Callable[[], list[str]]) -> tuple[float, list[str]]:
 
 def _filled(results: Path, database: Path) -> Any:
     """Put every run into an SQLite store: the first by `runner export`, the others as the rows that it would write."""
-    from runner.tools.pages.export import mlflow_store  # noqa: PLC0415
-    from runner.tools.pages.export.runs import exported_runs  # noqa: PLC0415
+    from runner.tools.pages.export import mlflow_store
+    from runner.tools.pages.export.runs import exported_runs
 
     uri = f"{mlflow_store.SQLITE}{database}"
     runs = list(exported_runs(results, None, []))
     mlflow_store.export(runs[:1], uri)
-    from mlflow.tracking import MlflowClient  # noqa: PLC0415 - an optional package, whose settings the export makes
+    from mlflow.tracking import MlflowClient  # an optional package, whose settings the export makes
 
     client = MlflowClient(tracking_uri=uri)
     numbers = {one.name: one.experiment_id for one in client.search_experiments() if one.name == runs[0].experiment}

@@ -116,7 +116,7 @@ def print_added(target: str, bare: str, pairs: list[tuple[float, float]], goal: 
 
 def interval(differences: list[float]) -> Interval:
     """Return the mean of paired differences and its 95% interval, Student's t."""
-    from scipy.special import stdtrit  # noqa: PLC0415 - half a second
+    from scipy.special import stdtrit  # half a second
 
     mean = statistics.fmean(differences)
     half = stdtrit(len(differences) - 1, 0.975) * statistics.stdev(differences) / math.sqrt(len(differences))

@@ -68,7 +68,7 @@ def check_machine() -> None:
         raise SetupError(message)
 
 
-def wait_for_others(lock, venv: Path) -> None:  # type: ignore[no-untyped-def] # noqa: ANN001
+def wait_for_others(lock, venv: Path) -> None:  # type: ignore[no-untyped-def]
     """Wait until no other set-up works in the same environment."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

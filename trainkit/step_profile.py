@@ -41,7 +41,7 @@ def report_step(run: Run, model: nn.Module, step: Callable[[Any_Batch], object],
         step: one update on a batch, which is a dataclass with the counts `samples` and `global_samples`.
         batch: as large as those of the training.
     """
-    if run.world_size > 1 or run.devices > 1 or getattr(batch, "samples", 0) < 2:  # noqa: PLR2004 - no half of one
+    if run.world_size > 1 or run.devices > 1 or getattr(batch, "samples", 0) < 2:  # no half of one
         return
     watch = Watch(run.device, model)
     whole = [watch.steps(lambda: step(batch)) for _ in range(TRIES)]

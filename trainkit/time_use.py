@@ -139,7 +139,7 @@ class TimeUse:
         self._cpu_seconds = self._throttled = 0.0
         self._knows_data = False
 
-    def _add(self, kind: str, seconds: float, ends_step: bool) -> None:  # noqa: FBT001 - called for each mark
+    def _add(self, kind: str, seconds: float, ends_step: bool) -> None:  # called for each mark
         self._sums[kind] += seconds
         if kind == EXCHANGE:
             self._waited += seconds
@@ -203,7 +203,7 @@ class _HostClock:
     def start(self) -> None:
         self._last = time.monotonic()
 
-    def mark(self, kind: str, ends_step: bool, add: Add) -> None:  # noqa: FBT001 - called for each mark
+    def mark(self, kind: str, ends_step: bool, add: Add) -> None:  # called for each mark
         """Add the stretch that ends here."""
         now = time.monotonic()
         add(kind, now - self._last, ends_step)
@@ -226,7 +226,7 @@ class _DeviceClock:
         self._pending.clear()
         self._last = self._event()
 
-    def mark(self, kind: str, ends_step: bool, add: Add) -> None:  # noqa: FBT001 - called for each mark
+    def mark(self, kind: str, ends_step: bool, add: Add) -> None:  # called for each mark
         """Put an event where a stretch ends; read those that the GPU has passed."""
         self._pending.append((kind, ends_step, self._event()))
         if len(self._pending) >= _READ_FROM:

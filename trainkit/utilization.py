@@ -69,7 +69,7 @@ class Utilization:
 def machine_sampler() -> Sample | None:
     """Return a sampler of processors, memory and network; rates are those since the sample before."""
     try:
-        import psutil  # noqa: PLC0415 - optional
+        import psutil  # optional
     except ImportError:
         return None
     state: dict[str, Any] = {"time": time.monotonic(), "moved": _moved(psutil)}
@@ -142,7 +142,7 @@ def gpu_sampler(number: int, own: OwnProcesses) -> Sample | None:
     if not number:
         return None
     try:
-        import pynvml  # type: ignore[import-untyped] # noqa: PLC0415 - optional
+        import pynvml  # type: ignore[import-untyped]  # optional
     except ImportError:
         return None
     try:

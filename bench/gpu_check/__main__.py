@@ -133,7 +133,7 @@ def launch(check: Check, timeout_seconds: float, folder: str) -> Result:
 
 def surroundings(device: str) -> dict[str, object]:
     """Describe what the figures were measured on."""
-    import transformers  # noqa: PLC0415 - seconds
+    import transformers  # seconds
 
     gpus = [device_name(torch.device("cuda", index)) for index in range(torch.cuda.device_count())]
     return {

@@ -39,7 +39,7 @@ def write_sentences(data_dir: Path, count: int = SENTENCES) -> None:
 
 def write_model(folder: Path, size: str) -> Path:
     """Save a BERT of a size with random weights and the vocabulary of `write_sentences`, as transformers does."""
-    from transformers import BertConfig, BertForSequenceClassification  # noqa: PLC0415 - seconds, for BERT alone
+    from transformers import BertConfig, BertForSequenceClassification  # seconds, for BERT alone
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"{label}{n}" for label in "np" for n in range(10))]
     words += [f"word{number}" for number in range(2000)]

@@ -49,7 +49,7 @@ def point_to_point(device: torch.device) -> Lesson:
         dist.recv(tensor, src=0)
         tensor += 1
         dist.send(tensor, dst=0)
-    return Lesson([0], tensor.tolist(), [2 if rank < 2 else 0])  # noqa: PLR2004 - ranks 0 and 1
+    return Lesson([0], tensor.tolist(), [2 if rank < 2 else 0])  # ranks 0 and 1
 
 
 def collective(name: str, device: torch.device) -> Lesson:

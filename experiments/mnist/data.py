@@ -191,8 +191,8 @@ def by_batch(samples: Samples, order: Tensor, chosen: Iterable[slice]) -> Iterat
 
 def by_sample(samples: Samples, order: Tensor, chosen: Iterable[slice]) -> Iterator[tuple[Tensor, Tensor]]:
     """Gather a sample at a time through PIL and torchvision, as the published experiments do."""
-    from PIL import Image  # noqa: PLC0415 - only this loader needs them, and they load slowly
-    from torchvision import transforms  # noqa: PLC0415
+    from PIL import Image  # only this loader needs them, and they load slowly
+    from torchvision import transforms
 
     transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((samples.mean,), (samples.std,))])
 

@@ -33,7 +33,7 @@ def is_loopback(address: str) -> bool:
 
 def interfaces() -> dict[str, list[str]]:
     """List the addresses of each interface that is up."""
-    import psutil  # noqa: PLC0415 - imported on use
+    import psutil  # imported on use
 
     states = psutil.net_if_stats()
     return {

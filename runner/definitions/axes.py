@@ -103,7 +103,7 @@ def too_many(matrix: dict[str, list[Any]]) -> str | None:
 
 def identity(value: object) -> tuple[bool, object]:
     """Return what makes a value of an axis the same as another: 1 is 1.0, true is not 1, and NaN is NaN."""
-    return isinstance(value, bool), _NAN if value != value else value  # noqa: PLR0124 - NaN alone differs from itself
+    return isinstance(value, bool), _NAN if value != value else value  # NaN alone differs from itself
 
 
 def values_of(row: dict[str, Any], axes: tuple[str, ...]) -> tuple[object, ...]:

@@ -147,7 +147,7 @@ class General:
                 if known and known.line > record.line:
                     record.fields.pop("train_loss", None)  # the last one counts
                 self._add(record)
-        if self._walls and len(self._walls) < 3:  # noqa: PLR2004
+        if self._walls and len(self._walls) < 3:
             self._add(self._walls[-1])
         facts = self.facts
         if not self.is_on or NAME not in facts.dialects:
@@ -291,7 +291,7 @@ class Table:
                 found |= {name: int(cell)} if cell.isdigit() and _CELL.fullmatch(cell) else {}
             elif name and _CELL.fullmatch(cell):
                 found[name] = float(cell.rstrip("%"))
-        if not found.keys() & {"epoch", "step"} or len(found) < 2:  # noqa: PLR2004
+        if not found.keys() & {"epoch", "step"} or len(found) < 2:
             return {}
         self._others = 0
         return found

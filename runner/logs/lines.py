@@ -190,7 +190,7 @@ def text_of(line: bytes) -> str:
 def _utf16_of(data: bytes) -> str:
     """Return the encoding of a beginning in which every second byte is NUL, as of UTF-16 without its mark."""
     head = data[: min(len(data), _BEGINNING) // 2 * 2]
-    if len(head) < 8:  # noqa: PLR2004 - too few to say
+    if len(head) < 8:  # too few to say
         return ""
     odd, even = (head[place::2].count(0) / (len(head) // 2) for place in (1, 0))
     if odd > _MANY and even < _FEW:

@@ -73,7 +73,7 @@ def evaluation(value: Any, levels: int = _DEEPEST) -> tuple[float | int | None, 
         if key in value:
             return evaluation(value[key], levels - 1) if levels else (None, None)
     parts = [(name, found) for name, one in value.items() if (found := number(one)) is not None][:_MOST_PARTS]
-    if len(parts) < 2:  # noqa: PLR2004
+    if len(parts) < 2:
         return (parts[0][1] if parts else None), None
     others = ", ".join(f"{name} {found}" for name, found in parts[1:])
     return parts[0][1], one_line(f"{parts[0][0]}; {others}", _TEXT)

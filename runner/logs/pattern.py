@@ -204,7 +204,7 @@ class Budget:
 
 def with_time_limit(pattern: re.Pattern[str]) -> Any:
     """Return the same pattern of the library `regex`."""
-    import regex  # type: ignore[import-untyped]  # noqa: PLC0415 - only a person's own dialect needs it
+    import regex  # type: ignore[import-untyped]  # only a person's own dialect needs it
 
     try:
         return regex.compile(pattern.pattern)

@@ -125,4 +125,4 @@ def _merged(looks: list[_Look]) -> _Look:
 
 def _mean(total: float, count: int, _: float) -> float | None:
     value = total / count if count else None
-    return value if value is None else round(value, 1) if value < 1000 else round(value)  # noqa: PLR2004 - of bytes
+    return value if value is None else round(value, 1) if value < 1000 else round(value)  # of bytes

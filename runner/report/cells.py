@@ -66,7 +66,7 @@ def page_times(found: Estimate | None) -> str:
 
 def page_ratio(value: float) -> str:
     """Write a ratio; one that no plot could hold in few digits is written with an exponent."""
-    return f"{value:.2f}" if 0.005 <= value < 10_000 or value == 0 else f"{value:.1e}"  # noqa: PLR2004 - digits
+    return f"{value:.2f}" if 0.005 <= value < 10_000 or value == 0 else f"{value:.1e}"  # digits
 
 
 def page_estimate(found: Estimate | None) -> str:

@@ -77,8 +77,8 @@ def fate_of(record: Record, folder: Path) -> Record:
 
     The record of a run that was started by hand is made in memory, until somebody collects it.
     """
-    from runner.records.finalize import MOST_BYTES_IN_MEMORY, derive  # noqa: PLC0415 - rarely needed
-    from runner.records.provenance import is_alive  # noqa: PLC0415 - psutil takes its time
+    from runner.records.finalize import MOST_BYTES_IN_MEMORY, derive  # rarely needed
+    from runner.records.provenance import is_alive  # psutil takes its time
 
     if record.launch.by_hand:
         return derive(RunFolder(folder), MOST_BYTES_IN_MEMORY) or record

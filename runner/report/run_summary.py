@@ -237,7 +237,7 @@ def _reason(record: Record) -> str | None:
     name = record.failure.hint if record.failure else None
     if not name:
         return one_line(record.reason)
-    from runner.records.hints import hints  # noqa: PLC0415 - only for a failed run
+    from runner.records.hints import hints  # only for a failed run
 
     hint = hints().get(name)
     return one_line(f"{record.reason}; hint: {_name(name)}{f' ({hint.means})' if hint else ''}")

@@ -166,7 +166,7 @@ def holm(values: Sequence[float]) -> list[float]:
 
 def karp_flatt(speedup: float, processes: int) -> float | None:
     """Return the serial fraction that a speed-up shows, (1/S - 1/p) / (1 - 1/p) (Karp and Flatt, CACM 33, 1990)."""
-    if processes < 2:  # noqa: PLR2004 - one process has no serial fraction
+    if processes < 2:  # one process has no serial fraction
         return None
     return (1 / speedup - 1 / processes) / (1 - 1 / processes)
 
@@ -206,7 +206,7 @@ def _special() -> Any:
     threads = os.environ.get("OPENBLAS_NUM_THREADS")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     try:
-        import scipy.special  # noqa: PLC0415
+        import scipy.special
     finally:
         del os.environ["OPENBLAS_NUM_THREADS"]
         if threads is not None:

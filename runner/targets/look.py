@@ -210,9 +210,9 @@ def _address(text: str) -> str:
     raw, _, port = text.partition(":")
     words = [bytes.fromhex(raw[start : start + 8]) for start in range(0, len(raw), 8)]
     data = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
-    if len(data) == 16 and data.startswith(b"\0" * 10 + b"\xff\xff"):  # noqa: PLR2004 - IPv4 within IPv6
+    if len(data) == 16 and data.startswith(b"\0" * 10 + b"\xff\xff"):  # IPv4 within IPv6
         data = data[12:]
-    family = socket.AF_INET if len(data) == 4 else socket.AF_INET6  # noqa: PLR2004 - bytes of an IPv4 address
+    family = socket.AF_INET if len(data) == 4 else socket.AF_INET6  # bytes of an IPv4 address
     return f"{socket.inet_ntop(family, data)}:{int(port, 16)}"
 
 

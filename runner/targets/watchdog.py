@@ -48,7 +48,7 @@ def release(watchdog: subprocess.Popen[bytes]) -> None:
 
 def main(target: str, folder: str, *words: str) -> None:
     """Clean up, the runner being gone."""
-    from runner import targets  # noqa: PLC0415 - the runner itself needs neither here
-    from runner.records.folder import RunFolder  # noqa: PLC0415
+    from runner import targets  # the runner itself needs neither here
+    from runner.records.folder import RunFolder
 
     targets.load(target, list(words)).cleanup(RunFolder(Path(folder)))

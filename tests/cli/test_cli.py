@@ -27,7 +27,7 @@ SNAPSHOTS = {
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)
-def test_a_command_s_outcome_is_its_snapshot(finished: Project, name: str, update_golden: bool) -> None:  # noqa: FBT001
+def test_a_command_s_outcome_is_its_snapshot(finished: Project, name: str, update_golden: bool) -> None:
     text = finished.snapshot(finished.runner(*SNAPSHOTS[name]))
     golden = GOLDEN / f"{name}.txt"
     if update_golden:
@@ -48,7 +48,7 @@ def test_without_a_command_the_help_is_shown(project: Project) -> None:
 
 
 def test_the_version_is_said(project: Project) -> None:
-    from runner import __version__  # noqa: PLC0415
+    from runner import __version__
 
     assert project.runner("--version").snapshot == f"exit 0\n--- stdout\n{__version__}\n--- stderr\n"
 

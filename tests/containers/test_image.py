@@ -17,7 +17,7 @@ from tests.support.projects import Project
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("image")]
 
 ROOT = Path(__file__).parents[2]
-NOBODY = ("--read-only", "--tmpfs", "/tmp", "--user", "12345:12345", "--network", "none")  # noqa: S108 - in the container
+NOBODY = ("--read-only", "--tmpfs", "/tmp", "--user", "12345:12345", "--network", "none")  # in the container
 OF_THE_ENGINE = {"/.dockerenv", "/etc/hostname", "/etc/hosts", "/etc/mtab", "/etc/resolv.conf"}
 
 # Every path of a container with mode, owner and, but for folders, size and time; those that stdin has too are left out.
@@ -109,7 +109,7 @@ def test_nobody_is_root(image: Images, target: str) -> None:
 def test_torch_and_all_else_that_the_base_holds_stay_as_they_are(image: Images, added_files: dict[str, Any]) -> None:
     assert len(added_files) > 1000
     strange = [path for path in added_files if not f"{path}/".startswith(("/opt/kit/", "/workspace/"))]
-    assert [path for path in strange if path not in ("/opt", "/tmp")] == []  # noqa: S108 - in the image
+    assert [path for path in strange if path not in ("/opt", "/tmp")] == []  # in the image
     where = in_image(image.gpu, "python", "-c", "import torch; print(torch.__version__, torch.__file__)").split()
     assert where[0].startswith("2.3.1")
     assert not where[1].startswith("/opt/kit/")

@@ -86,7 +86,7 @@ def refused(folder: Path, values: dict[str, Any]) -> str | None:
     return None
 
 
-def test_the_committed_schema_is_as_rendered(update_golden: bool) -> None:  # noqa: FBT001 - a fixture
+def test_the_committed_schema_is_as_rendered(update_golden: bool) -> None:  # a fixture
     if update_golden:
         COMMITTED.write_text(to_json(SCHEMA), "utf-8")
     assert COMMITTED.read_text("utf-8") == to_json(SCHEMA)

@@ -259,7 +259,7 @@ def test_a_folder_of_experiments_that_cannot_be_read_is_said(root: Path) -> None
     define(root)
     secret = root / "experiments" / "secret"
     secret.mkdir()
-    (root / "experiments" / "away").symlink_to("/tmp")  # noqa: S108 - where a link leads
+    (root / "experiments" / "away").symlink_to("/tmp")  # where a link leads
     secret.chmod(0)
     temporary = Path(tempfile.gettempdir())
     for folder in itertools.takewhile(lambda one: one != temporary, (root, *root.parents)):

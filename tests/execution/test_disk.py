@@ -59,7 +59,7 @@ def run_on_a_small_disk(project: Project, *words: str) -> Ended:
 @pytest.mark.slow
 @needs_a_small_disk
 @pytest.mark.parametrize("goes_on", [False, True], ids=["the program fails", "the program goes on"])
-def test_a_disk_that_fills_up_is_said_and_the_record_is_kept(project: Project, goes_on: bool) -> None:  # noqa: FBT001
+def test_a_disk_that_fills_up_is_said_and_the_record_is_kept(project: Project, goes_on: bool) -> None:
     fill = FILL_AND_GO_ON.replace("FILL", FILL.strip().replace("\n", "\n    ")) if goes_on else FILL
     project.program("toys.ok", BEGINNING + fill + END)
     project.define(matrix={"layout": ["1x1", "1x2"]}, repeat=2)

@@ -77,7 +77,7 @@ def test_the_rank_that_failed_first_is_named_while_another_waits_for_it(
     death: str,
     code: int | None,
     signal_name: str | None,
-    told: bool,  # noqa: FBT001
+    told: bool,
 ) -> None:
     body = GLOO.replace("DIE", death)
     if told:
@@ -284,7 +284,7 @@ def test_ranks_that_call_themselves_alike_are_noticed(project: Project) -> None:
 
 
 def test_a_program_outside_of_git_and_inside_of_it_says_so(project: Project) -> None:
-    import subprocess  # noqa: PLC0415
+    import subprocess
 
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
     for words in (["init", "-q"], ["add", "experiments"], ["commit", "-qm", "first"]):

@@ -46,7 +46,7 @@ def test_a_run_that_overruns_its_time_is_ended(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     held_clock: HeldClock,
-    polite: bool,  # noqa: FBT001
+    polite: bool,
 ) -> None:
     ignore = "" if polite else "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     child = "import subprocess\nsubprocess.Popen(['sleep', '3600'])\n"  # a data loader's worker, say

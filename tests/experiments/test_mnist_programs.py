@@ -269,7 +269,7 @@ def test_data_parallel_on_one_device_moves_nothing(train: Launch) -> None:
 
 
 def test_mlcommons_own_parser_reads_what_a_program_prints(train: Launch, tmp_path: Path) -> None:
-    from mlperf_logging.compliance_checker.mlp_parser import parse_file  # noqa: PLC0415
+    from mlperf_logging.compliance_checker.mlp_parser import parse_file
 
     ended = train("mnist.ddp", 2, "--epochs", "1", "--batch-size", "479", "--model", "lenet-relu")
     path = tmp_path / "stdout.log"

@@ -28,8 +28,8 @@ def write_sentences(folder: Path) -> Path:
 
 def write_model(folder: Path, dropout: float = 0.0) -> Path:
     """Save a model with random weights and its vocabulary, as transformers does."""
-    import torch  # noqa: PLC0415 - these take ten seconds of a core, in every worker that only collects the tests
-    from transformers import BertConfig, BertForSequenceClassification  # noqa: PLC0415
+    import torch  # these take ten seconds of a core, in every worker that only collects the tests
+    from transformers import BertConfig, BertForSequenceClassification
 
     names = [f"{label}{number}" for label in ("pos", "neg") for number in range(EACH)]
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *FILLERS, *names]

@@ -56,7 +56,7 @@ LINES = st.lists(PARTS, max_size=14).map("".join)
 
 @given(st.lists(LINES, max_size=6), st.integers(1, 4), st.booleans())
 @settings(max_examples=LOGS, deadline=None)
-def test_any_lines_are_read_without_a_defect(lines: list[str], times: int, explains: bool) -> None:  # noqa: FBT001
+def test_any_lines_are_read_without_a_defect(lines: list[str], times: int, explains: bool) -> None:
     data = "\n".join(line for line in lines for _ in range(times)).encode("utf-8", "replace")
     explanation = Explanation() if explains else None
     begun = time.process_time()

@@ -179,7 +179,7 @@ def test_a_pattern_is_known_to_look_at_the_digits_or_not(pattern: Pattern) -> No
     ("pattern", "alike"),
     [(r"loss \d+", True), (r"loss 100%", False), (r"loss [1-9]", False), (r"loss [^0]", False), (r"loss [^a]", True)],
 )
-def test_patterns_with_certain_digits_are_found_out(pattern: str, alike: bool) -> None:  # noqa: FBT001
+def test_patterns_with_certain_digits_are_found_out(pattern: str, alike: bool) -> None:
     regex = re.compile(pattern)
     wide = for_any_digits(regex)
     assert (wide is regex) is alike

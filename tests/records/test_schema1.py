@@ -13,7 +13,7 @@ KEPT = Path(__file__).parent / "schema1"
 GOLDEN = Path(__file__).parent / "schema1.json"
 
 
-def test_a_record_of_schema_1_is_summarised_as_before(update_golden: bool) -> None:  # noqa: FBT001
+def test_a_record_of_schema_1_is_summarised_as_before(update_golden: bool) -> None:
     blocks, notes = summarize(KEPT)
     assert notes == []
     text = formats.document("json", blocks)

@@ -78,7 +78,7 @@ def test_each_form_is_its_golden_file(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     form: str,
-    update_golden: bool,  # noqa: FBT001
+    update_golden: bool,
 ) -> None:
     if form == "table":
         monkeypatch.setenv("COLUMNS", "180")

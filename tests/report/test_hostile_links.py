@@ -75,7 +75,7 @@ def test_links_and_special_files_below_a_run_are_never_followed_moved_or_written
     tmp_path: Path,
     make: Make,
     attack: Callable[[RunFolder, Path], None],
-    by_hand: bool,  # noqa: FBT001
+    by_hand: bool,
 ) -> None:
     foreign = foreign_folder(tmp_path)
     make.run(results, 4.0)

@@ -143,8 +143,8 @@ def test_a_damaged_run_by_hand_is_summarised_or_noted_and_collected_or_refused(
     results: Path,
     make: Make,
     damage: Callable[[RunFolder], object],
-    is_noted: bool,  # noqa: FBT001
-    is_refused: bool,  # noqa: FBT001
+    is_noted: bool,
+    is_refused: bool,
 ) -> None:
     make.run(results, 4.0, layout="1x2")
     folder = by_hand(results, make)

@@ -116,7 +116,7 @@ def test_the_order_of_the_planner_costs_two_cells_nothing_and_the_last_of_six_a_
 
 
 @pytest.mark.parametrize("pairs", [False, True])
-def test_the_simulation_computes_what_the_table_does(pairs: bool) -> None:  # noqa: FBT001
+def test_the_simulation_computes_what_the_table_does(pairs: bool) -> None:
     (logs,) = series(8, "steady")[:1]
     a, b = places("ABBAABBA")
     found = (paired if pairs else welch)(*(list(np.exp(logs[side])) for side in (a, b)))

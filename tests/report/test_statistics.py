@@ -161,7 +161,7 @@ def test_accuracies_agree_where_the_test_samples_explain_the_difference(
     first: float,
     second: float,
     samples: int,
-    agree: bool,  # noqa: FBT001
+    agree: bool,
 ) -> None:
     assert accuracies_agree(first, samples, second, samples) is agree
     assert accuracies_agree(second, samples, first, samples) is agree

@@ -61,7 +61,7 @@ def simulate(chance: random.Random, order: str, factor: float = 1.0, drift: floa
 @pytest.mark.slow
 @pytest.mark.parametrize("made", [True, False], ids=["made in turn", "made apart"])
 @pytest.mark.parametrize("repeats", [3, 5, 10])
-def test_a_thing_compared_with_itself_differs_once_in_twenty_at_most(repeats: int, made: bool) -> None:  # noqa: FBT001
+def test_a_thing_compared_with_itself_differs_once_in_twenty_at_most(repeats: int, made: bool) -> None:
     chance = random.Random(repeats)
     false = 0
     for _ in range(COMPARISONS):
@@ -150,7 +150,7 @@ def test_two_repeats_are_no_verdict_however_far_apart() -> None:
 @pytest.mark.parametrize(
     ("seconds", "made"), [([10.0] * 3, True), ([10.01] * 3, True), ([10.01] * 3, False), ([9.01, 9.0, 8.99], False)]
 )
-def test_times_that_do_not_vary_are_rounded_and_give_no_verdict(seconds: list[float], made: bool) -> None:  # noqa: FBT001
+def test_times_that_do_not_vary_are_rounded_and_give_no_verdict(seconds: list[float], made: bool) -> None:
     found = one(side("A", [10.0] * 3, made=made), side("B", seconds, made=made))
     assert (found.verdict, found.why, exit_code([found])) == (NOT_COMPARABLE, NO_SPREAD, 4)
     assert not [note for note in to_notes([found], DETECT) if "--repeat" in note]
@@ -254,7 +254,7 @@ def test_rows_have_a_column_for_each_side_and_the_ratio() -> None:
 def test_whatever_is_compared_every_run_is_in_a_cell_and_no_verdict_stands_without_its_evidence(
     a: list[RunSummary],
     b: list[RunSummary],
-    made: bool,  # noqa: FBT001
+    made: bool,
 ) -> None:
     if made:
         a = [msgspec.structs.replace(one, side=("c", "A", "A")) for one in a]

@@ -165,7 +165,7 @@ def test_sockets_are_kept_where_their_names_are_short_enough(
     refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for length in (32, 33, 34, 60, 100):
-        runtime = Path("/tmp", f"kit-{'r' * (length - len('/tmp/kit-'))}")  # noqa: S108 - a short path of a known length
+        runtime = Path("/tmp", f"kit-{'r' * (length - len('/tmp/kit-'))}")  # a short path of a known length
         runtime.mkdir(mode=0o700)
         try:
             monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))

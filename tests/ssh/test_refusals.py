@@ -76,7 +76,7 @@ def test_a_python_that_a_host_lacks(refused: Callable[..., str]) -> None:
     said = refused(*WORDS, "--with", 'python=/opt/it\'s "no" $(touch /tmp/x)/python')
     assert "host h0: there is no Python at /opt/it's" in said
     assert "host h1: there is no Python" in said
-    assert not Path("/tmp/x").exists()  # noqa: S108 - what a shell would have made
+    assert not Path("/tmp/x").exists()  # what a shell would have made
 
 
 def test_another_version_of_torch(refused: Callable[..., str]) -> None:

@@ -117,7 +117,7 @@ def claim_with(folder: Path, namespace: str, image: str) -> Iterator[str]:
             "apiVersion": "v1",
             "kind": "PersistentVolume",
             "metadata": {"name": name},
-            "spec": {**kinds, "capacity": {"storage": "1Gi"}, "hostPath": {"path": f"/tmp/{name}"}},  # noqa: S108
+            "spec": {**kinds, "capacity": {"storage": "1Gi"}, "hostPath": {"path": f"/tmp/{name}"}},
         },
         {
             "apiVersion": "v1",
@@ -152,7 +152,7 @@ def on_the_node(namespace: str, image: str, command: str, stdin: bytes = b"") ->
         "securityContext": {"runAsUser": 0},
         "volumeMounts": [{"name": "node", "mountPath": "/node"}],
     }
-    volumes = [{"name": "node", "hostPath": {"path": "/tmp"}}]  # noqa: S108 - the node's
+    volumes = [{"name": "node", "hostPath": {"path": "/tmp"}}]  # the node's
     overrides = json.dumps({"spec": {"containers": [container], "volumes": volumes}})
     words = ["--rm", "--stdin", "--quiet", "--restart=Never", f"--image={image}", f"--overrides={overrides}"]
     kubectl("run", name_of_its_own("pod"), "-n", namespace, *words, stdin=stdin)

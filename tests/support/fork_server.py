@@ -202,7 +202,7 @@ def _import(python: str) -> None:
     """Import what is preloaded, at the first request."""
     if sys.executable == python:
         return
-    import multiprocessing.spawn  # noqa: F401, PLC0415 - it keeps the real Python: it hands open files to its children
+    import multiprocessing.spawn  # noqa: F401 - it keeps the real Python: it hands open files to its children
 
     sys.executable = python
     for name in PRELOADED:
@@ -229,7 +229,7 @@ def become(asked: dict[str, Any]) -> list[str]:
     _open_standard_files(unbuffered=unbuffered)
     own = [path for path in sys.path if path not in ("", str(ROOT))]
     sys.path[:] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path] + own
-    import torch  # noqa: PLC0415 - here it is a look-up
+    import torch  # here it is a look-up
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
     return words

@@ -93,7 +93,7 @@ def test_a_parser_s_help_has_the_whole_description(capsys: pytest.CaptureFixture
 
 
 def test_the_library_s_arguments_need_no_torch() -> None:
-    import subprocess  # noqa: PLC0415
+    import subprocess
 
     modules = "trainkit.arguments, trainkit.archives, trainkit.prepare, trainkit.files, trainkit.sources"
     code = f"import sys, {modules}, trainkit.parent; print('torch' in sys.modules)"

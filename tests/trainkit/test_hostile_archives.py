@@ -110,7 +110,7 @@ def test_a_gzip_bomb_is_refused_before_it_unpacks() -> None:
     assert gunzip(gzip.compress(b"x" * 1_000), 1_000) == b"x" * 1_000
 
 
-@pytest.mark.parametrize("name", ["../../wanted", "/tmp/wanted", "..\\..\\wanted", "a/../../wanted"])  # noqa: S108
+@pytest.mark.parametrize("name", ["../../wanted", "/tmp/wanted", "..\\..\\wanted", "a/../../wanted"])
 @pytest.mark.parametrize("pack", [tar, zipped])
 def test_a_member_name_leads_nowhere(name: str, pack: Callable[..., bytes], tmp_path: Path) -> None:
     inside = tmp_path / "inside"

@@ -125,7 +125,7 @@ def as_matrix(tensor: Tensor) -> Tensor:
 
 def _highest_rank(parameter: Tensor) -> int:
     """Return the highest rank at which two thin matrices are smaller than a parameter; 0 if it is no matrix."""
-    if parameter.dim() < 2 or not parameter.numel():  # noqa: PLR2004 - a matrix has two sides
+    if parameter.dim() < 2 or not parameter.numel():  # a matrix has two sides
         return 0
     rows = parameter.shape[0]
     columns = parameter.numel() // rows

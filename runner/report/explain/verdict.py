@@ -147,7 +147,7 @@ def _median(ranks: list[RankTimes], *parts: str) -> float:
 
 def _straggler(times: Times, record: Record) -> Cause | None:
     """Name the rank, or the like ones, that the others wait for because of its batches or its computing."""
-    if len(times.ranks) < 2:  # noqa: PLR2004 - nobody waits for a rank that is alone
+    if len(times.ranks) < 2:  # nobody waits for a rank that is alone
         return None
     found = [_straggler_by(parts, times, record) for parts in (DATA, COMPUTE)]
     return max((cause for cause in found if cause is not None), key=lambda cause: cause.excess, default=None)
@@ -246,4 +246,4 @@ def _slow_beside_others(times: Times) -> list[Link]:
 
 def _speed(bytes_per_second: float) -> str:
     megabits = bytes_per_second * 8 / 1e6
-    return f"{megabits:.0f} Mbit/s" if megabits < 1000 else f"{megabits / 1000:.1f} Gbit/s"  # noqa: PLR2004 - a unit
+    return f"{megabits:.0f} Mbit/s" if megabits < 1000 else f"{megabits / 1000:.1f} Gbit/s"  # a unit

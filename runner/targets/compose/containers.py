@@ -153,7 +153,7 @@ def made(client: DockerClient, image: str, command: list[str], **options: Any) -
 
     Raises docker's errors if the engine makes none, or does not remove it.
     """
-    from docker.errors import APIError  # noqa: PLC0415 - imported on use
+    from docker.errors import APIError  # imported on use
 
     name = f"kit-look-{secrets.token_hex(8)}"  # by which it is found if the engine's answer was not waited for
     late_seconds = _LATE_SECONDS
@@ -172,7 +172,7 @@ def made(client: DockerClient, image: str, command: list[str], **options: Any) -
 
 def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> None:
     """Remove something that is there, or is by some time; until another the engine may be busy with it."""
-    from docker.errors import APIError, NotFound  # noqa: PLC0415 - imported on use
+    from docker.errors import APIError, NotFound  # imported on use
 
     while True:
         try:

@@ -33,8 +33,8 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 @cache
 def reach() -> DockerClient:
     """Reach the engine that the docker command uses too; RequestError says why it cannot be reached."""
-    import docker  # noqa: PLC0415 - imported on use
-    from docker.errors import DockerException  # noqa: PLC0415
+    import docker  # imported on use
+    from docker.errors import DockerException
 
     host = os.environ.get("DOCKER_HOST") or _context_host()
     try:
@@ -48,7 +48,7 @@ def reach() -> DockerClient:
 
 def _connect_once(host: str | None) -> None:
     """Connect to a Unix socket and close it: docker's client leaves its own socket open if nothing listens there."""
-    from docker.utils import parse_host  # noqa: PLC0415 - imported on use
+    from docker.utils import parse_host  # imported on use
 
     address = urlsplit(parse_host(host))
     if address.scheme == "http+unix":
@@ -114,8 +114,8 @@ def check_cores(client: DockerClient, cpus: Sequence[float]) -> None:
 
 
 def _bytes(option: str, text: str) -> int:
-    from docker.errors import DockerException  # noqa: PLC0415
-    from docker.utils import parse_bytes  # noqa: PLC0415
+    from docker.errors import DockerException
+    from docker.utils import parse_bytes
 
     try:
         return int(parse_bytes(text))
@@ -126,8 +126,8 @@ def _bytes(option: str, text: str) -> int:
 @cache
 def check_gpus(client: DockerClient) -> None:
     """Ask the engine to give a GPU to a container that holds nothing; only one without a driver refuses."""
-    from docker.errors import APIError  # noqa: PLC0415
-    from docker.types import DeviceRequest  # noqa: PLC0415
+    from docker.errors import APIError
+    from docker.types import DeviceRequest
 
     image = f"{_PROBE}:{os.getpid()}"
     client.api.import_image_from_data(_EMPTY_TAR, repository=_PROBE, tag=str(os.getpid()))
@@ -155,7 +155,7 @@ def check_architecture(client: DockerClient, image: dict[str, Any], name: str) -
 
 def find_image(client: DockerClient, name: str) -> Image | None:
     """Return the image that the engine holds under a name or an id; nothing is pulled."""
-    from docker.errors import ImageNotFound, NullResource  # noqa: PLC0415 - imported on use
+    from docker.errors import ImageNotFound, NullResource  # imported on use
 
     try:
         return client.images.get(name)
@@ -171,7 +171,7 @@ def is_rootless(client: DockerClient) -> bool:
 @contextmanager
 def asked() -> Iterator[None]:
     """Turn what the engine refuses, or a connection to it that breaks, into a RequestError of one line."""
-    from docker.errors import DockerException  # noqa: PLC0415 - imported on use
+    from docker.errors import DockerException  # imported on use
 
     try:
         yield
@@ -181,7 +181,7 @@ def asked() -> Iterator[None]:
 
 def _context_host() -> str | None:
     """Return the endpoint of the docker command's current context, if one is chosen."""
-    from docker.context import ContextAPI  # noqa: PLC0415
+    from docker.context import ContextAPI
 
     with suppress(Exception):  # a context that cannot be read is one that is not chosen
         context = ContextAPI.get_current_context()

@@ -155,7 +155,7 @@ def _describe(client: DockerClient, image: Image, base_name: str | None) -> dict
 
 def read_files(client: DockerClient, image: str, root: str, places: list[str]) -> dict[str, bytes]:
     """Read the regular files at places below a folder of an image, by their paths from it; a place may be absent."""
-    from docker.errors import APIError  # noqa: PLC0415 - imported on use
+    from docker.errors import APIError  # imported on use
 
     found: dict[str, bytes] = {}
     with made(client, image, ["/nothing"], network_mode="none") as container:
@@ -180,7 +180,7 @@ def changed_file(client: DockerClient, image: str, folder: str, root: Path, left
     A file that only one of the two has does not count: a build makes files, and leaves others out. Nor does what is
     left out, at the top of the project.
     """
-    from docker.errors import NotFound  # noqa: PLC0415 - imported on use
+    from docker.errors import NotFound  # imported on use
 
     with made(client, image, ["/nothing"], network_mode="none") as container:
         try:

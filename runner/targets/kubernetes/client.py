@@ -52,9 +52,9 @@ class Cluster:
 
     def __init__(self, namespace: str = "", context: str = "") -> None:
         try:
-            from kubernetes import client  # noqa: PLC0415 - imported on use
-            from urllib3 import disable_warnings  # noqa: PLC0415 - the client's own
-            from urllib3.exceptions import InsecureRequestWarning  # noqa: PLC0415 - the client's own
+            from kubernetes import client  # imported on use
+            from urllib3 import disable_warnings  # the client's own
+            from urllib3.exceptions import InsecureRequestWarning  # the client's own
         except ImportError:
             raise RequestError("target kubernetes needs the package kubernetes: make kubernetes installs it") from None
         self.context = context
@@ -89,7 +89,7 @@ class Cluster:
 
     def stream(self, path: str, **query: object) -> Iterator[bytes]:
         """Yield what comes over a connection, until the other side ends it or nothing comes for a minute."""
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - the client's own
+        from urllib3.exceptions import HTTPError  # the client's own
 
         response = self._send("GET", path, query, None, _QUIET_SECONDS)
         try:
@@ -101,8 +101,8 @@ class Cluster:
 
     def execute(self, pod: str, container: str, command: list[str], seconds: float) -> bytes:
         """Run a command in a container and return what it prints; ClusterError if that is not allowed or fails."""
-        from kubernetes import client  # noqa: PLC0415 - imported on use
-        from kubernetes.stream import stream  # noqa: PLC0415 - imported on use
+        from kubernetes import client  # imported on use
+        from kubernetes.stream import stream  # imported on use
 
         api = client.CoreV1Api(client.ApiClient(self._settings))
         try:
@@ -123,7 +123,7 @@ class Cluster:
         return str(printed).encode()
 
     def _ask(self, method: str, path: str, query: dict[str, object], body: object = None) -> dict[str, Any]:
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - the client's own
+        from urllib3.exceptions import HTTPError  # the client's own
 
         response = self._send(method, path, query, body, _READ_SECONDS)
         try:
@@ -135,8 +135,8 @@ class Cluster:
         return answer if isinstance(answer, dict) else {}
 
     def _send(self, method: str, path: str, query: dict[str, object], body: object, seconds: float) -> Any:
-        from urllib3 import Timeout  # noqa: PLC0415 - the client's own
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - the client's own
+        from urllib3 import Timeout  # the client's own
+        from urllib3.exceptions import HTTPError  # the client's own
 
         auth: Any = self._settings.auth_settings().values()  # read for each request: tokens are renewed
         headers = {part["key"]: part["value"] for part in auth if part["in"] == "header" and part["value"]}
@@ -182,8 +182,8 @@ def _message(response: Any) -> str:
 
 def _load(settings: Any, context: str) -> str:
     """Read the kubeconfig, or a pod's service account if there is none; return the namespace that it names."""
-    from kubernetes import config  # noqa: PLC0415 - imported on use
-    from yaml import YAMLError  # noqa: PLC0415 - what the client reads its files with
+    from kubernetes import config  # imported on use
+    from yaml import YAMLError  # what the client reads its files with
 
     named = os.environ.get("KUBECONFIG", "~/.kube/config")
     files = [path for word in named.split(os.pathsep) if word and (path := Path(word).expanduser()).is_file()]

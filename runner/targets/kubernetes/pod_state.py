@@ -156,7 +156,7 @@ def node_of(pod: dict[str, Any]) -> int:
     said = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
     role = str(said.get("training.kubeflow.org/replica-type", "")).lower()
     word = str(said.get("training.kubeflow.org/replica-index" if role else "batch.kubernetes.io/job-completion-index"))
-    return int(word) + _ROLES.get(role, 0) if word.isdecimal() and len(word) < 10 else -1  # noqa: PLR2004 - 32 bits
+    return int(word) + _ROLES.get(role, 0) if word.isdecimal() and len(word) < 10 else -1  # 32 bits
 
 
 def container_of(pod: dict[str, Any]) -> str:

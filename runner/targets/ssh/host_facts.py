@@ -32,7 +32,7 @@ _listeners: list[Any] = []
 
 def check(request: Frame) -> Frame:
     """Describe this host: its Python, torch, clock, disk, GPUs, and the address by which SSH has reached it."""
-    from importlib import metadata  # noqa: PLC0415 - costs time, and a run that goes on needs it not
+    from importlib import metadata  # costs time, and a run that goes on needs it not
 
     try:
         torch = metadata.version("torch")
@@ -57,7 +57,7 @@ def check(request: Frame) -> Frame:
         "time": time.time(),
         "folder": folder,
         "free_bytes": disk.f_bavail * disk.f_frsize,
-        "address": words[2].partition("%")[0] if len(words) == 4 else "",  # noqa: PLR2004 - sshd(8)
+        "address": words[2].partition("%")[0] if len(words) == 4 else "",  # sshd(8)
         "addresses": _addresses(),
         "has_data": os.path.isdir(os.path.expanduser(request["data"])),
         "gpus": len(glob.glob("/proc/driver/nvidia/gpus/*")),

@@ -50,8 +50,8 @@ def of_file(path: Path) -> list[Host]:
         if not words:
             continue
         here = f"{one_line(path)}:{number}"
-        slots = _SLOTS.fullmatch(words[1]) if len(words) == 2 else None  # noqa: PLR2004 - a name and its slots
-        if len(words) > 2 or (len(words) == 2 and not (slots and int(slots[1]))):  # noqa: PLR2004
+        slots = _SLOTS.fullmatch(words[1]) if len(words) == 2 else None  # a name and its slots
+        if len(words) > 2 or (len(words) == 2 and not (slots and int(slots[1]))):
             raise RequestError(f"{here}: {shown(line.strip())}: write a host and its slots, for example: h0 slots=4")
         hosts += _named(here, [(words[0], int(slots[1]) if slots else None)])
         if len(hosts) > MOST_HOSTS:

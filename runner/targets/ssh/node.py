@@ -196,7 +196,7 @@ class RemoteNode(FollowedNode):
         """Translate a supervisor's words; they come from another machine."""
         code = ended.get("code") if ended else None
         why = None
-        if not isinstance(code, int) or not -64 <= code <= 255:  # noqa: PLR2004 - signals and exit codes
+        if not isinstance(code, int) or not -64 <= code <= 255:  # signals and exit codes
             why = f"host {self.host}: its supervisor was killed, or the host has started again"
             return NodeExit(self.number, stopped=self.stopped, why=why, place=self.place)
         lease = bool(ended) and (ended or {}).get("why") == "lease"

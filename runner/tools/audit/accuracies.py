@@ -145,7 +145,7 @@ def _whole(
     result = []
     for row, value in rows:
         total = totals[row]
-        if total is None or total != int(total) or not 2 <= total <= _LARGEST:  # noqa: PLR2004
+        if total is None or total != int(total) or not 2 <= total <= _LARGEST:
             continue
         got, computed, count = _of_total(value, int(total), column.unit)
         note = "" if got == CONSISTENT else f"no whole number of {int(total)} gives it"
@@ -154,7 +154,7 @@ def _whole(
     wrong = sum(checked.grade == INCONSISTENT for checked in result)
     right = len(result) - wrong
     # If none fits, the numbers are means, or of other samples.
-    enough = right >= wrong or len(result) <= 2 if sure else right >= max(1, 2 * wrong)  # noqa: PLR2004
+    enough = right >= wrong or len(result) <= 2 if sure else right >= max(1, 2 * wrong)
     return result if enough else []
 
 
@@ -205,13 +205,13 @@ def _shares_in(text: str, total: int | None = None) -> list[_Share]:
 def _whole_number(text: str) -> int:
     """Read an integer with or without separators."""
     digits = re.sub(r"\D", "", text)
-    return int(digits) if 0 < len(digits) < 12 else _LARGEST + 1  # noqa: PLR2004
+    return int(digits) if 0 < len(digits) < 12 else _LARGEST + 1
 
 
 def _said_totals(text: str) -> list[int]:
     """Return the numbers of test samples that a text states."""
     found = [_whole_number(match[1]) for pattern in _SAID for match in pattern.finditer(plain(text[:20_000]))]
-    return [total for total in dict.fromkeys(found) if 10 <= total <= _LARGEST]  # noqa: PLR2004
+    return [total for total in dict.fromkeys(found) if 10 <= total <= _LARGEST]
 
 
 def _of_total(printed: Quantity, total: int, unit: float) -> tuple[str, Span, int]:
@@ -243,7 +243,7 @@ def _padded_totals(first: Quantity, second: Quantity, unit: float, processes: in
     That needs digits enough: two accuracies without such a bond make a pair by chance in about 1 of 1,000 cases.
     """
     width = [(accuracy.high - accuracy.low) / unit for accuracy in (first, second)]
-    if min(width) <= 0 or max(width) > _SHARP or processes < 2:  # noqa: PLR2004
+    if min(width) <= 0 or max(width) > _SHARP or processes < 2:
         return None
     most = int(min(20_000, (0.003 / (width[0] * width[1])) ** (1 / 3)))
     for total in range(2, most + 1):

@@ -68,7 +68,7 @@ def is_certain(column: Column, bases: Sequence[Column], others: Sequence[Column]
     times = [base for base in bases if base.role is Role.TIME and not base.inner]
     rates = [base for base in bases if base.role is Role.RATE and not base.inner]
     known = [other for other in others if other.known() > 1]
-    return column.explicit and not column.inner and len(times) < 2 and len(rates) < 2 and bool(bases) and not known  # noqa: PLR2004
+    return column.explicit and not column.inner and len(times) < 2 and len(rates) < 2 and bool(bases) and not known
 
 
 def is_scaling(context: Context, way: Comparison) -> bool:

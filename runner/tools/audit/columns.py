@@ -139,7 +139,7 @@ def _with_unit(value: Quantity | None, kind: str, scale: float, role: Role) -> Q
 def _coarse(values: tuple[Quantity | None, ...]) -> tuple[Quantity | None, ...]:
     """Take numbers that all end in zeros, for example 12,300 and 45,600, as rounded to what is before these."""
     numbers = [value.number for value in values if value]
-    if len(numbers) < 3 or any(number < _THOUSAND or number % 10 for number in numbers):  # noqa: PLR2004
+    if len(numbers) < 3 or any(number < _THOUSAND or number % 10 for number in numbers):
         return values
     digit = 10.0
     while min(numbers) >= digit * _THOUSAND and not any(number % (digit * 10) for number in numbers):
@@ -166,7 +166,7 @@ def _settle_n(column: Column, columns: list[Column]) -> Column:
     """Decide what a column `N` counts: samples that were tested, or processes."""
     if column.role is not Role.TOTAL or plain(column.heading).strip("# ").lower() not in ("n", "total"):
         return column
-    large = min((value.number for value in column.values if value), default=0) >= 50  # noqa: PLR2004
+    large = min((value.number for value in column.values if value), default=0) >= 50
     tested = any(source.role in (Role.ACCURACY, Role.CORRECT) for source in columns)
     if tested and large:
         return column
@@ -178,7 +178,7 @@ def turned(table: Table) -> Table | None:
     roles = [role_of(row[0].text) for row in table.rows if row and row[0].text]
     derived = sum(role in DERIVED for role in roles)
     bases = sum(role in (Role.TIME, Role.RATE, *DERIVED) for role in roles)
-    if not derived or bases < 2 or len(table.rows) > 60:  # noqa: PLR2004
+    if not derived or bases < 2 or len(table.rows) > 60:
         return None
     if any(role_of(heading.text) in DERIVED for heading in table.headings[1:]):
         return None

@@ -54,7 +54,7 @@ def groupings(columns: Sequence[Column], rows: int) -> list[Groups]:
                     plain_keys.append(label)
     blocks = [_restarts(column) for column in columns if column.role is Role.COUNT]
     keyed = [tuple(zip(*some, strict=True)) for size in (1, 2) for some in combinations(names[:_KEYS], size)]
-    if len(plain_keys) > 2:  # noqa: PLR2004
+    if len(plain_keys) > 2:
         keyed.append(tuple(zip(*plain_keys, strict=True)))
         keyed += [tuple(zip(*some, strict=True)) for some in combinations(plain_keys[:_KEYS], 3)]
     for key in [*keyed, *blocks]:

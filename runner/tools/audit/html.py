@@ -177,4 +177,4 @@ class _Reader(HTMLParser):
 
 
 def _span(value: str | None, most: int) -> int:
-    return min(max(int(value), 1), most) if value and value.strip().isdecimal() and len(value) < 6 else 1  # noqa: PLR2004
+    return min(max(int(value), 1), most) if value and value.strip().isdecimal() and len(value) < 6 else 1

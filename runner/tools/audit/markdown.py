@@ -180,7 +180,7 @@ def _spaced(rows: list[tuple[int, str]]) -> Table | None:
     """Give every word of a row to the heading above or below which most of it stands."""
     for first, (number, line) in enumerate(rows):
         heads = [(found.start(), found.end(), found[0]) for found in _WORD.finditer(line)]
-        if len(heads) < 3 or sum(any(map(str.isalpha, text)) for *_, text in heads) < len(heads) - 1:  # noqa: PLR2004
+        if len(heads) < 3 or sum(any(map(str.isalpha, text)) for *_, text in heads) < len(heads) - 1:
             continue
         body = [row for row in (_aligned(line, at, heads) for at, line in rows[first + 1 :]) if row]
         return make_table([[Cell(text, number) for *_, text in heads], *body]) if body else None

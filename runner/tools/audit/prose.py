@@ -127,7 +127,7 @@ def _speedups(said: list[_Sentence], audit: Audit) -> list[Finding]:
     claims: list[_Claim] = []
     open_: list[_Sentence] = []
     for sentence in _first([sentence for sentence in said if sentence.factor], "speed-ups", audit):
-        if len(sentence.times) == 2:  # noqa: PLR2004
+        if len(sentence.times) == 2:
             claims += _within(sentence)
         elif len(sentence.times) == 1:
             fitting = [claim for base in pool if (claim := _against(sentence, base)) and claim.grade != INCONSISTENT]

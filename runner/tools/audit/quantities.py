@@ -157,7 +157,7 @@ def read_cell(text: str, *, comma: bool = False) -> tuple[Quantity | None, Quant
 def read(text: str, *, comma: bool = False) -> Quantity | None:
     """Read one number with its unit; None for anything else: a name, a version, a range, a bound."""
     text = text.strip()
-    if len(text) > 60 or not any(letter.isdigit() for letter in text):  # noqa: PLR2004
+    if len(text) > 60 or not any(letter.isdigit() for letter in text):
         return None
     value, _, spread = text.partition("±") if "±" in text else text.partition("+/-")
     if spread:
@@ -212,7 +212,7 @@ def _clock(text: str) -> Quantity | None:
 def _pieces(text: str) -> Quantity | None:
     """Read `1h 23m 45s`; the last piece gives the rounding."""
     pieces = _PIECES.findall(text)
-    if len(pieces) < 2 or _PIECES.sub("", text).strip():  # noqa: PLR2004
+    if len(pieces) < 2 or _PIECES.sub("", text).strip():
         return None
     scales = [SECONDS.get(unit.lower()) for _, unit in pieces]
     known = [scale for scale in scales if scale]

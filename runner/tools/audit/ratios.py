@@ -110,7 +110,7 @@ def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
     roles = [base.role for base in bases]
     for first in bases:
         for second in bases:
-            plainest = 2 if roles.count(first.role) == 2 and first.role in (Role.TIME, Role.RATE) else IN_ROWS  # noqa: PLR2004
+            plainest = 2 if roles.count(first.role) == 2 and first.role in (Role.TIME, Role.RATE) else IN_ROWS
             if first is second or {first.role, second.role} == {Role.TIME, Role.RATE} or first.inner:
                 continue
             above, below = (second, first) if Role.RATE in (first.role, second.role) else (first, second)

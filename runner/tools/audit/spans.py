@@ -45,7 +45,7 @@ ONE = exact(1.0)
 
 def span(quantity: Quantity) -> Span | None:
     """Return the interval of a printed number that has to be positive; None if it is not, or has no digits left."""
-    if quantity.value <= 0 or quantity.high > 1e30:  # noqa: PLR2004
+    if quantity.value <= 0 or quantity.high > 1e30:
         return None
     low = quantity.low if quantity.low > 0 else quantity.value * 1e-3
     # A mean of ratios differs from the ratio of the means by the square of the relative deviation.

@@ -108,7 +108,7 @@ def _check_here(request: Request, facts: dict[str, Any], where: str) -> list[Fin
 
 def _holder_of(port: int) -> str:
     """Say what listens at a port of this machine: nothing (empty), `a doctor`, or another program."""
-    import psutil  # noqa: PLC0415 - imported on use
+    import psutil  # imported on use
 
     for connection in psutil.net_connections("tcp"):
         if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port != port:
@@ -145,7 +145,7 @@ def report(request: Request, findings: list[Finding]) -> dict[str, Any]:
 
 def _verdicts(options: Any, device: str) -> list[Verdict] | str:
     """Look at all hosts of target ssh at the same time; a line that says why that is impossible, if it is."""
-    from runner.targets.ssh.target import Ssh  # noqa: PLC0415 - imported on use
+    from runner.targets.ssh.target import Ssh  # imported on use
 
     try:
         return Ssh(options).examine(device)

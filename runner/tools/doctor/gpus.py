@@ -119,7 +119,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def links() -> dict[str, Any]:
     """Return `gpus` (their names) and `pairs`; empty where NVML or a GPU is not there."""
     try:
-        import pynvml  # type: ignore[import-untyped] # noqa: PLC0415 - optional
+        import pynvml  # type: ignore[import-untyped]  # optional
     except ImportError:
         return {}
     try:

@@ -88,7 +88,7 @@ def _whole(
     title: str,
     unread: int,
 ) -> Page:
-    from markupsafe import Markup  # noqa: PLC0415 - Jinja2's
+    from markupsafe import Markup  # Jinja2's
 
     others = [f"{other.experiment}: {other.blocks:,} tables, {other.runs:,} runs" for other in selection.left_out]
     others += [f"{section.title}: {section.runs:,} runs" for section in left_out]
@@ -144,8 +144,8 @@ def environment_of_html() -> Environment:
 
 def environment_of_templates(write: Callable[[Any], Any], **settings: Any) -> Environment:
     """Return the templates; every value but markup of our own is written by a function."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
-    from markupsafe import Markup  # noqa: PLC0415
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # an extra
+    from markupsafe import Markup
 
     return Environment(  # noqa: S701 - what escapes is among the settings, or `write` does
         loader=PackageLoader("runner.tools.pages"),
@@ -158,7 +158,7 @@ def environment_of_templates(write: Callable[[Any], Any], **settings: Any) -> En
 
 
 def _render(environment: Environment, section: Section) -> bytes:
-    from markupsafe import Markup  # noqa: PLC0415
+    from markupsafe import Markup
 
     plots = [(plot, Markup(style.inline(plot, plot.name))) for plot in section.plots]  # noqa: S704 - matplotlib escapes
     template = environment.get_template("section.html.j2")

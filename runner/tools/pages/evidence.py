@@ -81,7 +81,7 @@ def make_evidence(selection: Selection, reader: DetailReader) -> tuple[Evidence,
 
 def as_html(evidence: Evidence, svg: str) -> str:
     """Lay the page out."""
-    from markupsafe import Markup  # noqa: PLC0415 - Jinja2's
+    from markupsafe import Markup  # Jinja2's
 
     template = environment_of_html().get_template("evidence.html.j2")
     return template.render(evidence=evidence, svg=Markup(svg))  # noqa: S704 - matplotlib escapes
@@ -89,7 +89,7 @@ def as_html(evidence: Evidence, svg: str) -> str:
 
 def as_tex(evidence: Evidence, picture: str) -> str:
     """Write the page as a LaTeX document that shows a picture beside it."""
-    from markupsafe import Markup  # noqa: PLC0415
+    from markupsafe import Markup
 
     own = Markup(picture)  # noqa: S704 - a name of letters, digits and hyphens
     environment = environment_of_templates(

@@ -45,7 +45,7 @@ def curves(subject: Subject) -> list[Plot | Gap]:
 
 
 def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], over: str) -> Plot | Gap:
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - an extra
+    from matplotlib.ticker import MaxNLocator  # an extra
 
     figure, axes = style.axes()
     values: list[float] = []

@@ -93,7 +93,7 @@ def _over_what(lines: Lines) -> str:
 def efficiency(subject: Subject) -> Plot | None:
     """Draw efficiency over processes; None where there is no more than one number of processes."""
     rows = [row for row in subject.block.rows if row.efficiency and row.seconds]
-    if len({row.first.processes for row in rows}) < 2:  # noqa: PLR2004 - a line needs two points
+    if len({row.first.processes for row in rows}) < 2:  # a line needs two points
         return None
     worst = min(rows, key=lambda row: row.efficiency.value if row.efficiency else 0.0)
     lines = choose_lines(points_of(rows, lambda row: row.efficiency), worst.first.cell)

@@ -115,7 +115,7 @@ def require_plots(what: str) -> None:
 @contextmanager
 def drawing() -> Iterator[None]:
     """Draw in the style of the kit, whatever the user's matplotlibrc says; a letter that no font has is no warning."""
-    import matplotlib as mpl  # noqa: PLC0415 - an extra, and it takes its time
+    import matplotlib as mpl  # an extra, and it takes its time
 
     with warnings.catch_warnings(), mpl.rc_context():
         warnings.simplefilter("ignore")
@@ -126,7 +126,7 @@ def drawing() -> Iterator[None]:
 
 def axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
     """Make an empty plot of one pair of axes."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, height), facecolor="none")
     return figure, figure.add_subplot()
@@ -170,7 +170,7 @@ def _room_for_ticks(axes: Axes) -> float:
 
 def logarithmic(axes: Axes, axis: Literal["x", "y"], base: int, write: Callable[[float], str] = "{:g}".format) -> None:
     """Make an axis logarithmic, with plain numbers at some of its ticks: powers alone say too little."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 - an extra
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # an extra
 
     (axes.set_xscale if axis == "x" else axes.set_yscale)("log", base=base)
     scale = axes.xaxis if axis == "x" else axes.yaxis
@@ -232,7 +232,7 @@ def as_pdf(plot: Plot) -> bytes:
 
 
 def _svg(plot: Plot, salt: str, facecolor: str = "none") -> str:
-    import matplotlib as mpl  # noqa: PLC0415
+    import matplotlib as mpl
 
     data = io.StringIO()
     with drawing():

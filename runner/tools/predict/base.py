@@ -138,7 +138,7 @@ def _step(run: RunSummary, profile: dict[str, Any], size: float, epochs: int) ->
     """Check what a profile lists; without it buckets fill evenly."""
     listed = _rows(profile.get("buckets"), 3)
     buckets = [Bucket(bytes_, min(1.0, ready), max(1, int(calls))) for bytes_, ready, calls in listed if bytes_]
-    if not buckets or abs(sum(bucket.size for bucket in buckets) / size - 1) > 0.01:  # noqa: PLR2004 - they are torn
+    if not buckets or abs(sum(bucket.size for bucket in buckets) / size - 1) > 0.01:  # they are torn
         count = min(_MOST_LISTED, max(1, round(size / _BUCKET)))
         buckets = [Bucket(size / count, (place + 1) / count) for place in range(count)]
     # Bytes that are assumed are those of another model, with as many more matrices of the same shapes.

@@ -57,7 +57,7 @@ class Network:
 
     def cost(self, size: float, ranks: int) -> Cost:
         """Return what the sum of so many bytes costs each of so many ranks; it grows with both."""
-        if ranks < 2 or size <= 0:  # noqa: PLR2004 - nobody to exchange with
+        if ranks < 2 or size <= 0:  # nobody to exchange with
             return Cost(0.0, 0.0, 0.0)
         messages, moved = 2 * (ranks - 1), 2 * (ranks - 1) / ranks * size
         if not self.points:

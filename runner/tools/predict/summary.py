@@ -13,6 +13,6 @@ def tables_if_known(results: Path, runs: list[RunSummary], experiment: str | Non
     """Return tables of what was predicted beside what was measured; none, at no cost, where no network was measured."""
     if not any(run.measure == MEASURE for run in runs):
         return []
-    from runner.tools.predict.measured_table import tables  # noqa: PLC0415 - it takes its time
+    from runner.tools.predict.measured_table import tables  # it takes its time
 
     return tables(results, runs, experiment)

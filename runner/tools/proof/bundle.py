@@ -177,8 +177,8 @@ class Bundle:
 
     def _make_tables(self) -> None:
         """Make the tables and the page from the records as they are in the archive."""
-        from runner.report.formats import document  # noqa: PLC0415 - it takes its time
-        from runner.report.summarize import summarize  # noqa: PLC0415
+        from runner.report.formats import document  # it takes its time
+        from runner.report.summarize import summarize
 
         results, here = self.folder / RESULTS, f"{self.folder}/"
         blocks, _ = summarize(results)

@@ -134,7 +134,7 @@ def _time(new: RunSummary, earlier: list[RunSummary]) -> Check:
         return Check(name, None, f"it has no {new.measure}")
     if others and not alike:
         return Check(name, None, f"another kind of machine: {others[0][0] or 'the earlier runs have no time'}")
-    if len(alike) < 2:  # noqa: PLR2004 - one value has no spread
+    if len(alike) < 2:  # one value has no spread
         return Check(name, None, f"{seconds:.3g} s; one earlier run has no interval: {alike[0]:.3g} s")
     logs = [math.log(time) for time in alike]
     half = t_quantile(len(logs) - 1) * stdev(logs) * math.sqrt(1 + 1 / len(logs))

@@ -246,7 +246,7 @@ def _ask(root: Path, family: str, words: tuple[str, ...]) -> Check:
 
 def _find_image(image: dict[str, Any], identity: str) -> Check:
     """Look for an image in the engine, by what no one can move."""
-    from runner.targets.compose import engine  # noqa: PLC0415 - a run without an image needs none
+    from runner.targets.compose import engine  # a run without an image needs none
 
     name = one_line(image.get("name"), 200)
     try:

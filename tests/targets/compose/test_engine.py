@@ -134,7 +134,7 @@ def test_an_engine_on_another_machine_is_refused() -> None:
 def test_a_socket_without_permission_is_refused_with_the_way_out(tmp_path: Path) -> None:
     if os.geteuid():
         pytest.skip("only root can become somebody without the permission")
-    path = Path("/tmp") / f"{tmp_path.name}-{os.getpid()}.sock"  # noqa: S108 - others may walk there
+    path = Path("/tmp") / f"{tmp_path.name}-{os.getpid()}.sock"  # others may walk there
     script = """
 import os, docker
 from runner.targets.compose import engine

@@ -210,7 +210,7 @@ def csv(made: Made) -> str:
     return "\n".join(quoted(row) for row in [made.headings, *made.rows]) + "\n"
 
 
-def _number(text: str, comma: bool) -> float:  # noqa: FBT001
+def _number(text: str, comma: bool) -> float:
     digits = "".join(
         one for one in text.partition("]")[0].partition("(")[0].replace("[^1", "") if one.isdigit() or one in ".,"
     )

@@ -78,7 +78,7 @@ def test_a_name_is_no_path_and_shows_nothing_else(name: str) -> None:
 
 def scalars(folder: Path) -> dict[str, dict[str, list[tuple[int, float]]]]:
     """What TensorBoard reads below a folder: the points of every tag, by run."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     found = {}
     for path in sorted(folder.glob("*/*/events.out.tfevents.*")):
@@ -90,8 +90,8 @@ def scalars(folder: Path) -> dict[str, dict[str, list[tuple[int, float]]]]:
 
 def hparams(path: Path) -> dict[str, str]:
     """What TensorBoard's page HParams reads of a run."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
-    from tensorboard.plugins.hparams import metadata  # noqa: PLC0415
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.plugins.hparams import metadata
 
     events = EventAccumulator(str(path)).Reload()
     content = events.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
@@ -196,7 +196,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def found_in(uri: str, experiment: str) -> list[Any]:
     """What MLflow's own client finds of an experiment, the oldest run first."""
-    from mlflow.tracking import MlflowClient  # noqa: PLC0415
+    from mlflow.tracking import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)
     number = client.get_experiment_by_name(experiment).experiment_id
@@ -205,7 +205,7 @@ def found_in(uri: str, experiment: str) -> list[Any]:
 
 @pytest.mark.mlflow
 def test_mlflow_finds_every_run_once_with_its_parameters_figures_and_curves(results: Path, store: str) -> None:
-    from mlflow.tracking import MlflowClient  # noqa: PLC0415
+    from mlflow.tracking import MlflowClient
 
     assert mlflow_store.export(runs(results), store) == (4, 0, 0)
     assert mlflow_store.export(runs(results), store) == (0, 0, 4)

@@ -134,7 +134,7 @@ def test_a_faster_link_is_never_slower(
 def test_without_a_network_that_costs_and_without_neighbours_n_processes_are_n_times_as_fast(
     step: Step,
     layout: str,
-    strong: bool,  # noqa: FBT001 - given by name
+    strong: bool,  # given by name
 ) -> None:
     inputs = Inputs(Figure(1.0), fixed=Figure(0.0), forward=Figure(0.4), backward=Figure(0.6))
     cell = Cell(step, linked(1e-30, 1e30, layout, strong=strong), Communication())

@@ -64,7 +64,7 @@ def test_whatever_the_records_hold_a_prediction_is_a_number_or_none(
     at: str,
     layout: str,
     cores: int,
-    linked: bool,  # noqa: FBT001 - drawn
+    linked: bool,  # drawn
 ) -> None:
     assumed = Assumed(1e-4, 1e8) if linked else Assumed()
     setting = setting_of(Layout.parse(layout), base(cores), [measured(at, *metrics)], assumed)

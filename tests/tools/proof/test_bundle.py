@@ -298,7 +298,7 @@ def test_a_disk_that_is_full_before_the_archive_is_written_is_one_line(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fill(_: Bundle) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/kit/run.json")  # noqa: S108 - nothing is written
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/kit/run.json")  # nothing is written
 
     make.run(tmp_path / "results")
     monkeypatch.setattr(Bundle, "fill", fill)

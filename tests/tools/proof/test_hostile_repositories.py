@@ -42,7 +42,7 @@ def test_no_command_runs_what_the_settings_of_a_repository_name(project: Project
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["with .git", "a bare repository itself"])
-def test_a_repository_in_an_archive_is_not_asked(project: Project, make: Make, tmp_path: Path, bare: bool) -> None:  # noqa: FBT001
+def test_a_repository_in_an_archive_is_not_asked(project: Project, make: Make, tmp_path: Path, bare: bool) -> None:
     commit, diff = "a" * 40, b"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
     top = tmp_path / "kit"
     tree = top / "project" / commit

@@ -163,5 +163,5 @@ def test_a_cell_that_cannot_be_put_together_costs_no_other_its_verdict(project: 
     verdicts = json.loads(ended.stdout)["runs"]
     assert sorted(one["level"] >= 2 for one in verdicts) == [False, False, True]
     assert any("the record names no commit to run again" in why for one in verdicts for why in one["stopped"])
-    assert "/tmp/" not in ended.stdout  # noqa: S108 - a name, not a place to write
+    assert "/tmp/" not in ended.stdout  # a name, not a place to write
     assert str(project.root.parent) not in ended.stdout

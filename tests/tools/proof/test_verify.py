@@ -250,7 +250,7 @@ def test_a_launch_that_no_command_can_be_made_of_costs_no_other_run_its_verdict(
     project: Project,
     make: Make,
     odd: dict[str, Any],
-    data: bool,  # noqa: FBT001
+    data: bool,
 ) -> None:
     said = json.dumps({"data_sha256": "e" * 64})
     project.program("toys.inputs", f"print({said!r})")

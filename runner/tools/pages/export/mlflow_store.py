@@ -71,7 +71,7 @@ class _Store:
     """One MLflow store, and which runs of the kit it has."""
 
     def __init__(self, uri: str) -> None:
-        from mlflow.tracking import MlflowClient  # noqa: PLC0415 - an optional package
+        from mlflow.tracking import MlflowClient  # an optional package
 
         self.counts: Counter[str] = Counter()
         self._client = MlflowClient(tracking_uri=uri)
@@ -116,7 +116,7 @@ class _Store:
                 return
 
     def _write(self, experiment: str, run: ExportedRun) -> str:
-        from mlflow.entities import Metric, Param  # noqa: PLC0415
+        from mlflow.entities import Metric, Param
 
         tags = {_ID: run.id, **{f"kit.{name}": value for name, value in run.tags.items()}}
         if "commit" in run.tags:

@@ -24,10 +24,10 @@ _STATUS = {"completed": "STATUS_SUCCESS", "running": "STATUS_RUNNING"}
 def _import() -> Any:
     """Return the parts of TensorBoard that are needed here."""
     try:
-        from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415 - an optional package
-        from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
-        from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2  # noqa: PLC0415
-        from tensorboard.summary.writer.record_writer import RecordWriter  # noqa: PLC0415
+        from tensorboard.compat.proto.event_pb2 import Event  # an optional package
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
+        from tensorboard.summary.writer.record_writer import RecordWriter
     except ImportError:
         raise RequestError("the export to TensorBoard needs the package tensorboard: make report installs it") from None
     return SimpleNamespace(event=Event, summary=Summary, plugin=plugin_data_pb2, status=api_pb2, writer=RecordWriter)
