@@ -39,7 +39,8 @@ def test_a_complete_run(tmp_path: Path, make: Make) -> None:
     record = make.run(tmp_path, 12.5, layout="2+1").read()
     assert (record.status, record.reason, record.failure) == ("completed", None, None)
     assert record.metrics == {
-        "train_seconds": 12.5, "final_accuracy": 0.9, "best_accuracy": 0.9, "total_seconds": 0.008, "wall_seconds": 14.5,
+        "train_seconds": 12.5, "final_accuracy": 0.9, "best_accuracy": 0.9,
+        "total_seconds": 0.008, "wall_seconds": 14.5,
     }  # fmt: skip
     assert record.events == {"seen": 27, "expected": 27, "malformed": 0}
     assert [(rank.rank, rank.node, rank.status, rank.events_seen) for rank in record.ranks] == [
