@@ -75,6 +75,12 @@ def test_a_slow_rank_gets_the_smaller_share_from_the_first_step_on(measured: End
 
 
 @pytest.mark.slow
+def test_ranks_that_are_alike_keep_about_even_shares(slowed: Callable[..., Ended]) -> None:
+    ended = slowed("0.006,0.006", "--balance", "measured")
+    assert all(shares == pytest.approx([0.5, 0.5], rel=0.1) for _, shares in told(ended))
+
+
+@pytest.mark.slow
 def test_a_slow_rank_is_found_in_the_training_if_there_was_no_warm_up(slowed: Callable[..., Ended]) -> None:
     ended = slowed("0.004,0.012,0.004", "--balance", "measured", "--warmup-steps", "0")
     steps = [step for step, _ in told(ended)]
