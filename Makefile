@@ -34,7 +34,7 @@ check: lint ## what takes about a minute, for the way of working: style, types, 
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not (slow or real_processes or $(REAL))" $(FAST)
 
 test-real: $(VENV)/.develop ## the tests that `make test` leaves out: what takes long, and what needs an engine, a cluster, ...
-	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m "($(REAL)) and not alone"
+	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 5 --dist loadgroup -m "($(REAL)) and not alone"
 	$(MAKE) --no-print-directory -j 2 --output-sync test-slow test-alone
 
 test-slow: $(VENV)/.develop ## the tests that take long and need nothing else
