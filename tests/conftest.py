@@ -47,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.stash[FORK_SERVER] = ForkServer()
         os.environ["XDG_STATE_HOME"] = config.stash[STATE] = tempfile.mkdtemp(prefix="kit-state-")
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        # Byte code goes by the second: a program that a test writes twice within one would run as it was.
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -56,6 +56,10 @@ LOOK_SECONDS = 30
 COMMANDS = {"python": "", "runner": "runner", "torchrun": "torchrun"}
 
 
+SETTINGS = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+"""Of the server's environment; what it forks has that of the client, but writes no byte code either."""
+
+
 class ForkServer:
     """The server of a test run, and the folder with commands that stand for `python`, `runner` and `torchrun`."""
 
@@ -73,7 +77,7 @@ class ForkServer:
         self._process = subprocess.Popen(
             [real, "-m", __name__, folder],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **SETTINGS},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
