@@ -36,7 +36,7 @@ def test_a_rank_that_leaves_the_others_is_ended_with_the_time(project: Project, 
 
 @pytest.mark.usefixtures("loaded")
 def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, namespace: str) -> None:
-    words = ("run", "odd-slow", "--layout", "2x1", "--set", "seconds=100", "--repeat", "1", "--device", "cpu")
+    words = ("run", "odd-slow", "--layout", "2x1", "--set", "seconds=2000", "--repeat", "1", "--device", "cpu")
     job = yaml.safe_load(project.runner(*words, "--on", "kubernetes", "--dry-run").stdout)
     container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
     container["command"] = ["sh", "-c", f"{shlex.join(container['command'])} & sleep {patient(20):.0f}"]
