@@ -17,12 +17,10 @@ from torch import nn
 
 from tests.experiments.conftest import SHORT_PEAK, Ended, start
 from tests.support.patience import patient
-from tests.trainkit.test_script import Script, good, script
+from tests.trainkit.conftest import Script, good
 from trainkit.ddp_time import _Hook
 from trainkit.throttling import quota_throttling
 from trainkit.time_use import COMPUTE, DATA, EXCHANGE, LEFT_OUT, OTHER, TimeUse
-
-__all__ = ["script"]
 
 PARTS = ("data_seconds", "compute_seconds", "communication_seconds", "straggler_seconds", "other_seconds")
 ROUNDED = 1e-6
