@@ -85,7 +85,7 @@ def _marked() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
 
 
 def _lives(runner: str, child: psutil.Process) -> bool:
-    """Whether a child's runner lives: a process with its number that is older than the child, and no zombie."""
+    """Return whether a child's runner lives: a process with its number that is older than the child, and no zombie."""
     try:
         found = psutil.Process(int(runner))
         return found.status() != psutil.STATUS_ZOMBIE and found.create_time() <= child.create_time()

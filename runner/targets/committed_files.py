@@ -99,12 +99,12 @@ def texts(
 
 
 def is_free(path: Path) -> bool:
-    """Whether a file can be rendered here: there is none, or it was rendered before."""
+    """Return whether a file can be rendered here: there is none, or it was rendered before."""
     return not os.path.lexists(path) or is_rendered(path)
 
 
 def is_rendered(path: Path) -> bool:
-    """Whether a file says that it was rendered."""
+    """Return whether a file says that it was rendered."""
     try:
         return MARK.encode() in read_file(path, LARGEST_BYTES)
     except OSError:

@@ -67,7 +67,7 @@ class FollowedNode:
         return self.exit or NodeExit(self.number, stopped=True)
 
     def idle(self) -> NodeView | None:
-        """Say why nothing runs on the node, if that is known."""
+        """Return why nothing runs on the node, if that is known."""
         return None
 
     def look(self, *, abort: bool) -> NodeView:

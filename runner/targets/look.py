@@ -268,7 +268,7 @@ def _stacks_of(pid: int) -> str | None:
 
 
 def _handles(pid: int) -> bool:
-    """Whether a process has a handler for the signal: without one it would end."""
+    """Return whether a process has a handler for the signal: without one it would end."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as file:
         for line in file:
             if line.startswith("SigCgt:"):

@@ -38,7 +38,7 @@ def read_options(target: type[Target[Any]], words: list[str], others: dict[str, 
 
 
 def is_required(option: Field[Any]) -> bool:
-    """Whether a target cannot do without this option."""
+    """Return whether a target cannot do without this option."""
     return option.default is MISSING and option.default_factory is MISSING
 
 

@@ -87,7 +87,7 @@ def _of_agent(layout: Layout, node: int, agent: AgentView) -> str | None:
 
 
 def _ranks(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
-    """Say which ranks have not begun to join the process group; if all have, what keeps them from each other."""
+    """Return which ranks have not begun to join the process group; if all have, what keeps them from each other."""
     if not heard.joining:
         return
     late = [rank for rank in heard.own if rank not in heard.joining]

@@ -52,7 +52,7 @@ class ContainerNode(FollowedNode):
             threading.Thread(target=_stop, args=(self._container, grace_seconds), daemon=True).start()
 
     def idle(self) -> NodeView | None:
-        """Say why nothing runs inside; None if something does, or the engine does not answer."""
+        """Return why nothing runs inside; None if something does, or the engine does not answer."""
         if not self.is_begun:
             return NodeView(self.number, idle="its container is not there yet")
         try:
@@ -117,7 +117,7 @@ def of_project(client: DockerClient, project: str) -> dict[str, Container]:
 
 
 def belongs_elsewhere(client: DockerClient, project: str, folder: Path) -> bool:
-    """Whether a compose project was started in another folder than this one, and that folder is still there."""
+    """Return whether a compose project was started in another folder than this one, and that folder is still there."""
     labels = (container.labels.get(_FOLDER, "") for container in of_project(client, project).values())
     return any(Path(other).resolve() != folder.resolve() and Path(other).exists() for other in labels if other)
 

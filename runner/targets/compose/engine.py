@@ -164,7 +164,7 @@ def find_image(client: DockerClient, name: str) -> Image | None:
 
 
 def is_rootless(client: DockerClient) -> bool:
-    """Whether the engine runs as its user, so that a container's root is that user."""
+    """Return whether the engine runs as its user, so that a container's root is that user."""
     return any("rootless" in option for option in client.info().get("SecurityOptions") or [])
 
 

@@ -118,7 +118,7 @@ def _base(root: Path, device: str) -> str | None:
 
 
 def _differs(client: DockerClient, image: Image, root: Path, folders: list[str], mounted: list[str]) -> str | None:
-    """Say how an image differs from the checkout, if it does.
+    """Return how an image differs from the checkout, if it does.
 
     Of the kit's own image the programs of one family count, and the lock file. Of any other one nobody knows what a
     program reads: every file that it holds counts, the list of its packages among them, but for what is mounted.
@@ -217,7 +217,7 @@ def _first_changed(tar: tarfile.TarFile, folder: str, image: str, root: Path, le
 
 
 def _is_another(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path, path: str) -> bool:
-    """Whether the checkout has a file of this path with other bytes."""
+    """Return whether the checkout has a file of this path with other bytes."""
     try:
         here = open_file(root / path, below=root)
     except (OSError, ValueError):

@@ -112,7 +112,7 @@ class PodState:
         )
 
     def _why(self, ended: dict[str, Any], *, stopped: bool, is_gone: bool) -> str | None:
-        """Say what else is known of a bad end."""
+        """Return what else is known of a bad end."""
         words = [self.status.get("reason"), self.status.get("message")]  # for example of an eviction
         words += [
             f"its init container {container['name']} exited with {code}"

@@ -84,7 +84,7 @@ class Pod(FollowedNode):
             self.is_read = True
 
     def idle(self) -> NodeView | None:
-        """Say why it does not run, with what the cluster says of it."""
+        """Return why it does not run, with what the cluster says of it."""
         if self.has_ended:
             return NodeView(self.number, idle="its pod has ended")
         why = f": {self.reason.text}" if self.reason else ""

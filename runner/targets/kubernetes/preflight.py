@@ -144,7 +144,7 @@ def _may(cluster: Cluster, verb: str, group: str, resource: str, part: str) -> b
 
 
 def enforces_restricted(cluster: Cluster) -> bool:
-    """Whether the namespace enforces the restricted Pod Security Standard, as far as the user may see it."""
+    """Return whether the namespace enforces the restricted Pod Security Standard, as far as the user may see it."""
     try:
         labels = cluster.get(_namespace_path(cluster))["metadata"].get("labels") or {}
     except ClusterError:

@@ -122,7 +122,7 @@ class JobWatcher(Handle):
         return reason_of_job(self._cluster, self._kind, self._name)
 
     def has_ended(self) -> bool:
-        """Whether the job's controller has seen its end, or the job is gone."""
+        """Return whether the job's controller has seen its end, or the job is gone."""
         try:
             job = self._cluster.get(self._cluster.path(self._kind, self._name))
         except ClusterError as error:

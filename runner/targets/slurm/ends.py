@@ -82,7 +82,7 @@ class NodeFile(FollowedNode):
         clock.sleep(seconds)
 
     def idle(self) -> NodeView | None:
-        """Say why nothing runs on it: its launcher has ended, or its job does not run."""
+        """Return why nothing runs on it: its launcher has ended, or its job does not run."""
         job, why = self._job(), ""
         if self.exit is not None:
             why = "its torchrun has ended"
@@ -103,13 +103,13 @@ def state_of(watch: JobState | None) -> str:
 
 
 def describe_refusal(watch: JobState) -> str:
-    """Say in one line what kept a job's script from starting the processes; empty if it did not say so itself."""
+    """Return in one line what kept a job's script from starting the processes; empty if it did not say so itself."""
     code = next((part.exit_code for part in watch.components if part.exit_code in _CODES), 0)
     return f"job {watch.job}: {_CODES[code]}" if code else ""
 
 
 def describe_end(watch: JobState) -> str:
-    """Say in one line how Slurm ended a job; empty if its processes ended by themselves."""
+    """Return in one line how Slurm ended a job; empty if its processes ended by themselves."""
     job, state = f"job {watch.job}", state_of(watch)
     if refusal := describe_refusal(watch):
         return refusal
@@ -123,7 +123,7 @@ def describe_end(watch: JobState) -> str:
 
 
 def _describe_loss(watch: JobState, log: str | None) -> str:
-    """Say in one line what is known of a job whose node has not reported how its launcher ended."""
+    """Return in one line what is known of a job whose node has not reported how its launcher ended."""
     if not watch.components:
         return f"job {watch.job}: Slurm does not know it any more, and forgot it before it was asked how it ended"
     nodes = ",".join(part.nodes for part in watch.components if part.nodes)

@@ -87,7 +87,7 @@ sys.exit(128 - child.returncode if child.returncode < 0 else child.returncode)
 
 
 def engine(request: Frame, requests: Requests) -> Frame:
-    """Say what the engine of this host is, how much room it has, and which image it has under a name."""
+    """Return what the engine of this host is, how much room it has, and which image it has under a name."""
     runtime = request["runtime"]
     code, out, why = call([runtime, "info", "--format", "{{json .}}"], ENGINE_SECONDS, requests)
     with contextlib.suppress(ValueError, IndexError, KeyError, TypeError, AttributeError):

@@ -266,7 +266,7 @@ def _take(folder: str, requests: Requests) -> None:
 
 
 def _lives(folder: str) -> bool:
-    """Whether a run's supervisor lives: the kernel lets go of its lock however it ends."""
+    """Return whether a run's supervisor lives: the kernel lets go of its lock however it ends."""
     try:
         with open(os.path.join(folder, "alive"), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

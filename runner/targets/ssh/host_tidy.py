@@ -19,7 +19,7 @@ _RUN = re.compile(r"\d{8}T\d{6}Z-[\w.-]+-node\d+")
 
 
 def used(folder: str) -> bool:
-    """Whether a folder is there; it is used from now on."""
+    """Return whether a folder is there; it is used from now on."""
     try:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:

@@ -87,7 +87,7 @@ class RemoteNode(FollowedNode):
             self.stopped, self._stop_asked = True, self._stop_asked or clock.monotonic()
 
     def idle(self) -> NodeView | None:
-        """Say that nothing runs there yet, if so."""
+        """Return that nothing runs there yet, if so."""
         return None if self.is_begun else NodeView(self.number, idle=f"host {self.host} is not ready yet")
 
     def look(self, *, abort: bool) -> NodeView:

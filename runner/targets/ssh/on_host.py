@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def has(request: Frame) -> Frame:
-    """Say which folders, each named by its hash, are there."""
+    """Return which folders, each named by its hash, are there."""
     return {"has": [used(os.path.join(request["folder"], name)) for name in request["names"]]}
 
 

@@ -111,7 +111,7 @@ class OpenSsh:
             return os.pread(stdout.fileno(), most, 0)
 
     def is_shared(self, host: str) -> bool:
-        """Whether there is a shared connection to a host, of which nobody knows yet whether it still works."""
+        """Return whether there is a shared connection to a host, of which nobody knows yet whether it still works."""
         return any(self._sockets(host))
 
     def forget(self, host: str) -> None:
@@ -154,7 +154,7 @@ def environment() -> dict[str, str]:
 
 
 def explain(host: str, said: str) -> tuple[str, str]:
-    """Say in one line what is wrong with a host, of what ssh printed; and the way out, if it is known."""
+    """Return in one line what is wrong with a host, of what ssh printed; and the way out, if it is known."""
     lines = [line for line in said.splitlines() if line.strip()]
     for pattern, seen, way in _WAYS_OUT:
         if re.search(pattern, said, re.IGNORECASE):

@@ -107,7 +107,7 @@ def _check_here(request: Request, facts: dict[str, Any], where: str) -> list[Fin
 
 
 def _holder_of(port: int) -> str:
-    """Say what listens at a port of this machine: nothing (empty), `a doctor`, or another program."""
+    """Return what listens at a port of this machine: nothing (empty), `a doctor`, or another program."""
     import psutil  # imported on use
 
     for connection in psutil.net_connections("tcp"):

@@ -101,7 +101,7 @@ def difference(path: Path, folder: Path) -> str | None:
 
 
 def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:
-    """Say why a member is not unpacked."""
+    """Return why a member is not unpacked."""
     parts = member.name.split("/")
     if count > MOST_FILES:
         return f"more than {MOST_FILES:,} files"

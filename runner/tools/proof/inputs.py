@@ -171,7 +171,7 @@ class Inputs:
 
 
 def _unknown(code: dict[str, Any]) -> str | None:
-    """Say why nobody can know from a record what its code was, if that is so."""
+    """Return why nobody can know from a record what its code was, if that is so."""
     why = one_line(code["git"], 300) if code.get("git") else None
     if not code.get("commit"):
         return f"the record names no commit: {why or 'the project was not in git, or had none yet'}"

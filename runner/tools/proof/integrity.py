@@ -75,7 +75,7 @@ def check_whole(path: Path) -> tuple[Record | None, list[str], Check | None]:
 
 
 def _without(record: Record, path: Path) -> str:
-    """Say why a run has no manifest, and how it gets one."""
+    """Return why a run has no manifest, and how it gets one."""
     collect = f"runner collect {shlex.quote(one_line(path))}"
     launch = record.launch
     if record.status == "running":
