@@ -17,7 +17,6 @@ _TEXT = {
     "maxLength": LONGEST_LINE,
     "says": {
         "any": f"'{{key}}' has to be text of {LONGEST_LINE:,} characters at most, not {{shown}}",
-        "required": "the row needs its 'hardware', for example 1x A100",
     },
 }
 _NUMBER = {"type": "number", "minimum": 1e-18, "maximum": LARGEST, "meant": "a number above 0"}
@@ -54,8 +53,7 @@ PUBLISHED: Node = {
             "maxItems": MOST_ROWS,
             "items": {
                 **ROW,
-                "required": ["hardware"],
-                "anyOf": [{"required": [key]} for key in _FIGURES],
+                "anyOf": [{"required": ["hardware", key]} for key in _FIGURES],
                 "properties": {"layout": LAYOUT, **_TEXTS, **_FIGURES},
                 "says": {"type": "a published row is a mapping of axes and figures"},
             },
@@ -81,6 +79,8 @@ def read_published(document: Document, matrix: dict[str, list[Any]]) -> dict[str
         for key in row:
             if key not in known:
                 document.fail(f"unknown key '{key}'{did_you_mean(key, known)}", *place, key)
+        if row.get("hardware") is None:
+            document.fail("the row needs its 'hardware', for example 1x A100", *place)
         cell = {key: value for key, value in row.items() if key in matrix}
         check_axes(document, matrix, cell, *place)
         if not row.keys() & _FIGURES.keys():

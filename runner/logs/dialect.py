@@ -83,7 +83,7 @@ class Pattern:
 
     def fits_after(self, above: str) -> bool:
         """Return whether the line before, the last one of some, is one after which such a line may come."""
-        before = origin.split(above.rstrip("\n").rpartition("\n")[2])[1] if self.after else ""
+        before = origin.split(above.rstrip("\n \r").rpartition("\n")[2])[1] if self.after else ""
         return self.after is None or bool(self._find(self.after, before[:LINE], once=True))
 
     def _find(self, regex: re.Pattern[str], text: str, *, once: bool) -> list[re.Match[str]]:

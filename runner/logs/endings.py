@@ -33,6 +33,8 @@ _DATE = re.compile(
     r"(?:(?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})|(?P<day2>\d{1,2}) (?P<month2>[A-Z][a-z]{2}) (?P<year2>\d{4})) "
     r"(?P<time>\d\d:\d\d:\d\d)(?: (?P<half>[AP]M))? (?P<zone>[A-Z]{2,5}|[+-]\d\d(?::?\d\d)?)(?: (?P<year>\d{4}))?\b"
 )
+_CONTAINERS = frozenset(("kubectl", "stern", "compose"))
+"""The kinds of prefixes that name a container or a pod."""
 _MOST_AFTER = 20
 """Lines after a failure that are not of it, and with which it may still be the end of the run."""
 _COUNT = r"(?P<{0}>\d[\d.,]{{0,19}}[kKMGT]?)"
@@ -119,6 +121,43 @@ class Ends:
             self.failed_containers.add(container)
         if "completed" in says:
             self.failed_containers.discard(container)
+
+
+@dataclass
+class Containers:
+    """Containers or pods whose output stands one after the other, as `kubectl logs` prints it.
+
+    What stands below another container's lines is then no later than they are.
+    """
+
+    _begins: dict[str, int] = field(default_factory=dict)
+    _ends: dict[str, int] = field(default_factory=dict)
+    """The last line of each that says anything but a failure."""
+    _last: str = ""
+    _is_mixed: bool = False
+
+    def add(self, record: Record) -> None:
+        """Take the next line that says something."""
+        name = record.origin.name
+        if name is None or _CONTAINERS.isdisjoint(record.origin.kinds):
+            self._is_mixed = True
+            return
+        if name != self._last:
+            self._is_mixed |= name in self._begins or len(self._begins) == MOST_WRITERS
+            self._begins.setdefault(name, record.line)
+            self._last = name
+        if record.fields.keys() - {"container"} or "completed" in record.says:
+            self._ends[name] = record.line
+
+    def of(self, line: int) -> str | None:
+        """Return the container of a line; None if there is only one, or their lines are mixed."""
+        if self._is_mixed or len(self._begins) < 2:
+            return None
+        return max((name for name, begin in self._begins.items() if begin <= line), key=self._begins.__getitem__)
+
+    def went_on(self, name: str, line: int) -> bool:
+        """Return whether a container says anything but a failure below a line of it."""
+        return self._ends.get(name, 0) > line
 
 
 class Tail:

@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.core.text import one_line
 from runner.logs import mlperf
-from runner.logs.endings import OF_AN_EPOCH, Ends
+from runner.logs.endings import OF_AN_EPOCH, Containers, Ends
 from runner.logs.fields import ABOVE_ONE, METRICS
 from runner.logs.origin import Origin
 from runner.logs.values import MOST_WRITERS, Evaluations, Fact, LastValues, Record, Value, Writer
@@ -110,6 +110,7 @@ class Facts:
     evaluated: int = 0
     """The line of the last evaluation."""
     ends: Ends = field(default_factory=Ends)
+    containers: Containers = field(default_factory=Containers)
     highest: float | int | None = None
     lowest: float | int | None = None
     left_out: dict[str, Value] = field(default_factory=dict)
@@ -139,6 +140,7 @@ class Facts:
         if len(self.writers) < MOST_WRITERS:
             self.writers.add(writer)
         self.has_more_writers |= writer not in self.writers
+        self.containers.add(record)
         self._scalars(record)
         if "epoch" in fields:
             self._add_epoch(record)

@@ -65,6 +65,8 @@ _PREFIXES = {
     "loguru": re.compile(rf"\| (?:{_LEVELS}) {{1,8}}\| [\w.<>:]{{1,160}} [-|] "),
     "logger": re.compile(rf"\[?(?:{_LEVELS})\]?(?::[\w.]{{0,60}}:|:)?[\s-]{{0,10}}(?=\S)"),
 }
+STAMPED = frozenset(kind for kind, pattern in _PREFIXES.items() if "time" in pattern.groupindex)
+"""Prefixes that may have a time stamp with a date."""
 _BEGINS = frozenset("[(0123456789") | frozenset("ACDEFIJMNOSVW")
 
 

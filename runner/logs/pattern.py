@@ -45,6 +45,11 @@ _PADDED = re.compile(
 """A number of a pattern, with the blanks before it: ` {number}`, ` ?{number}`, `:{number}`, but not `v{number}`."""
 _PADDING = 16
 """Blanks that may stand before a number, with which programs fill a column: `Epoch:  1`."""
+_BRACE = re.compile(r"\\N\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}(?<!\{\})|(\{)", re.DOTALL)
+"""A brace that `re` takes for itself, as in `loss{e}`, and `regex` for an approximate match; and what may look so.
+
+The others are escapes, sets as `[^{]`, and counts as `{2,3}`.
+"""
 _FLAGS = re.IGNORECASE | re.VERBOSE | re.MULTILINE | re.DOTALL | re.ASCII
 _REPEATS = (_code.MAX_REPEAT, _code.MIN_REPEAT)
 _DIGITS = "0123456789"
@@ -207,6 +212,6 @@ def with_time_limit(pattern: re.Pattern[str]) -> Any:
     import regex  # type: ignore[import-untyped]  # only a person's own dialect needs it
 
     try:
-        return regex.compile(pattern.pattern)
+        return regex.compile(_BRACE.sub(lambda found: found[0] if found[1] is None else r"\{", pattern.pattern))
     except regex.error as error:
         raise PatternError(f"it is broken: {error}") from None

@@ -55,6 +55,8 @@ class Shape:
     epoch: slice | None = None
     done: slice | None = None
     trains: bool = False
+    stamped: bool = False
+    """Whether they have a time stamp, of which some may be none, as 25:00:00."""
     every: bool = True
     """Whether each line is read."""
     unless: tuple[Pattern, ...] = ()
@@ -138,6 +140,7 @@ def _by_matches(every: Shape, line: str, found: list[tuple[Pattern, re.Match[str
         epoch=places.get("epoch"),
         done=places.get("done"),
         trains=not names.isdisjoint(("train_loss", "steps")),
+        stamped=not origin.STAMPED.isdisjoint(who.kinds),
         every=False,
     )
 
@@ -208,11 +211,20 @@ def to_read(shapes: Sequence[Shape | None], lines: Sequence[bytes]) -> dict[int,
         group.chosen |= {group.first, group.last}
     if any(group.place.steps for group in groups.values()):
         _choose_last_step(groups, shapes, lines)
+    for signature, group in groups.items():
+        if group.shape.stamped and not (_has_time(lines[group.first]) and _has_time(lines[group.last])):
+            for index, shape in enumerate(shapes):
+                if shape and (shape.family, shape.fixed(lines[index])) == signature:
+                    group.chosen.add(index)
     found: dict[int, int] = {}
     for group in groups.values():
         found |= dict.fromkeys(group.chosen, 1)
         found[group.first] += group.lines - len(group.chosen)
     return found
+
+
+def _has_time(line: bytes) -> bool:
+    return origin.split(line.decode())[0].time is not None
 
 
 def _groups(shapes: Sequence[Shape | None], lines: Sequence[bytes]) -> dict[Any, _Group]:

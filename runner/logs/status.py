@@ -20,8 +20,8 @@ class Status(NamedTuple):
 
 def status_of(facts: Facts, tail: Tail) -> Status:
     """Judge a log."""
-    if stopped := _mlperf(facts):
-        return stopped
+    if judged := _mlperf(facts) or _of_its_container(facts):
+        return judged
     trained = facts.progress.line if facts.progress else 0
     completed = _completed(facts, trained)
     failure = facts.ends.failure()
@@ -46,6 +46,21 @@ def status_of(facts: Facts, tail: Tail) -> Status:
     ended = _ended(facts, trained, begun)
     status = {None: None, True: "completed", False: "truncated"}[ended]
     return Status(status, max(facts.evaluated, trained, 0 if ended is None else begun) or None, notes)
+
+
+def _of_its_container(facts: Facts) -> Status | None:
+    """Judge by the container that failed, where containers stand one after the other and it said nothing else below."""
+    failure = facts.ends.failure()
+    name = facts.containers.of(failure.line) if failure else None
+    if failure is None or name is None or facts.containers.went_on(name, failure.line):
+        return None
+    note = f"line {failure.line} says: {failure.text}"
+    if not facts.ends.completed:
+        return Status("failed", failure.line, (note,))
+    order = (
+        "other lines say that a run completed, and containers that stand one after the other do not say which was last"
+    )
+    return Status(None, failure.line, (note, order))
 
 
 def _completed(facts: Facts, trained: int) -> int:

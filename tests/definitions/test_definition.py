@@ -173,6 +173,7 @@ WRONG = [
     ("source:", "sauce:", "17: unknown key 'sauce'; did you mean 'source'?"),
     ("{layout: 1x1, hardware", "{layout: 4x1, hardware", "19: layout '4x1' matches no cell; did you mean '1x1'?"),
     ("hardware: 1x A100, total", "total", "19: the row needs its 'hardware', for example 1x A100"),
+    ("hardware: 1x A100, total", "hardwar: 1x A100, total", "19: unknown key 'hardwar'; did you mean 'hardware'?"),
     ("total_seconds: 170.24", "total_second: 170.24", "19: unknown key 'total_second'; did you mean 'total_seconds'?"),
     ("total_seconds: 170.24", "total_seconds: fast", "19: 'total_seconds' has to be a number above 0, not 'fast'"),
     ("total_seconds: 170.24", "round_trip_seconds: 0", "19: 'round_trip_seconds' has to be a number above 0, not 0"),

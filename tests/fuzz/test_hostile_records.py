@@ -134,6 +134,7 @@ def test_whatever_stands_in_a_record_it_is_a_row_or_a_note_and_the_good_one_stay
     (good,) = (SCHEMA1 / "quickstart").iterdir()
     bad = results / "quickstart" / "zz-bad" / "run.json"
     record = json.loads((good / "run.json").read_bytes())
+    record["launch"]["id"] = "zz-bad"  # or without its axes it would be a copy of the good one
     record["launch"]["axes"] = {"variant": "a"}
     record["launch"]["definition"] |= DEFINITION
     bad.write_bytes(damaged(encoded(record), data))

@@ -138,6 +138,30 @@ def test_no_pattern_of_the_kit_is_slow_on_a_line_made_to_be(dialect: Dialect) ->
             assert time.process_time() - begun < 1, pattern.regex.pattern
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_blank_line_is_not_the_one_before_a_pattern_whatever_ends_the_lines(tmp_path: Path, end: str) -> None:
+    text = "name: mine\nabout: x\nlines:\n"
+    text += "  - pattern: '^result (?P<accuracy>{number})'\n    example: result 0.9\n"
+    text += "    units: {accuracy: fraction}\n    after: '^== test$'\n"
+    log = f"== test{end}{end}result 0.91{end}".encode()
+    facts = read_stream(io.BytesIO(log).read, [load(write(tmp_path, text))]).facts
+    assert facts.evaluated == 3
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "other"),
+    [
+        ("Loss{e} (?P<train_loss>{number})", "Loss{e} 2.5", "Loss: 9.9"),
+        (r"[^{]wall{s<=1}[]{i}]x{1,2} (?P<train_loss>{number})", "awall{s<=1}{xx 2.5", "awal {xx 2.5"),
+        (r"\{e} loss{} (?P<train_loss>{number})", "{e} loss{} 2.5", "e} loss 2.5"),
+    ],
+)
+def test_braces_that_count_nothing_stand_for_themselves(tmp_path: Path, pattern: str, line: str, other: str) -> None:
+    text = f"name: mine\nabout: x\nlines:\n  - pattern: '{pattern}'\n    example: '{line}'\n"
+    dialect = load(write(tmp_path, text))
+    assert read_stream(io.BytesIO(f"{other}\n{line}\n".encode()).read, [dialect]).facts.losses.chosen().line == 2
+
+
 @pytest.mark.parametrize(
     ("pattern", "line"), [("a.{0,95}.{0,95}loss", "loss " + "a" * 4_000), ("^(?:a|a)*!?loss", "a" * 100 + "? loss")]
 )

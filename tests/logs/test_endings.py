@@ -135,3 +135,38 @@ def test_workers_that_a_launcher_starts_again_are_no_failed_run() -> None:
     assert read(text)["status"] == "completed"
     assert read(text + failed)["status"] == "failed"
     assert read(text + ended)["status"] == "failed"
+
+
+def of_pod(name: str, text: str) -> str:
+    return "".join(f"[pod/train-{name}-0/pytorch] {line}\n" for line in text.splitlines())
+
+
+STEPS = "".join(f"Train Epoch: {epoch} [0/60000 (0%)]\tLoss: 0.{9 - epoch}\n" for epoch in range(1, 4))
+OUT_OF_MEMORY = "Traceback (most recent call last):\n  File 'a.py', line 3\nRuntimeError: CUDA out of memory\n"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_pod_whose_lines_stand_before_those_of_others_is_judged_by_its_own(order: int) -> None:
+    pods = [of_pod("master", STEPS + OUT_OF_MEMORY), of_pod("worker", STEPS * 9)]
+    log = read("".join(pods[::order]))
+    assert log["status"] == "failed"
+    assert not any("went on" in note for note in log["notes"])
+
+
+def test_of_pods_one_after_the_other_of_which_one_failed_and_one_completed_nothing_is_said() -> None:
+    log = read(of_pod("master", STEPS + OUT_OF_MEMORY) + of_pod("worker", STEPS + "Training completed.\n"))
+    assert log["status"] is None
+    assert any("CUDA out of memory" in note for note in log["notes"])
+
+
+def test_a_pod_that_trains_on_after_its_failure_went_on() -> None:
+    log = read(of_pod("master", STEPS + OUT_OF_MEMORY + STEPS) + of_pod("worker", STEPS))
+    assert log["status"] != "failed"
+    assert any("the run went on" in note for note in log["notes"])
+
+
+def test_pods_whose_lines_are_mixed_are_judged_together() -> None:
+    master, worker = (of_pod(name, STEPS).splitlines(keepends=True) for name in ("master", "worker"))
+    mixed = "".join(line for pair in zip(master, worker, strict=True) for line in pair)
+    log = read(mixed + of_pod("master", OUT_OF_MEMORY) + of_pod("worker", STEPS * 9))
+    assert any("the run went on" in note for note in log["notes"])

@@ -17,6 +17,7 @@ from runner.logs.lines import Block
 from runner.logs.pattern import for_any_digits
 from runner.logs.reading import Reading, read_stream
 from runner.logs.scan import Scanner
+from tests.support.logs import read_text
 
 # {e}: an epoch, {n}: a place in it, {v}: a value, {h}: a value of any form
 LINES = [
@@ -197,3 +198,11 @@ def test_most_lines_of_one_kind_are_not_read(line: str) -> None:
     assert len(found) < 10
     assert sum(one.lines for one in found) == 4_000
     assert (found[0].line, found[-1].line) == (1, 4_000)
+
+
+def test_time_stamps_that_are_none_leave_the_others_of_their_shape() -> None:
+    right = [f"2024-03-01 10:{minute:02}:00" for minute in range(10, 20)]
+    stamps = ["2024-02-30 10:00:00", *right, "2024-03-01 24:00:00"]
+    log = "".join(f"{stamp} step {number} loss: 0.{number:02}\n" for number, stamp in enumerate(stamps, 10))
+    found = read_text(log)["timestamps_span_s"]
+    assert found["value"] == 540
