@@ -1,7 +1,5 @@
 """`make bench`: the figures that are promised, measured in pairs within one run."""
 
-from __future__ import annotations
-
 import argparse
 
 from bench import (

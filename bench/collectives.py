@@ -4,8 +4,6 @@
 nothing, so the two have to agree within 10%.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import time

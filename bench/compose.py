@@ -1,7 +1,5 @@
 """`runner run --on compose` against a bare `docker compose up` of the file that it kept, pairs in turn."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

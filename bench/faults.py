@@ -3,8 +3,6 @@
 python -m bench.faults FILE takes the lines of KIT_FAULTS_FILE. Rows of faults that were not tried keep their figures.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import defaultdict

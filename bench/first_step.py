@@ -1,7 +1,5 @@
 """How long a run of two processes takes to its first step, in pairs with a bare script under plain torchrun."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@
 What follows `--` goes to pytest. The exit code is 1 if any test failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import subprocess

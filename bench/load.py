@@ -1,7 +1,5 @@
 """What it costs to report the utilization of a node: CPU time of the thread that samples, once a second."""
 
-from __future__ import annotations
-
 import os
 import time
 

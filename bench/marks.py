@@ -5,8 +5,6 @@ they are much of it, and then compared with the step of a small model. In steps 
 one per cent would be lost in what the machine does from one second to the next.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable

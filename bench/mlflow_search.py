@@ -4,8 +4,6 @@ The kit reads the records of all runs for every question. MLflow's store has an 
 that it finds: so the fewer a question finds, the better it does.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import statistics
 import tempfile

@@ -6,8 +6,6 @@ With all cells and three rounds that takes about two and a half hours on two cor
 By hand:  PYTHONPATH=. python -m bench.nodes [--results results] [--rounds 3] [--only links|unlike]
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import subprocess

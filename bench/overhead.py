@@ -1,7 +1,5 @@
 """`runner run` against plain torchrun: the CPU seconds that are no training, and the wall time in ABBA pairs."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report of the README: docs/report/ of the runs in a results folder. `make page` writes it; read the diff."""
 
-from __future__ import annotations
-
 import html
 import sys
 import tempfile

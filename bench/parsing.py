@@ -1,7 +1,5 @@
 """How fast logs are parsed on one core: event lines, with other people's lines between them, and foreign logs."""
 
-from __future__ import annotations
-
 import io
 import random
 import time

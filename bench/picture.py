@@ -3,8 +3,6 @@
 By hand:  python -m bench.picture results/ quickstart
 """
 
-from __future__ import annotations
-
 import os
 import pty
 import re

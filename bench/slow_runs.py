@@ -1,7 +1,5 @@
 """Real runs of two processes: one that nothing slows down, and one for each thing that slows a run down on purpose."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

@@ -7,8 +7,6 @@ its control group. `link`: 50 Mbit/s for what leaves node 1, by `tc tbf` in a ne
 Runs that mostly wait go on side by side. The exit code is 1 if anything else was named than what was injected.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

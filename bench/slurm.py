@@ -1,7 +1,5 @@
 """`runner run --on slurm` against plain torchrun in a batch job of the same two nodes, pairs in turn."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`runner run --on ssh` against plain torchrun on the same two hosts, started by hand over ssh, pairs in turn."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

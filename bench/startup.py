@@ -1,7 +1,5 @@
 """`runner --help` in units of `import typer`."""
 
-from __future__ import annotations
-
 from bench.timing import IMPORT_TYPER, abba, in_typers, median, tool
 
 PAIRS = 15

@@ -1,7 +1,5 @@
 """`runner summarize` of 10,000 and 100,000 records in seconds of CPU time and in units of `import typer`."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands timed as whole processes: in ABBA order, with an interval, and in units of `import typer`."""
 
-from __future__ import annotations
-
 import math
 import os
 import statistics

@@ -1,7 +1,5 @@
 """What all tests share. Tests that need an engine, a cluster or MLflow are left out, in one line, if there is none."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

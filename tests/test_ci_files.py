@@ -1,7 +1,5 @@
 """The files for other people's continuous integration: valid by the schemas of both services, and their scripts run."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

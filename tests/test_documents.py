@@ -1,7 +1,5 @@
 """The documents run: their commands in a copy of the project, with the files that they show; what they name exists."""
 
-from __future__ import annotations
-
 import html
 import os
 import re

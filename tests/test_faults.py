@@ -1,7 +1,5 @@
 """docs/failures.md has a row for each fault that the tests inject, and no other."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

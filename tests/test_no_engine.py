@@ -1,7 +1,5 @@
 """A machine without a Docker Engine: the search for one leaves nothing open, and says in one line what is missing."""
 
-from __future__ import annotations
-
 import gc
 import socket
 import threading

@@ -1,7 +1,5 @@
 """`requirements/setup.py`, by which `make` installs the packages: what it says if it cannot."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

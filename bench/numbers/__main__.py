@@ -6,8 +6,6 @@ About a minute. `--python` names a Python with another torch and what `trainkit`
 All of the trainings run on the CPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 

@@ -1,7 +1,5 @@
 """Trainings that differ in one thing -> by how much their losses and accuracies differ."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

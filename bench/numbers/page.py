@@ -1,7 +1,5 @@
 """Measured differences -> the table of docs/references.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How the commands of the table are shown and called."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

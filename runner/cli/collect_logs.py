@@ -1,7 +1,5 @@
 """The part of `runner collect` for the stdout of programs that know nothing of the kit."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from json import dumps

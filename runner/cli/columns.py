@@ -1,7 +1,5 @@
 """Rows of words: in columns on a terminal, with a tab between them into a pipe."""
 
-from __future__ import annotations
-
 import sys
 
 from runner.cli.lines import show_document

@@ -3,8 +3,6 @@
 Nothing else of the pipeline knows a tool. A kit without a tool's folder lacks its commands, and nothing else.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any

@@ -1,7 +1,5 @@
 """How a command ends: whatever it raised becomes a line on the screen and an exit code."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """`runner image pin`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Optional
 
 import typer

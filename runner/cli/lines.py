@@ -1,7 +1,5 @@
 """What is printed goes through here: text from outside cannot move the cursor, change colours, or forge a line."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import typer

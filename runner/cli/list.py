@@ -1,7 +1,5 @@
 """`runner list`."""
 
-from __future__ import annotations
-
 import typer
 
 from runner.cli.columns import show_rows

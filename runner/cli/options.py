@@ -1,7 +1,5 @@
 """The words that several commands take, and what they stand for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Optional
 

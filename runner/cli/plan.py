@@ -1,7 +1,5 @@
 """`runner plan`."""
 
-from __future__ import annotations
-
 from runner.cli.columns import show_rows
 from runner.cli.lines import show
 from runner.cli.options import Change, Device, Layouts, Name, Only, Repeat, plan_of, show_project

@@ -1,7 +1,5 @@
 """`runner prepare`."""
 
-from __future__ import annotations
-
 import subprocess
 from contextlib import suppress
 from typing import Annotated, Optional

@@ -1,7 +1,5 @@
 """How far a run is: what its events say of epochs, loss, speed and the time that remains."""
 
-from __future__ import annotations
-
 from runner.core import clock
 from runner.core.text import one_line
 from runner.core.values import number, positive, whole

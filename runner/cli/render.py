@@ -1,7 +1,5 @@
 """`runner render`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

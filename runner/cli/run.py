@@ -1,7 +1,5 @@
 """`runner run`."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated

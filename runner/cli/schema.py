@@ -1,7 +1,5 @@
 """`runner schema`."""
 
-from __future__ import annotations
-
 from runner.cli.lines import show_document
 
 

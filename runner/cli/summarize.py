@@ -1,7 +1,5 @@
 """`runner summarize`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Optional

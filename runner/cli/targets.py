@@ -1,7 +1,5 @@
 """`runner targets`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Optional, get_type_hints
 
 import typer

@@ -3,8 +3,6 @@
 What is sent to a host or into a container does without the package `runner`, and takes the time of its machine.
 """
 
-from __future__ import annotations
-
 from time import monotonic, sleep
 from time import time as now
 

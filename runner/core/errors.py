@@ -8,8 +8,6 @@
 Anything else that is raised is a defect of ours: exit code 3 and a log to send.
 """
 
-from __future__ import annotations
-
 import difflib
 import itertools
 from collections.abc import Iterable

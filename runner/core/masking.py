@@ -1,7 +1,5 @@
 """Secrets masked in texts and JSON values: those that their name or form shows, and values that are known."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -4,8 +4,6 @@ Sources: NCCL's user guide, `NCCL_SOCKET_IFNAME` (prefixes; `=` for exact names,
 `GLOO_SOCKET_IFNAME` (exact names, separated by commas).
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 from contextlib import suppress

@@ -3,8 +3,6 @@
 A device, a FIFO, a socket, a link or a folder of that name is left as it is, and nothing is written through a link.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Choose the port of a rendezvous; also sent to hosts, so it needs nothing but Python."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import socket

@@ -5,8 +5,6 @@ Anthropic, Slack and Google, JSON Web Tokens (RFC 7519), private keys in PEM (RF
 (RFC 3986, 3.2.1).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import lru_cache

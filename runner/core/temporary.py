@@ -1,7 +1,5 @@
 """A folder for temporary files."""
 
-from __future__ import annotations
-
 import secrets
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Text from outside, made fit for a screen or a table: printable, and of bounded length."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 LONGEST = 2_000

@@ -3,8 +3,6 @@
 A value that does not fit becomes None. Whoever asks says what fits: a type, a range, a length.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

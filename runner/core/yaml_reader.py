@@ -3,8 +3,6 @@
 A definition is data: aliases, tags and several documents in one file are refused, and so is a key that stands twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

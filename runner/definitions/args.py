@@ -1,7 +1,5 @@
 """Args: what the program is started with. Which names and values they may have."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,7 +1,5 @@
 """The axes of a matrix: which values they have, and which cells a row names."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

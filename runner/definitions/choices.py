@@ -1,7 +1,5 @@
 """What is chosen of an experiment on the command line: `--layout`, `--only` and `--set`."""
 
-from __future__ import annotations
-
 from typing import Any, NoReturn
 
 from runner.core.errors import RequestError, did_you_mean

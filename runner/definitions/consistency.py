@@ -1,7 +1,5 @@
 """What no key of a definition says alone: programs take the args, and every row belongs to a cell that is run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from runner.core.errors import RequestError, did_you_mean

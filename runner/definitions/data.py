@@ -5,8 +5,6 @@ in `data:`; nothing else is known here. A cell may need no data after all, for e
 only the program knows: so a step that prepares data before a run never fails the run. The program says what is missing.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

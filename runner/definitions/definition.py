@@ -1,7 +1,5 @@
 """A definition, checked: what an experiment is, and the keys that say so."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

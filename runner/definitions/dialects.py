@@ -1,7 +1,5 @@
 """The key `dialect`: how the stdout of a program that knows nothing of the kit is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from runner.core.errors import RequestError, did_you_mean

@@ -3,8 +3,6 @@
 Every complaint has file:line, what is wrong and what was meant.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

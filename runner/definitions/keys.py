@@ -8,8 +8,6 @@ A node has keywords of JSON Schema, which editors know, and some of our own, for
 * `check`: a function that refuses a value, in place of all keywords.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

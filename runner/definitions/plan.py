@@ -1,7 +1,5 @@
 """Experiment -> Runs: the cells of the matrix, what is skipped, and the repeats in the order they are run."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 from typing import Any

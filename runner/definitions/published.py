@@ -1,7 +1,5 @@
 """The figures that a document published, as a definition lists them under `published:`."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ The record may come from a stranger: it names an experiment of this project, one
 program's arguments; whatever is not the same now is refused by name.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

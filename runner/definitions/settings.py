@@ -1,7 +1,5 @@
 """The project: where its root is, and what `[tool.runner]` of its pyproject.toml, or its runner.toml, says."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import dataclass, field

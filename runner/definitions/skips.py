@@ -1,7 +1,5 @@
 """Cells that are left out, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Jobs that somebody else created: their pods are read in the cluster, and the record is made from that."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import datetime

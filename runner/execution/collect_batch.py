@@ -1,7 +1,5 @@
 """Batch jobs that somebody submitted: the folder that each wrote becomes a run with a record."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Two versions -> their runs, made in turn: A B, B A, A B, ... for every cell, so that a slow drift favours neither."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The disk of a run's folder: whether it can still be written, and a reserve for the record of a run that fills it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import tempfile

@@ -10,8 +10,6 @@ Both sides prove that they know the secret, if people gave them one. A proof is 
 (RFC 2104) over the nonces of both sides and all that was said. A message is one line of JSON.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import hashlib

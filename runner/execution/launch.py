@@ -1,7 +1,5 @@
 """Run -> Launch: all that is known before a run is started; and the run that a job says it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """Secrets of a run: the processes get them, and its record, its request and its changes show a mask instead."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ It leaves the raw files, and how its torchrun ended. The record is made by `runn
 `runner summarize`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Mapping

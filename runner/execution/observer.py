@@ -1,7 +1,5 @@
 """Who is shown what happens. Execution knows this protocol; only the command line knows a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -6,8 +6,6 @@ is ended while the runner lives, or anybody who holds the run, and nothing of a 
 started.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Collection, Iterator

@@ -4,8 +4,6 @@ Everything is taken from the record, and nothing may have changed since: the def
 and the command that comes of them. Programs of the kit keep no checkpoints, so the run begins from its beginning.
 """
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Plan -> Records: one run after the other, each with its folder, its deadline and its record."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Ctrl-C, SIGTERM and SIGHUP: they interrupt what may be interrupted, and are held back everywhere else."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Iterator

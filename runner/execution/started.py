@@ -6,8 +6,6 @@ so. The files lie in `distributed-experiment-kit/started` of `$XDG_STATE_HOME`, 
 other user may write. That of a run goes when the run has completed, or its folder is gone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

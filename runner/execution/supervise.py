@@ -1,7 +1,5 @@
 """One run from its start to its record: start, follow, stop, record; for `run`, `node` and `attach` alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a word on the command line names as a side of a comparison, and how it is made ready to be run."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from enum import Enum

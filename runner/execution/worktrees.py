@@ -1,7 +1,5 @@
 """Commits as folders: each is a repository of its own in the folder for temporary files, removed in the end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace

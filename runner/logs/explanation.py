@@ -1,7 +1,5 @@
 """Which lines of a log matched which pattern, what was read from them, and what no pattern matched: for a person."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

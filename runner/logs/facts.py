@@ -1,7 +1,5 @@
 """What the records of a log add up to. Nothing here grows with the log."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The fields that a line of a log may have, their units, and how each is read from its text."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

@@ -7,8 +7,6 @@ A number belongs to the words directly before it, and all of these have to be kn
 loss of the training. Of what several numbers could be, none is taken.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

@@ -4,8 +4,6 @@ A carriage return ends a line on the screen as a newline does: so each state of 
 the last one counts. Line numbers count newlines, as editors do.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

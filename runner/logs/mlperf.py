@@ -1,7 +1,5 @@
 """MLPerf log lines of other people's programs, in the three forms that the rounds have used."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Who printed a line: what launchers, containers and loggers write before it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import datetime, timezone

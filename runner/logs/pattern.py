@@ -4,8 +4,6 @@ Python's parser of expressions tells two things. The fixed text that every match
 tried. And whether an expression treats all digits alike: then lines that differ in their digits alone need one search.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

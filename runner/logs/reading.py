@@ -1,7 +1,5 @@
 """A log -> its facts: the way from bytes to fields."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ What a run says about its training and its evaluations is looked for everywhere.
 they begin and end is looked for in the first and the last `ENDS` blocks, which of most logs is all of it.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple

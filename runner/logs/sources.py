@@ -1,7 +1,5 @@
 """The logs of a path: a file, stdin, or all files below a folder; each becomes one JSON object."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whether a run completed, failed, or whether its log ends before the run does: from the facts of the log alone."""
 
-from __future__ import annotations
-
 import itertools
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The facts of a log -> one JSON object, which has every field: what the log does not say is None."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

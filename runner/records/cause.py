@@ -6,8 +6,6 @@ crash by `Fatal Python error` (faulthandler), and a refusal by a line that begin
 function has the decorator `torch.distributed.elastic.multiprocessing.errors.record` leaves a JSON file.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field

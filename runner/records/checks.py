@@ -1,7 +1,5 @@
 """What makes a record doubtful: figures that nothing can have measured, clocks and counts that contradict."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runner.core.text import one_line

@@ -1,7 +1,5 @@
 """Bytes of a run's folder -> Record, Launch, Outcome: a ValueError says what is wrong with them."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import msgspec

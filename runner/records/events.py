@@ -6,8 +6,6 @@ prefix and is ignored. Every other line is foreign and is ignored too; a line th
 as a value with its place.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple

@@ -1,7 +1,5 @@
 """Runs without a record of their own: made from what their launchers left, in memory or for good."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from pathlib import Path
 

@@ -8,8 +8,6 @@ of the two. `raw/` is the truth: all else of a record is parsed from it, from `r
 A folder may come from a stranger: nothing in it is read, moved or written through a link.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -3,8 +3,6 @@
 Each pattern has a text that each of its matches holds, and without which it is not tried.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What lies below `results/`: the folders of runs. No record is opened here."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterator

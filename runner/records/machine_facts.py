@@ -1,7 +1,5 @@
 """What a record says of the machines that its run was made on: of what kind they are, and which they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -7,8 +7,6 @@ The lines that begin with `#` are comments for `sha256sum`: the size of each fil
 hash of all lines above.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -4,8 +4,6 @@ A record that is parsed again does not know the values that were masked at the s
 args, so they are learnt from there; if one is not, every text that the record would quote is withheld.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """When a run began, by its record."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 
 from runner.core.values import number

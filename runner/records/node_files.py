@@ -4,8 +4,6 @@ What comes names its files. A name is only taken if it is one that a node of a r
 anywhere else, whoever sends it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

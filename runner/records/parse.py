@@ -1,7 +1,5 @@
 """Raw files -> Record: a pure parse that can be done again at any time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from runner.core.layout import Layout

@@ -1,7 +1,5 @@
 """What a run ran on, seen from outside: code, runner, host. The inside is in the program's `run_start`."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """The figures of a run, besides its accuracy, that say what it has learned."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

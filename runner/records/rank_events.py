@@ -1,7 +1,5 @@
 """One rank's events, counted as they come: numbers, clock, start and stop."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What lies in a run's `raw/`: found in one walk, by what each file is of. Links and special files are left out."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -4,8 +4,6 @@ The text is the same whatever a person's own settings of git are, and `git apply
 git did not answer is said: nothing is known then, and "nothing has changed" would be a guess.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import dataclass, field

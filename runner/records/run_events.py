@@ -1,7 +1,5 @@
 """Events -> what a record keeps of them, one event at a time; none is held, so that memory does not grow with them."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable

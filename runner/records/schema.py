@@ -4,8 +4,6 @@ A record may come from a stranger. Types and ranges are checked as it is decoded
 values is checked by whoever takes it from there.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

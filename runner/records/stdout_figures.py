@@ -4,8 +4,6 @@ Each process's stdout and stderr is a log of its own. Of a figure that several o
 and its stdout before its stderr.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain

@@ -1,7 +1,5 @@
 """The `load` events of a node -> what the record keeps of them."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any, NamedTuple

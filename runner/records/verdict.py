@@ -1,7 +1,5 @@
 """How a run ended, and why where it is not completed: the words of a record's `status` and `reason`."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from runner.core.text import listed, one_line

@@ -1,7 +1,5 @@
 """Figures as the words of a table's cells, and as a page writes them."""
 
-from __future__ import annotations
-
 from runner.report.statistics import Estimate, decimals
 
 _FOUR_DIGITS = 1_000

@@ -5,8 +5,6 @@ it is the last evaluation's figure, or else the training loss: the means of two 
 the loss was at first, or by what the spread of the repeats explains, up to 10%.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Sequence
 from statistics import fmean, variance

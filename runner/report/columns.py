@@ -3,8 +3,6 @@
 The order of `COLUMNS` is that of the keys, which is a promise; `TABLE` says which stand in tables and on pages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Variables of the environment that decide how fast a run is: what has to be the same in all runs of a claim."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """A Grid for a terminal of some width: what is long moves below the table before anything is wrapped."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Rows -> csv, json, markdown, latex: the whole document of each."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable

@@ -6,8 +6,6 @@ or where no machine has two runs of a cell: then what machines do is in the spre
 the other uses further machines, which count for neither.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Text from outside in each format's own words: none can forge a row, start HTML, hide a link or run as a formula."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -1,7 +1,5 @@
 """Block -> what a reader of its table has to know: the notes below it."""
 
-from __future__ import annotations
-
 from runner.core.layout import Layout
 from runner.report.claims import taken_for_granted
 from runner.report.machines import count_machines

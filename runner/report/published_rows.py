@@ -1,7 +1,5 @@
 """The figures that a document published, as a table of their own beside the measured one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runner.definitions.published import NUMBERS, figures

@@ -1,7 +1,5 @@
 """`results/` -> RunSummaries; nothing is ever written below `results/`."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """How many repeats it takes, by the spread that was seen: for an interval, and to find a difference."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The lines of the summary: Row and Block, which are values and never change."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field

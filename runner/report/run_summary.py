@@ -1,7 +1,5 @@
 """Record -> RunSummary: the few fields of a record that the table is made of, each checked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

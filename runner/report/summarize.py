@@ -1,7 +1,5 @@
 """A results folder -> Blocks: every run is read, and compared by the definition that the newest of its block has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypedDict

@@ -1,7 +1,5 @@
 """Block -> Table: what is common above, one line a row, the published rows in a table of their own, notes below."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from runner.core.text import listed, one_line

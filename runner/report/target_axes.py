@@ -3,8 +3,6 @@
 Which options these are, a record says by itself (`Launch.option_axes`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any

@@ -5,8 +5,6 @@ BA: what changes slowly is the same for both of a pair, and a linear drift has i
 are compared within the pairs. Runs that were made at other times are compared as two whole samples, by Welch's test.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """What part of the devices' peak a row used (MFU), and what limits it, as far as the figures say."""
 
-from __future__ import annotations
-
 from runner.core.layout import Layout
 from runner.report.cells import processes
 from runner.report.rows import Block, Row

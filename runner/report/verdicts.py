@@ -1,7 +1,5 @@
 """Verdicts -> rows of words and notes for a person, and plain values for a script."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runner.report.cells import estimate

@@ -1,7 +1,5 @@
 """The targets by name, each a class that satisfies `base.Target`, imported on use."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import fields
 from typing import Any, cast

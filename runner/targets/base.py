@@ -8,8 +8,6 @@ its `start` returns. It lives in one file or folder of `runner/targets/` and is 
 folder.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """Processes that do not outlive the runner. A mark in their environment lets any process find them again."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -3,8 +3,6 @@
 It is of the standard library alone: it runs on hosts too (`ssh.on_host`).
 """
 
-from __future__ import annotations
-
 import os
 
 _STALE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")

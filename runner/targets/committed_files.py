@@ -4,8 +4,6 @@
 folders is its own.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

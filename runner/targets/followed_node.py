@@ -1,7 +1,5 @@
 """One node of a run as every target follows it, and how its launcher ended."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections import deque

@@ -10,8 +10,6 @@ SIGABRT, upon which Python writes the stack to its stderr (PYTHONFAULTHANDLER): 
 Sources: proc(5), the states in include/net/tcp_states.h, and faulthandler's format (Python/traceback.c).
 """
 
-from __future__ import annotations
-
 # /proc is read by its own names, without the cost of importing pathlib.
 # ruff: noqa: PTH115, PTH123, PTH208
 import contextlib

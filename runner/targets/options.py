@@ -1,7 +1,5 @@
 """The options of a target: `--with name=value` words -> its frozen dataclass, each value checked by its type."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, Field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 

@@ -1,7 +1,5 @@
 """A node of a layout in torchrun's words: the same command on every node, all else in its environment."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 from runner.core.layout import Layout

@@ -5,8 +5,6 @@ says that there is nothing to do. The process that waits has loaded nothing, whi
 memory; only if it has to clean up, it becomes this module.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A process may print gigabytes without a newline. A line that is longer than `LON
 counted; the raw files keep it whole.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from abc import abstractmethod

@@ -1,7 +1,5 @@
 """The command as a person types it: exit code, stdout and stderr together."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

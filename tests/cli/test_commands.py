@@ -1,7 +1,5 @@
 """The table of commands: what it says of them, and a kit that lacks what it names."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Whoever reads stderr may go away, and the disk of a log may be full: a command ends as it would have."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """Ctrl-C at any moment of a command: exit code 130 and at most one line, never a traceback."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """`runner prepare` passes its words to the family's own program."""
 
-from __future__ import annotations
-
 from tests.support.projects import Project
 
 ECHO = """

@@ -1,7 +1,5 @@
 """Text from outside is printed without a control character, an escape sequence, or a line of its own."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

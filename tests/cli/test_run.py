@@ -1,7 +1,5 @@
 """What `runner run` says at its end."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from runner.cli.run import _where_the_time_went

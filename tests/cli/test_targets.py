@@ -1,7 +1,5 @@
 """The options of targets: typed, listed, recorded, and refused where a target lacks them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The project of the tests that start pods, and how they start a run in their namespace."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path

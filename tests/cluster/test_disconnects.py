@@ -1,7 +1,5 @@
 """Connections that break, in the middle of a line or as if all had been said: no line is lost and none is doubled."""
 
-from __future__ import annotations
-
 import http.client
 import itertools
 import json

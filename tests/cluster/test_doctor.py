@@ -1,7 +1,5 @@
 """`runner doctor --on kubernetes`: what a cluster lacks is named, and nothing is created in it."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Jobs that a cluster does not start, and what is deleted in it while a run goes on; tests/contract has other ends."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files of k8s/ on a real cluster: accepted as they are, applied by hand, collected afterwards."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a cluster would not start is refused in one line, before anything is created or written."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

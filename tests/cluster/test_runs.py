@@ -1,7 +1,5 @@
 """Texts, shapes and security standards of a cluster; tests/contract compares the records of runs with local ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cluster.conftest import Run

@@ -1,7 +1,5 @@
 """The project of the tests that start containers: a copy of this one, without the runs of earlier tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.containers import forget_runs

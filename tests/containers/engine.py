@@ -1,7 +1,5 @@
 """What the tests that start containers share: compose files as a person calls them, and a record in short."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """As much of a registry as `docker push` needs (the distribution specification's v2 API), kept in memory."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import threading

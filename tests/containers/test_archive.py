@@ -1,7 +1,5 @@
 """A reviewer's machine without a network: an archive, the image and an engine are enough."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

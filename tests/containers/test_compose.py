@@ -1,7 +1,5 @@
 """The same run on this machine, by hand in containers, and on target compose: the same cells, the same losses."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`runner doctor --on compose` sees what a node of a run would see, in a container of the image that it would use."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

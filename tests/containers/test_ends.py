@@ -1,7 +1,5 @@
 """A container that is taken away while its run goes on; tests/contract has the other ways in which runs end."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A container that gets less than the other one: the rank that it holds back is named, with the quota."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

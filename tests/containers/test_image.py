@@ -1,7 +1,5 @@
 """The images: what they add to their base, that two builds add the same, and that anybody can run them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

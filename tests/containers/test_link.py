@@ -1,7 +1,5 @@
 """A slow link between containers, for real: what goes through it is what was asked for, and no rank waits for more."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.containers import left_of

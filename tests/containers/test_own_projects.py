@@ -1,7 +1,5 @@
 """A repository of other people in containers of its own, by the wheel: its image, its runs, and what they write."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

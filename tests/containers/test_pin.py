@@ -1,7 +1,5 @@
 """Base images are pinned to digests that the engine has read from a registry, and to no others."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

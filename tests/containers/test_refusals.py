@@ -1,7 +1,5 @@
 """Engines and images that will not do are refused in one line, before anything is started."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

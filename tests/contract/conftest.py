@@ -1,7 +1,5 @@
 """One fixture, `harness`: the target that a test is parametrised with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 

@@ -1,7 +1,5 @@
 """The targets as the contract's tests see them: how a run is started, held back, and what is left of it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal

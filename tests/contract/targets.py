@@ -1,7 +1,5 @@
 """The targets that a test of the contract is run on, by the names that it has in reports."""
 
-from __future__ import annotations
-
 import pytest
 
 TARGETS = {

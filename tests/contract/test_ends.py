@@ -1,7 +1,5 @@
 """However a run ends, on every target: a record says so, what was printed is kept, and nothing is left behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

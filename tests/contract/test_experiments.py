@@ -1,7 +1,5 @@
 """What a program needs of its image and network is there: some experiments at their smallest; some are run again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

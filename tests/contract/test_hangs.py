@@ -1,7 +1,5 @@
 """A run that makes no progress is ended after the agreed time, and it is said which rank the others wait for."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """At one layout, the record of every target is that of target local, but for places and times."""
 
-from __future__ import annotations
-
 from tests.contract.harness import Harness, Pods
 from tests.contract.targets import TARGETS, of
 from tests.support.launches import run_once

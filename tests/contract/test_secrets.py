@@ -1,7 +1,5 @@
 """In containers and pods too, a secret reaches the process and stands in no file that the runner writes."""
 
-from __future__ import annotations
-
 from tests.contract.harness import Harness
 from tests.contract.targets import on
 

@@ -1,7 +1,5 @@
 """The runner's timers take their time in one place, where a test can hold it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

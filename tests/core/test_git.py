@@ -1,7 +1,5 @@
 """The one caller of git: it runs nothing that a repository names, and says what it does not know for that."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How many processes run on which node."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Secrets are found by their form or their name, and nothing else is taken for one."""
 
-from __future__ import annotations
-
 import json
 import random
 import shlex

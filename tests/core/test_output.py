@@ -1,7 +1,5 @@
 """Where a command may write: regular files and free names, and nothing else is touched."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A folder for temporary files is gone after its block, wherever an exception comes."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from types import FrameType

@@ -1,7 +1,5 @@
 """Values from outside, checked once: what does not fit is null."""
 
-from __future__ import annotations
-
 import json
 import math
 

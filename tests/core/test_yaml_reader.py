@@ -1,7 +1,5 @@
 """YAML text -> plain values and their lines."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every reader of YAML reads what was written, and the bytes are the same each time."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A family that brings its own data: one folder, and nothing else is touched."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

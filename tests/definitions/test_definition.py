@@ -1,7 +1,5 @@
 """YAML -> Experiment; every complaint has file:line, what is wrong and what was meant."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The JSON Schema of a definition: as it is committed, and never stricter than the checks."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

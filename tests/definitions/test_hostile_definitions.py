@@ -1,7 +1,5 @@
 """A definition from a stranger: whatever it is, it is refused in one line, soon and within bounds."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Experiment -> Runs: cells, what is left out, and the order of the repeats."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Programs and the arguments that they take, read from their source."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 

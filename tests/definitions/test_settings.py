@@ -1,7 +1,5 @@
 """The project's root and its settings: `runner.toml`, or `[tool.runner]` of `pyproject.toml`."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

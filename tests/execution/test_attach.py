@@ -1,7 +1,5 @@
 """A job is collected by one command at a time, and a cluster that does not answer is a refusal."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, cast

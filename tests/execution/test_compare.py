@@ -1,7 +1,5 @@
 """`runner compare` from one end to the other: versions that it runs itself, in turn, and folders as they are."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The disk fills up, or the results go away, in the middle of a run."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

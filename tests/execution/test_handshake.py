@@ -1,7 +1,5 @@
 """Nodes that were started by hand agree on one run before they train: on real sockets."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """What a program prints never ends `runner run`: live events of any shape, lines of any length, a screen that fails."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A node that is started by hand leaves what is needed to make its record later."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`runner recover`: the records of dead runners are finished, and nothing else is ended or touched."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

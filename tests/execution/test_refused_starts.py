@@ -1,7 +1,5 @@
 """A start that is refused, and a stop that fails, are recorded as any other end of a run."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

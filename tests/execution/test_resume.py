@@ -1,7 +1,5 @@
 """`runner resume`: a run that did not complete is started again; it stays one record, on which no claim rests."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Runs from end to end: real torchrun, tiny programs of the tests' own, in a path with spaces, quotes and non-ASCII."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A secret of a run reaches its processes, and stands nowhere in its record, its table or its bundle."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tarfile

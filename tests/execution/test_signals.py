@@ -1,7 +1,5 @@
 """While signals are taken, what Python drops is shown as ever, unless it is the signal's own exception."""
 
-from __future__ import annotations
-
 import pytest
 
 from runner.execution.signals import taken

@@ -4,8 +4,6 @@
 of a core, because half of one could be all that other work leaves to any rank.
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from pathlib import Path

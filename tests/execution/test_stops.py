@@ -1,7 +1,5 @@
 """Processes of this machine that are ended from outside, where tests/contract does not know them: none is left."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

@@ -1,7 +1,5 @@
 """Scripts that know nothing of the kit run from definitions; their stdout becomes records and rows."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Shares of a batch that follow the speed of each rank (`--balance`), in real runs on digits and on the tiny BERT."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

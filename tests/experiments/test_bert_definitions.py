@@ -1,7 +1,5 @@
 """The definitions of BERT run, on a tiny model; and the real thing, measured."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

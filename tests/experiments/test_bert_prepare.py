@@ -1,7 +1,5 @@
 """`experiments.bert.prepare`: whatever holds the sentences and the model, they end in one form."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What processes exchange (`--communication`), in real runs on digits and on the tiny BERT."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Every definition of the project runs: on the digits, for one epoch, with one process and with several."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

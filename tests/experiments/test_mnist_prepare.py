@@ -1,7 +1,5 @@
 """`experiments.mnist.prepare`: every byte is checked, and whatever is wrong is said in one line."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import struct

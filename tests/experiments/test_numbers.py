@@ -1,7 +1,5 @@
 """The table of numbers that do not repeat is made of real trainings, which are compared step by step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The real thing, measured: the model and batch of a100-ddp on the real MNIST."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A BERT that is small enough for tests, and sentences for it."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

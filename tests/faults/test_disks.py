@@ -1,7 +1,5 @@
 """A disk that fills up, and results that are removed or renamed: what was written is kept, and a person is told."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable, Iterator

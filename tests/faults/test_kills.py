@@ -1,7 +1,5 @@
 """SIGKILL at random moments: the run is there with everything that was printed, and nothing is left running."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -3,8 +3,6 @@
 Everything runs in this process, through the functions that `runner plan` and `runner prepare` call.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

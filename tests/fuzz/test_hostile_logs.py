@@ -1,7 +1,5 @@
 """Lines that no dialect knows, of any kind: read or not, within bounds, and the same whatever stands before them."""
 
-from __future__ import annotations
-
 import io
 import json
 import time

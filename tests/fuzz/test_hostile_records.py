@@ -1,7 +1,5 @@
 """Records, event lines and raw files from a stranger: no case raises what is no KitError, or takes two seconds."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

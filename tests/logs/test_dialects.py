@@ -1,7 +1,5 @@
 """Dialects: each reads the lines that it shows, and a bad one is refused in one line with its place."""
 
-from __future__ import annotations
-
 import io
 import time
 from pathlib import Path

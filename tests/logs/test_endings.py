@@ -1,7 +1,5 @@
 """How a log's run ended: what is of one epoch, one container or an ignored exception says nothing of the whole run."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.logs import read_text as read

@@ -1,7 +1,5 @@
 """Lines in no known dialect: what is said again and again is read, and rather no figure than a wrong one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

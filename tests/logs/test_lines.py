@@ -1,7 +1,5 @@
 """Bytes become whole lines of bounded length, whatever they are."""
 
-from __future__ import annotations
-
 import io
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Time and memory stay bounded, whatever is read: a long log, a progress bar without an end."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Logs in other encodings, damaged logs, and folders that no log belongs in: each a note, and the rest goes on."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

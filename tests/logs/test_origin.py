@@ -1,7 +1,5 @@
 """Who printed a line, from what launchers and loggers write before it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """How a log ended: `completed`, `failed` and `truncated` are said only where the log shows it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

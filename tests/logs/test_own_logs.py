@@ -1,7 +1,5 @@
 """Small logs with the truth beside each: some printed by real runs, the others written in the formats of programs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Logs become facts: what they say with its line, and None for what they do not say."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

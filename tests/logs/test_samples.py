@@ -1,7 +1,5 @@
 """Real logs of other people with the truth beside each, read by eye; they are not part of the project."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

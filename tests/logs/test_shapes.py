@@ -1,7 +1,5 @@
 """Of many lines of one kind few are read, and a log says the same as if each line were."""
 
-from __future__ import annotations
-
 import io
 import random
 import re

@@ -1,7 +1,5 @@
 """`runner collect` of logs: files, folders and stdin, whatever is in them."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

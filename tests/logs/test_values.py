@@ -1,7 +1,5 @@
 """Numbers of logs: a value that is not sure is left out with a note, and values are compared in one unit."""
 
-from __future__ import annotations
-
 import pytest
 
 from runner.logs.reading import read_stream

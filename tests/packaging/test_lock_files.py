@@ -1,7 +1,5 @@
 """What is installed is what the lock files say, with hashes, with a GPU and without one."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The wheel: what it holds, and what it can do in an environment of its own, without torch and this checkout."""
 
-from __future__ import annotations
-
 import email
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The cause of a failure: torch's error file, the last event, the exception at the end of what was printed."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

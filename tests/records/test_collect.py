@@ -1,7 +1,5 @@
 """Raw files -> Record: a pure parse, whatever the programs printed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a program prints -> events, broken lines, and nothing."""
 
-from __future__ import annotations
-
 import io
 import json
 import time

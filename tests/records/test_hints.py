@@ -1,7 +1,5 @@
 """Hints: each well-known failure is recognised in real logs, and nothing else is; docs/failures.md names them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

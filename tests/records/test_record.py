@@ -1,7 +1,5 @@
 """Records on the disk: whole or not at all, and never written twice."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

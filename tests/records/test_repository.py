@@ -1,7 +1,5 @@
 """What a record says of its repository: the same whatever the settings of git are, and nothing that git did not say."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A real run of schema 1, as the first version kept it: it is still summarised, and parsed again to the same."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a record keeps of the load of its nodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

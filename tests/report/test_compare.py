@@ -1,7 +1,5 @@
 """Runs -> rows: speed-ups, what may be claimed, and each reason why not."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Copies of records beside the runs that they were made of: no repeat is counted twice."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What disturbed a run, by its record: others, throttling, swapping, and what is none of it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

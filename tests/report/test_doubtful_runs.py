@@ -1,7 +1,5 @@
 """What a run printed and how it ended: what contradicts itself is a doubt, and the reason is the true one."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

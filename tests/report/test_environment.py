@@ -1,7 +1,5 @@
 """Which variables of the environment keep runs from being compared."""
 
-from __future__ import annotations
-
 import pytest
 
 from runner.report.environment import speed_variables

@@ -1,7 +1,5 @@
 """Which rank or link is named, with which cause, by what the epochs of a record say; and nobody without proof."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Rows -> table, csv, json, markdown: golden files, and the fields that are a promise."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Links and special files in a results folder from a stranger: nothing outside is read, moved or written."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,7 +1,5 @@
 """A results folder from a stranger, or from a bad day: one bad record is a note, and its text stays text."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

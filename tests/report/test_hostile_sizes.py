@@ -1,7 +1,5 @@
 """Lines, records, logs and layouts of any size: they are read within fixed limits of time and memory."""
 
-from __future__ import annotations
-
 import io
 import time
 import tracemalloc

@@ -1,7 +1,5 @@
 """What runs have learned: losses that are equivalent, those that are not, and those that are not known."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs on several machines: what kind they are of, which they are, and when a claim may rest on them."""
 
-from __future__ import annotations
-
 import math
 import random
 from pathlib import Path

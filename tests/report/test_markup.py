@@ -1,7 +1,5 @@
 """Text from outside in a table's formats: nothing in it is markup, a row of its own, or a formula."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json as standard

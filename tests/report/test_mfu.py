@@ -1,7 +1,5 @@
 """The column MFU, and the word on what limits: only what the figures of a row support."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Blocks -> what a reader of the table has to know besides."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

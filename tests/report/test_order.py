@@ -1,7 +1,5 @@
 """Which orders of runs show a difference: how often something that changes in time is taken for one, simulated."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

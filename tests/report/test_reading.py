@@ -1,7 +1,5 @@
 """`results/` -> summaries, whatever lies in the folder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

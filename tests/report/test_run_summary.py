@@ -1,7 +1,5 @@
 """What of a record the table compares: the code that a run really was."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

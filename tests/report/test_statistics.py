@@ -1,7 +1,5 @@
 """The formulas against SciPy's."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import astuple

@@ -1,7 +1,5 @@
 """The table on a terminal: 100 columns hold it for every definition of the project, and nothing of it is lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Options that decide how long a run takes are columns, and the row that they are compared with has what fits it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE

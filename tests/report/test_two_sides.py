@@ -1,7 +1,5 @@
 """Two versions -> verdicts: how often they err, on simulated times, and what may not be compared."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

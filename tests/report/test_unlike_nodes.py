@@ -1,7 +1,5 @@
 """Runs that a scheduler put on unlike nodes: what ran where is known, and no speed-up over another node is claimed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

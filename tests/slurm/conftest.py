@@ -1,7 +1,5 @@
 """What the tests of target slurm share: the target with real processes, in a copy of this project."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 

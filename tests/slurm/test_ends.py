@@ -1,7 +1,5 @@
 """Every way in which Slurm itself, or somebody else, ends a job: the record says so, and nothing is left of it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

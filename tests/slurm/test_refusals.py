@@ -1,7 +1,5 @@
 """What Slurm refuses, and what a node cannot see: one line with the reason and the way out."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The experiments on a real Slurm: BERT on two nodes, repeats, a summary and the documents."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """What the tests of target ssh share: runs on the hosts of `.ci/hosts`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What users and hosts set up that is none of the kit's: shared connections, ssh's configuration, shells, Pythons."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

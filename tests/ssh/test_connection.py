@@ -1,7 +1,5 @@
 """The connection to a host is lost, for a moment or for good; a runner that is gone; whoever ends the run meanwhile."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Runs on hosts whose processes are in containers of podman: an image is brought once, and nothing is left behind."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -4,8 +4,6 @@ The engine is this machine's, which all hosts of `.ci/hosts` share: its containe
 two hosts would not find each other, and see the folders of a host where this machine has them.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

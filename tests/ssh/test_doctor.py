@@ -1,7 +1,5 @@
 """`runner doctor --on ssh`: all that is wrong with the hosts at once, each with what mends it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The commands of docs/clusters.md, on hosts with a real sshd."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,7 +1,5 @@
 """Names and files of hosts, before any of them is asked; and files that come from a host."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Images of containers on hosts, before any host is asked: names, the engine's command, and a container's guard."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess

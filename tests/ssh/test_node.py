@@ -1,7 +1,5 @@
 """How a run on a host ended is known once its supervisor says so, whatever else goes wrong there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Whatever is wrong with a host is one line with its name, before anything is started anywhere."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Runs on hosts: what they need is brought once, and their records say where each node ran."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

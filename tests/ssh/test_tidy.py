@@ -1,7 +1,5 @@
 """What was brought to a host is removed there when no run has used it for 30 days, and never while one does."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

@@ -1,7 +1,5 @@
 """Hosts are judged by what each says of itself, whatever that is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

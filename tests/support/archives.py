@@ -1,7 +1,5 @@
 """Folders and archives with given files, as data sets come in them."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import zipfile

@@ -1,7 +1,5 @@
 """A real browser, headless Chromium, spoken to over a pipe by the DevTools protocol: no driver and no network."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

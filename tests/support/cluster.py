@@ -1,7 +1,5 @@
 """What the tests that start pods share: kubectl, namespaces of their own, and room on the nodes."""
 
-from __future__ import annotations
-
 import fcntl
 import io
 import json

@@ -1,7 +1,5 @@
 """A copy of this project with odd programs in it, its two images, and what the tests that start containers share."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

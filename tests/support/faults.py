@@ -12,8 +12,6 @@ Each try, also a failed one, goes as a line of JSON to the file that KIT_FAULTS_
 for the faults and targets of all tests that are collected, also of those that are left out.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """What every test folder can ask for: a project, one with finished runs, makers of records, images and namespaces."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable, Iterator

@@ -7,8 +7,6 @@ real torchrun agent, which starts real ranks. What sees the difference (marks in
 moments of Python's own start) is tested with real processes.
 """
 
-from __future__ import annotations
-
 import array
 import atexit
 import builtins

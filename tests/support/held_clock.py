@@ -1,7 +1,5 @@
 """A clock in place of the runner's, which a test holds: seconds pass at once, and only when somebody says so."""
 
-from __future__ import annotations
-
 import time
 from threading import Lock
 

@@ -1,7 +1,5 @@
 """Runs of real processes under a clock that the test holds: the runner is the test's own process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

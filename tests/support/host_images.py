@@ -4,8 +4,6 @@ An image holds nothing but links and empty folders, and podman is set up on the 
 the Python that runs the tests. So it is brought in a moment, and its numbers are those of target local.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """A repository in which everything that can name a program names one that leaves a mark."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

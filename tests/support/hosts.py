@@ -1,7 +1,5 @@
 """Two hosts on one machine: network namespaces with addresses, names and firewalls of their own. They need root."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

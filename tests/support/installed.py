@@ -1,7 +1,5 @@
 """The kit as other people have it: its wheel, installed into an environment of its own, outside this checkout."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

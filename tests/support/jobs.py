@@ -1,7 +1,5 @@
 """A real Slurm for the tests: what is asked of it, and what a job of it is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

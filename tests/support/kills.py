@@ -1,7 +1,5 @@
 """Processes of runs that are killed at random moments, what they had printed until then, and when a person is told."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

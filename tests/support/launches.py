@@ -1,7 +1,5 @@
 """Tiny programs, and what the tests that really launch them share."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a log says, as `runner collect` shows it."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Manifests as those read them who make pods of them: the API server, the operators, the kubelet and torchrun."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -3,8 +3,6 @@
 They import no torch unless the group of processes matters: that takes seconds in every process and shows nothing here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tests.support.projects import Project

@@ -5,8 +5,6 @@ the wall and of the processor; all workers of the test run share the figures. Th
 processes that want to run. KIT_PATIENCE is the least that it is.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Records of a network and of trainings whose speed follows from it: what a prediction is tried on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

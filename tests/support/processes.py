@@ -1,7 +1,5 @@
 """Other processes, each looked at once: any of them may end between two looks."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass

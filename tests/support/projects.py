@@ -1,7 +1,5 @@
 """Projects of the tests' own, in a folder with an awkward name, and the command `runner` as a person types it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

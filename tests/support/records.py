@@ -1,7 +1,5 @@
 """Records of runs that never were, made as the runner makes them."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter, defaultdict

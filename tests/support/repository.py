@@ -1,7 +1,5 @@
 """Repositories of the tests: git without what the machine's own configuration says."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

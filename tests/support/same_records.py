@@ -1,7 +1,5 @@
 """Two records of one cell: all that differs between them, but for where and when they ran."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Scripts as people write them: what the runner reads of one, and what arrives if it is run with args."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

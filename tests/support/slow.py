@@ -1,7 +1,5 @@
 """Cases of one test of which `make test` tries a few, and `make test-real` the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every experiment of this project at its smallest: one table for this machine, containers and pods."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """The hosts that `.ci/hosts` makes: their ssh configuration, what runs on them, and faults that are put into them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Summaries of runs that never were, and the rows that they make."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A cluster with Kubeflow Trainer as far as a runner asks it before a run; no pod ever starts in it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runner.targets.kubernetes.client import PATHS, Cluster, ClusterError

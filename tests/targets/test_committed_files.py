@@ -1,7 +1,5 @@
 """What is rendered and committed: compose files that hold what the launchers want, and the lock of base images."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every target promises, and a target that a person adds as one file."""
 
-from __future__ import annotations
-
 import builtins
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """A folder may hold modules with the names of Python's and of ours: what the kit starts there takes none of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The batch script of a run, and what Slurm's commands print, without a Slurm."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

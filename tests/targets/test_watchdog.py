@@ -1,7 +1,5 @@
 """A runner that is killed leaves nothing: whatever it started is found by the run's folder and ended."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Workers' files are followed while they are written, in bounded memory, and nothing else is opened in their place."""
 
-from __future__ import annotations
-
 import os
 import time
 import tracemalloc

@@ -1,7 +1,5 @@
 """A script of one's own, run in a folder of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent

@@ -1,7 +1,5 @@
 """The arguments of programs: declared once, refused in one line, and read from the source as argparse has them."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import sys

@@ -1,7 +1,5 @@
 """Shares of a batch: what is cut, which shares speeds lead to, and what `--balance` refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

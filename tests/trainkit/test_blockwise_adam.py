@@ -1,7 +1,5 @@
 """Adam by blocks is torch's Adam, to the last bit."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """The callbacks of two frameworks: what they count where the frameworks divide, round or evaluate within an epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent

@@ -1,7 +1,5 @@
 """PowerSGD's algebra, batches in parts, and what a backend cannot add up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace

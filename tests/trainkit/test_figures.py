@@ -1,7 +1,5 @@
 """Numbers of training loops: Python's, NumPy's and torch's, with one element and with more."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Archives and data folders from a stranger: refused in one line, within bounds, and nothing is written elsewhere."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

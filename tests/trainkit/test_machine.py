@@ -1,7 +1,5 @@
 """The machine that a process is on: its quotas."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The scripts of docs/own-scripts/, each in a project of its own, run from a definition without dialect."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

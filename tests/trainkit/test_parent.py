@@ -1,7 +1,5 @@
 """Ranks end with the launcher that started them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

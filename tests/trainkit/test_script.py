@@ -1,7 +1,5 @@
 """Event lines in a script of one's own: what it has to do for them, what stays as it was, and what misuse comes to."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from textwrap import dedent

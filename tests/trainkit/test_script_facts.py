@@ -1,7 +1,5 @@
 """Which GPU a script's process uses, whoever has chosen it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Scripts of one's own in several processes: whoever makes the group, all ranks are counted."""
 
-from __future__ import annotations
-
 from textwrap import dedent
 
 import pytest

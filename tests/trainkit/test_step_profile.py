@@ -1,7 +1,5 @@
 """What a step is made of: buckets as DistributedDataParallel has them, and what a program reports."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What programs report of where the seconds of an epoch went: it adds up, it is right, and changes nothing."""
 
-from __future__ import annotations
-
 import copy
 import io
 import time

@@ -4,8 +4,6 @@
 arguments make a run short.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """argparse: `add_argument` calls, wherever they stand, and the subcommands that they belong to."""
 
-from __future__ import annotations
-
 import ast
 import bisect
 import re

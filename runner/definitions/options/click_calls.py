@@ -1,7 +1,5 @@
 """click: `@click.option(...)` and `@click.argument(...)`, wherever they stand; also rich_click and cloup."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import NamedTuple

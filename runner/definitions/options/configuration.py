@@ -1,7 +1,5 @@
 """Files of settings that a program reads by itself, YAML, JSON or TOML."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """Parsers of dataclasses and signatures: HfArgumentParser, tyro, simple_parsing, jsonargparse and LightningCLI."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable

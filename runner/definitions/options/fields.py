@@ -1,7 +1,5 @@
 """What functions take and what dataclasses hold: fields with an annotation and a default."""
 
-from __future__ import annotations
-
 import ast
 from collections import deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """python-fire: the signature of the function that `fire.Fire` is given, or the methods of its class."""
 
-from __future__ import annotations
-
 import ast
 
 from runner.definitions.options.argparse_calls import add

@@ -1,7 +1,5 @@
 """The arguments that make a first try of a program as short as possible."""
 
-from __future__ import annotations
-
 from runner.definitions.options.dataclasses_of_parsers import FEW_STEPS
 from runner.definitions.options.option import Interface
 

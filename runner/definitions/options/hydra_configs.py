@@ -1,7 +1,5 @@
 """Hydra: `key=value` words, whose names stand in YAML files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Values that stand in a source as they are, and what an annotation says of a value."""
 
-from __future__ import annotations
-
 import ast
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Scripts without a parser: nothing at all, `sys.argv` by hand, or constants that a configurator overwrites."""
 
-from __future__ import annotations
-
 import ast
 
 from runner.definitions.options.literals import kind_of, literal, texts

@@ -1,7 +1,5 @@
 """The source files behind a program: parsed, never run, and followed by their imports."""
 
-from __future__ import annotations
-
 import ast
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """How a value is written on a command line: each library that reads one has rules of its own."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """typer: the signatures of the functions that are commands."""
 
-from __future__ import annotations
-
 import ast
 
 from runner.definitions.options.argparse_calls import SPELLING, add

@@ -1,7 +1,5 @@
 """Where a rank is: read from its process's state, its sockets and its stack, as it was seen or printed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath

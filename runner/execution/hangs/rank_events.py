@@ -1,7 +1,5 @@
 """What was heard of each rank while a run lasts: its last event, and whether it has joined the process group."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from runner.core.layout import Layout

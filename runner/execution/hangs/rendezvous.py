@@ -1,7 +1,5 @@
 """Who has joined the rendezvous and who has not, and why: first the launchers of the nodes, then their ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from runner.core.layout import Layout

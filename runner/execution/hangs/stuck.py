@@ -1,7 +1,5 @@
 """Why no rank makes progress: which one the others wait for, or that they wait for each other."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

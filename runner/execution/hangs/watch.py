@@ -1,7 +1,5 @@
 """Watches a run for waiting: says who is missing at the rendezvous, and which rank makes no progress."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

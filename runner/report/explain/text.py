@@ -1,7 +1,5 @@
 """What slows a run, in three lines, after what disturbed it, and a bar for each rank."""
 
-from __future__ import annotations
-
 from runner.core.text import one_line
 from runner.records.schema import Record
 from runner.report.disturbance import disturbances

@@ -1,7 +1,5 @@
 """Record -> what each rank did with the seconds of each epoch, as shares of them."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field

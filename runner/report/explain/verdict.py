@@ -8,8 +8,6 @@ that computes longer without needing more CPU time is not named if a rank that w
 how long a CPU quota held a rank back the kernel itself has counted, so that needs no statistics.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Sources: the Compose specification, and torchrun (it kills a worker that ignores
 grace is longer).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from runner.core.network import variables_for

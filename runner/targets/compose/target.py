@@ -1,7 +1,5 @@
 """Target `compose`: one container for each node of the layout, on this machine's Docker Engine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field

@@ -4,8 +4,6 @@ The official client reads the kubeconfig, or the service account of a pod, and k
 over them with plain JSON, since the classes of the client differ between versions.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

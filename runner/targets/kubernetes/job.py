@@ -9,8 +9,6 @@ Sources: the PyTorchJob CRD and the variables that training-operator v1.9 gives 
 (pkg/runtime/framework/plugins/torch and .../jobset, pkg/webhooks) and JobSet v0.12.0 (pkg/webhooks, pkg/controllers).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

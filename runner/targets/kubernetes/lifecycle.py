@@ -4,8 +4,6 @@ The names of objects follow from a run's record, which may come from a stranger;
 only deleted if its own annotation has the run's id.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait

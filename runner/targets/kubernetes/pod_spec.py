@@ -4,8 +4,6 @@ Sources: the Pod Security Standards, to whose restricted level these pods keep, 
 container's command and environment (kubernetes/third_party/forked/golang/expansion).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What a cluster says of one pod: why it has not started, how far it is, how it ended, and where it ran."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple

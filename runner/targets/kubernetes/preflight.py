@@ -1,7 +1,5 @@
 """What has to be true of a cluster before anything is created in it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Target `kubernetes`: a pod for each node of the layout, as a PyTorchJob, a TrainJob or an Indexed Job."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal

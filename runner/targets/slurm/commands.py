@@ -4,8 +4,6 @@ Slurm itself would give a job that is cancelled its KillWait, 30 s, before it ki
 other signal for it meanwhile. So the steps of a job are signalled first, and what is left of it is cancelled then.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

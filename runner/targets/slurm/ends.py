@@ -1,7 +1,5 @@
 """How a job and its nodes ended: by the file of each node, and by Slurm's word for the job."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

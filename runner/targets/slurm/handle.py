@@ -1,7 +1,5 @@
 """One run as a job: submitted, followed by the files that its nodes write, and out of the queue at the end."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -4,8 +4,6 @@ Unlike nodes are a heterogeneous job, whose components are runs of equal nodes (
 same for a run of the runner and for one that somebody submits: the runner only says where the run's folder is.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Target `slurm`: a batch job of a Slurm cluster for each run, with one torchrun on each of its nodes."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

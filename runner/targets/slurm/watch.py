@@ -1,7 +1,5 @@
 """A job in the queue, looked at from a thread of its own, never more often than every two seconds."""
 
-from __future__ import annotations
-
 import queue
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What a run needs on a host: its programs and its data, each as a folder that is named by its hash."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

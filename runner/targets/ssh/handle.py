@@ -1,7 +1,5 @@
 """One run on several hosts: what it needs is brought, one torchrun is started on each, and all are followed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager

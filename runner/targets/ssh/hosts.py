@@ -1,7 +1,5 @@
 """The hosts of a run: names as ssh knows them, with the number of processes that each has room for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

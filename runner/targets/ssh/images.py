@@ -7,8 +7,6 @@ under the name, or else pull, and has to be the same on all. All this is done be
 Source: the image's id is the hash of its configuration, which has the hashes of its layers (OCI image specification).
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

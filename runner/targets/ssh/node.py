@@ -1,7 +1,5 @@
 """One node of a run, on its host: followed through every connection that there is, until its supervisor has ended."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing, suppress
 from typing import Any

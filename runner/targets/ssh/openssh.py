@@ -4,8 +4,6 @@ One connection to a host is shared by all that goes there (ControlMaster, ssh_co
 the user's own. BatchMode keeps ssh from asking for a password or a host key. Nothing of a run stands in its command.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """What is looked at on every host before anything is started anywhere; a finding is one line with the host's name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any

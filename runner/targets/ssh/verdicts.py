@@ -1,7 +1,5 @@
 """What is right and wrong with the hosts of a run, judged by what each says of itself."""
 
-from __future__ import annotations
-
 import ipaddress
 import math
 import re

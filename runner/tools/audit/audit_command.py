@@ -1,7 +1,5 @@
 """`runner audit`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

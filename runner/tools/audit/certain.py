@@ -1,7 +1,5 @@
 """When the headings of a table name what a column follows from, so that nothing else can be meant."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The columns of a table, each with its role and its numbers, and those that a derived column may follow from."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """How many processes or devices a row has: from columns of counts, or from the words of a label such as `DDP-2`."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence

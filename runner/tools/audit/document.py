@@ -1,7 +1,5 @@
 """A whole document, checked: its tables, each column that follows from others number by number, and its text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO

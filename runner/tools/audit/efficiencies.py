@@ -1,7 +1,5 @@
 """Efficiencies: speed-ups divided by numbers of processes, which the table says or leaves open."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A checked number, one that was not checked, and what is found in a whole document."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from runner.core.text import one_line

@@ -1,7 +1,5 @@
 """A file of any of the formats as one page."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -3,8 +3,6 @@
 A ratio may be printed itself, per process, of scaled work, or as a change.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which row a row is compared with: rows in groups, and a baseline in each group."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """HTML as tables and passages; merged cells are repeated in every place that they cover."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Rows that hold means of the rows around them: geometric, harmonic and arithmetic means, and medians."""
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

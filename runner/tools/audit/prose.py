@@ -1,7 +1,5 @@
 """Numbers in running text: a time with the speed-up that is claimed for it, and accuracies of padded shards."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

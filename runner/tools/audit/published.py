@@ -1,7 +1,5 @@
 """The rows under `published:` of a definition as a table; the numbers are as they stand in the file."""
 
-from __future__ import annotations
-
 from runner.core import yaml_reader
 from runner.core.text import one_line
 from runner.tools.audit.tables import MOST_COLUMNS, Cell, Page, make_table

@@ -1,7 +1,5 @@
 """Throughputs: samples divided by time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Speed-ups, efficiencies and changes: what they may follow from, also baselines that the table does not print."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 A number is called wrong only if a reading fits the other numbers of its column, and no possible reading fits it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

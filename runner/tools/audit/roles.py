@@ -1,7 +1,5 @@
 """What a column holds, from its heading and its cells."""
 
-from __future__ import annotations
-
 import re
 from enum import Enum
 

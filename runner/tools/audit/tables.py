@@ -1,7 +1,5 @@
 """What a document is read into: tables of cells with the line of each, and the passages of text between them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 MOST_BYTES = 2_000_000

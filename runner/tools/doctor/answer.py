@@ -6,8 +6,6 @@ One line of JSON each way. The clocks differ by ((t2 - t1) + (t3 - t4)) / 2, giv
 exchange took on the way (RFC 5905, section 8). Nothing of what the other side sends is believed to be of any kind.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import socket

@@ -3,8 +3,6 @@
 Whether a node can pull the image is not tried, since that takes a pod; what is known is which nodes hold it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Docker Engine, Compose, the image that a run would use, and what programs see inside a container of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

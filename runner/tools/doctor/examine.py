@@ -1,7 +1,5 @@
 """Facts are gathered once, all at the same time and for a bounded time; the checks are functions over them."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from contextlib import closing, suppress

@@ -1,7 +1,5 @@
 """What a check found: its state, what was seen, and the command that mends it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from runner.core.text import one_line

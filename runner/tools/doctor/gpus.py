@@ -4,8 +4,6 @@ Source of both tables: NVIDIA, CUDA Toolkit Release Notes, "CUDA Driver" (the dr
 and the one that corresponds to each toolkit), Linux x86_64.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from itertools import combinations
 from typing import Any

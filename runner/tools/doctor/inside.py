@@ -5,8 +5,6 @@ It runs as `python -c <this file>` in any image with Python 3.8 or newer, prints
 files, and the GPU driver is asked by its own library.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import importlib.util

@@ -1,7 +1,5 @@
 """Versions, memory, `/dev/shm`, disks and limits of a machine or a container."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runner.tools.doctor.finding import Finding, ok, warning, wrong

@@ -1,7 +1,5 @@
 """Checks of the network between the hosts of a run: names, ways, ports, interfaces, clocks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from runner.core.network import GLOO, NCCL, chosen_by, is_loopback, variables_for

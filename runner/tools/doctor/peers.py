@@ -1,7 +1,5 @@
 """Facts about other hosts of a run: their names, the way to them, and what their ports answer. Nothing is changed."""
 
-from __future__ import annotations
-
 import errno
 import re
 import socket

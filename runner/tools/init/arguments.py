@@ -1,7 +1,5 @@
 """The arguments of a script: those that it does not start without, those of a first try, and how a person sees them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files that are written: all or none, each whole, and nothing that is there is lost."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections.abc import Iterable

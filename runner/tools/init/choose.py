@@ -1,7 +1,5 @@
 """Which script of a repository trains: a score from what each one does and is called."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -3,8 +3,6 @@
 They are made beside the first definition of a project, or for one that is there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The text of a definition: what was seen of the script, with comments that help a person to extend it."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Why a first run failed, in one line with the way out."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What git says of a folder. A folder without git, or a machine without it, is as good."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Which files of a repository a script imports, from which folder each is found, and how the script is started."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

@@ -1,7 +1,5 @@
 """All that can be known of a repository without starting anything: its root, its script, and what would be written."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, replace

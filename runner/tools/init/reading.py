@@ -1,7 +1,5 @@
 """What the first run printed -> the dialects that read it, and the time that it states."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import msgspec

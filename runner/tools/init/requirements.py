@@ -1,7 +1,5 @@
 """What the image of a project has to install, read from the project's files without running any of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The texts that make a folder a project: `[tool.runner]` in its pyproject.toml, or runner.toml; and .gitignore."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a Python file says of itself, read without running it: its imports, and the signs of a training."""
 
-from __future__ import annotations
-
 import ast
 import platform
 from collections.abc import Iterator

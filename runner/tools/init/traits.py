@@ -1,7 +1,5 @@
 """What a definition has to know of a script: whether it trains with several processes, and who shares the data out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from runner.tools.init.modules import Modules

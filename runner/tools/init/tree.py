@@ -1,7 +1,5 @@
 """The Python files of a repository that may be its own: by git's list where there is one, else by a walk."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

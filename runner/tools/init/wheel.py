@@ -3,8 +3,6 @@
 Source: the binary distribution format (packaging.python.org, "Binary distribution format", version 1.0).
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -4,8 +4,6 @@ Only the runs that a page shows are read, and no more than `MOST_BYTES` of recor
 figure can be is None, and a gap in a plot.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field

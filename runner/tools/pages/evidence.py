@@ -4,8 +4,6 @@ The baseline is the smallest cell that completed, because a model may not fit in
 ideal one is the ratio of processes.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from runner.core.errors import RequestError, did_you_mean

@@ -1,7 +1,5 @@
 """The page and its plots as files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

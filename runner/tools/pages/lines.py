@@ -1,7 +1,5 @@
 """Rows -> the lines of a plot over processes, and which of them are drawn where there are too many."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar

@@ -1,7 +1,5 @@
 """Block -> Section: everything that a page says of it, as texts and plots for the template."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

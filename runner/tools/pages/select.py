@@ -1,7 +1,5 @@
 """Results folders -> the blocks that a page shows: those of the newest runs, as many as fit into it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Block -> rows over the smallest complete cell of the same axes, and whether the speed-up over that may be claimed."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import replace
 from statistics import fmean

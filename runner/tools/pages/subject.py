@@ -1,7 +1,5 @@
 """What one part of a page is about: a block, and which of its runs stand for their cells in plots of single runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

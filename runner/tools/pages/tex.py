@@ -1,7 +1,5 @@
 """Text from outside in LaTeX's own words: no name of an experiment can run a command or break the document."""
 
-from __future__ import annotations
-
 from runner.core.text import one_line
 
 _SPECIAL = {

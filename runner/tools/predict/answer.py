@@ -1,7 +1,5 @@
 """A start, layouts and communications -> an answer: rows beside what was measured, advice, and what is not known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The runs of an experiment with one process -> a step, and how far its figures may be wrong."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from dataclasses import dataclass

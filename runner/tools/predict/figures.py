@@ -1,7 +1,5 @@
 """Figures that may be wrong, and by how much."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence

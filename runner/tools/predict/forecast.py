@@ -1,7 +1,5 @@
 """Layouts and communications -> what to expect of each, what limits it, and which is worth its price."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

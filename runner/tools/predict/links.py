@@ -1,7 +1,5 @@
 """A link that one would like to have: its latency and bandwidth by name, or as given."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A results folder -> what was predicted beside what was measured, for each experiment of which both are known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from runner.report.cells import estimate

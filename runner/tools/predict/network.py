@@ -6,8 +6,6 @@ Appl. 19, 2005). So does Gloo (gloo/allreduce.cc, `ring`, the default), and NCCL
 (nccl-tests, doc/PERFORMANCE.md). Where sums were measured, they say more than single messages.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import NamedTuple

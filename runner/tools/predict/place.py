@@ -1,7 +1,5 @@
 """The runs that measured a network -> what carries the messages of a layout, and what its neighbours cost."""
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

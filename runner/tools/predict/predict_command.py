@@ -1,7 +1,5 @@
 """`runner predict`."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 from shlex import quote

@@ -1,7 +1,5 @@
 """The runs of a results folder -> what a prediction starts from, for each cell of one process."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass

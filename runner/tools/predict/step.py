@@ -1,7 +1,5 @@
 """What a training step of one process is made of, as its run reported it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What `runner summarize` shows of predictions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from runner.report.run_summary import RunSummary

@@ -1,7 +1,5 @@
 """An answer -> the lines that a person reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from shlex import quote
 

@@ -5,8 +5,6 @@ owner and mode that all of them have. So an archive can be compared with one mad
 finds a changed byte anywhere, also between the files.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tarfile

@@ -1,7 +1,5 @@
 """Results -> one archive for a reviewer: records, code, tables, what describes them, and a list of what is left out."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections import defaultdict

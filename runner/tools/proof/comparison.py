@@ -1,7 +1,5 @@
 """Levels 2 to 4: a run and one that was made again from its record, compared."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

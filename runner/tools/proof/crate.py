@@ -5,8 +5,6 @@ RO-Crate 1.1 (https://w3id.org/ro/crate/1.1) with the profile Process Run Crate 
 its request and its code, and whose results are its record and its output.
 """
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

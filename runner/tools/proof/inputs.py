@@ -1,7 +1,5 @@
 """Level 1: what a run was made from is there, and the same: programs, definition, lock file, image, data, model."""
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess

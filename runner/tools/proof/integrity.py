@@ -4,8 +4,6 @@ A record that this very reader has made has to be the same, value by value. Anot
 otherwise: of its records only the figures that programs print as they are, in event lines, are held against `raw/`.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An archive of `runner bundle`, unpacked for as long as somebody reads it, and checked first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The levels of proof, and what is said of one run: the highest level that it reaches, and what stopped the next."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

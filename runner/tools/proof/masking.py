@@ -6,8 +6,6 @@ prints, addresses of networks, uncommitted changes and the project's files stay 
 host whose name is also a word of a run's definition is masked only where it is named as a host.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection, Iterable

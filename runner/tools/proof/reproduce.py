@@ -1,7 +1,5 @@
 """A record -> the same run again: its code put together anew, started on a target, and compared with what it was."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """The programs of a run as a project has them now, or had them at a commit, by the hash that records have."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Runs -> Verdicts, to level 1: what can be said of a record without running anything again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Libraries that the kit itself does not need: where one is installed, scripts with it are run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever a source file holds: it is read, or refused in one line, soon; nothing of it is run."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

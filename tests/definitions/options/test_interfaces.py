@@ -1,7 +1,5 @@
 """Which interface a script has, what it may be given besides what its source shows, and what shortens a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

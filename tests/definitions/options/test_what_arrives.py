@@ -1,7 +1,5 @@
 """What the runner reads of a script's source is what the library behind it takes: the scripts are run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said of nodes that have not joined and of ranks that wait, from what was seen of their processes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import wait
 from typing import Any

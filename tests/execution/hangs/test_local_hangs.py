@@ -1,7 +1,5 @@
 """Hangs of real processes on this machine: programs that know nothing of the kit, Ctrl-C, time-outs, and patience."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

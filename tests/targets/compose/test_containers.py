@@ -1,7 +1,5 @@
 """What a container prints is kept byte for byte, a full disk ends the run and not only a thread, and all is removed."""
 
-from __future__ import annotations
-
 import errno
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The cores of containers are one figure for all of them, or one for each."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some

@@ -1,7 +1,5 @@
 """An engine that cannot be used is refused in one line, before anything is written."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

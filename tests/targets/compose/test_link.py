@@ -1,7 +1,5 @@
 """A rate is read as tc writes it, and the kernel takes what follows from it; a link is an axis of the rows."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Pods: what is rendered is what the operator's own schema takes, and what every other target would start."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

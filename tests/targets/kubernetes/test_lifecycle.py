@@ -1,7 +1,5 @@
 """A job of ours while its objects are created: stopped meanwhile, refused at first, and what is said of leftovers."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

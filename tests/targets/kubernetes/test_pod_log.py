@@ -1,7 +1,5 @@
 """A pod's log over connections that are lost: no line is missing, none is doubled."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from itertools import accumulate
 

@@ -1,7 +1,5 @@
 """What is read from pods: why one waits, how one ended, and a record made of nothing but their logs."""
 
-from __future__ import annotations
-
 import errno
 import io
 import queue

@@ -1,7 +1,5 @@
 """What a cluster is asked before and while a TrainJob runs: kinds, rights, a dry run, and its makers' events."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

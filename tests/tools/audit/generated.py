@@ -1,7 +1,5 @@
 """Tables as people print them, made by chance: consistent ones, and ones with an error put in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from random import Random
 

@@ -1,7 +1,5 @@
 """Tables whose numbers are right, or stand for something else: none of them is called wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from runner.tools.audit.document import audit_page

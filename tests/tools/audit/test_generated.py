@@ -1,7 +1,5 @@
 """The error rates of the audit, on tables made by chance: what it accuses falsely, and what it misses."""
 
-from __future__ import annotations
-
 import pytest
 
 from runner.tools.audit.document import audit_page

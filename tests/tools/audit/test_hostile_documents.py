@@ -1,7 +1,5 @@
 """Documents from strangers: whatever is in them, the audit ends soon, in bounded memory, with a line."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

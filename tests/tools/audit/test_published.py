@@ -1,7 +1,5 @@
 """The audit of the published figures: it finds what the documents got wrong, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which readings of a table are possible: right numbers are never called wrong, wrong ones beside their inputs are."""
 
-from __future__ import annotations
-
 import pytest
 
 from runner.tools.audit.document import audit_page

@@ -1,7 +1,5 @@
 """What the audit reads and what it concludes, on small tables of every form."""
 
-from __future__ import annotations
-
 import pytest
 
 from runner.tools.audit.document import audit_page

@@ -1,7 +1,5 @@
 """Two doctors ask each other over a real connection; whoever else answers, or asks, does no harm."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The checks, over facts: drivers, GPUs, versions, sizes; and what the variables of Gloo and NCCL choose."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

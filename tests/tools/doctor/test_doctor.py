@@ -1,7 +1,5 @@
 """The command: what it prints, how it exits, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

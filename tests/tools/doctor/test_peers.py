@@ -1,7 +1,5 @@
 """Faults of the network between two hosts are found, each with its cause; two healthy hosts have none."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Repositories of other people, copied to a folder with an awkward name."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `runner init --containers` writes, and what it leaves as it is; no engine is needed."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import zipfile

@@ -1,7 +1,5 @@
 """Which files are written, and what becomes of those that are there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """From a repository of other people to its first table, in three commands and without an edit of its code."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, NamedTuple
 

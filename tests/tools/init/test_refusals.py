@@ -1,7 +1,5 @@
 """What cannot become a project is refused in one line with the way out, and nothing is written."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

@@ -1,7 +1,5 @@
 """Which script is taken, how it is started, and what a definition says of it; nothing is started here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The first run: what it starts, how it ends, and what is made of its output."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Results with all that a page can show, and one browser for all tests that look at a page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page in a real browser: on a phone, a wide screen, in the dark and in print, it is whole and runs nothing."""
 
-from __future__ import annotations
-
 import base64
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a page reads of single records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from runner.records.decode import read_record

@@ -1,7 +1,5 @@
 """The page for a proposal: over the smallest cell that completed, with node-hours, and the same as LaTeX."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Runs for other tools: their own readers find what the records hold, and a repeated export changes nothing."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import subprocess

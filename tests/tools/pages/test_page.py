@@ -1,7 +1,5 @@
 """The page as a file: what it says, how large it is, that it is the same each time, and what odd results become."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`runner report`, as a person types it."""
 
-from __future__ import annotations
-
 import os
 import stat
 

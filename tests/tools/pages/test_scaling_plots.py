@@ -1,7 +1,5 @@
 """Plots over processes and over cells: what is drawn, over what, and what the sentence below says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each cell over the smallest one of its axes: what may be claimed of that, together."""
 
-from __future__ import annotations
-
 from runner.report.rows import Block, Row
 from runner.report.run_summary import RunSummary
 from runner.tools.pages.steps import steps_of

@@ -1,7 +1,5 @@
 """Communications: how they are written, and how many bytes each sends."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

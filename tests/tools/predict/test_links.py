@@ -1,7 +1,5 @@
 """Links that are asked about: amounts with their units."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

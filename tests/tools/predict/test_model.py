@@ -1,7 +1,5 @@
 """The model of a step in several processes: what has to hold for any figures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What runs that measured a network say of a layout, whatever stands in their records."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

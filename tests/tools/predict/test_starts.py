@@ -1,7 +1,5 @@
 """A results folder -> a prediction: which runs it is made from, and what it says of records that lack something."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

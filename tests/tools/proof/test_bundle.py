@@ -1,7 +1,5 @@
 """`runner bundle`: one archive, the same bytes each time, in which nothing can be changed unseen."""
 
-from __future__ import annotations
-
 import errno
 import io
 import json

@@ -1,7 +1,5 @@
 """The commands, in a repository whose settings name programs: only what a person starts is run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The manifest of a run's folder: whatever is altered, added or removed is named."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

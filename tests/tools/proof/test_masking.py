@@ -1,7 +1,5 @@
 """What is private is masked in an archive, and what a run is started with means the same as before."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`runner reproduce`: a record is run again from what it says alone, and compared."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`runner verify` reads `raw/` again: an altered record is found behind a fitting manifest, and no other is accused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The code of a run, put together again from its commit and the kept changes, here and from an archive."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`runner verify`: the level that a record reaches, and what stopped the next."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

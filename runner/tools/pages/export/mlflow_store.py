@@ -1,7 +1,5 @@
 """Runs -> MLflow: a tracking server or an SQLite file. A run that is there already is not written again."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """`results/` -> what other tools are given of each run: parameters, tags, figures, and curves over steps."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

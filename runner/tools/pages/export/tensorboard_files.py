@@ -3,8 +3,6 @@
 The bytes follow from the record alone, so that writing them again changes nothing.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterable
 from pathlib import Path

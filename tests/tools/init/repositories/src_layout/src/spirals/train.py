@@ -1,7 +1,5 @@
 """Train the classifier; started by torchrun it shares every epoch among its processes."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import time
