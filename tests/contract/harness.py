@@ -138,12 +138,6 @@ class Hosts(Harness):
     def __init__(self, project: Project) -> None:
         super().__init__(project, "--on", "ssh", *ssh_hosts.WORDS)
 
-    @contextmanager
-    def data(self, family: str, source: Path) -> Iterator[list[str]]:
-        """Let the data be brought."""
-        with super().data(family, source) as words:
-            yield words
-
     @staticmethod
     def _agents_of_node_1(run: Path) -> list[Seen]:
         return [one for one in ssh_hosts.processes_of(run.name) if one.environ.get("PET_NODE_RANK") == "1"]

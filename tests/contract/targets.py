@@ -12,10 +12,6 @@ TARGETS = {
     "ssh": pytest.param("ssh", marks=pytest.mark.hosts),
 }
 HERE = ("local", "compose")
-IN_CI = tuple(name for name in TARGETS if name != "trainjob")
-"""Those whose faults docs/failures.md counts."""
-
-
 SOON = pytest.param("local")
 """Target local, in a test that `make test` runs: one way to fail, to hang, to be interrupted and to be killed."""
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.contract.harness import Harness
-from tests.contract.targets import IN_CI, TARGETS, of, on
+from tests.contract.targets import TARGETS, of, on
 from tests.support.faults import Fault
 from tests.support.launches import ended, printed, shown, until
 from tests.support.patience import patient
@@ -111,7 +111,7 @@ def test_a_program_that_never_stops_printing_is_ended_all_the_same(harness: Harn
 
 
 @pytest.mark.fault("a node never joins the rendezvous", series=3)
-@on(*IN_CI)
+@on(*ALL_BUT_INDEXED)
 def test_a_node_that_never_starts_is_named_while_the_others_wait_for_it(harness: Harness, fault: Fault) -> None:
     harness.forbid_node_1()
     process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)

@@ -1,27 +1,61 @@
-"""At one layout, the record of every target is that of target local, but for places and times."""
+"""The record of every target is that of target local, but for places and times, and no file holds a secret."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.contract.harness import Harness, Pods
 from tests.contract.targets import TARGETS, of
 from tests.support.launches import run_once
+from tests.support.projects import Project
 from tests.support.same_records import curve, differences
 
-SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0")
+# One worker runs them all, and has the record of target local once.
+pytestmark = pytest.mark.xdist_group("same records")
+URL = "s3://ada" + ":hunter2@store.example.org/x"  # the digits need no folder, and the program reports its args
+SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0", "--set", f"data_dir={URL}")
 OTHERS = tuple(name for name in TARGETS if name != "local")
+REQUESTS = {"compose.yaml", "job.yaml", "job.sbatch", "request.json"}
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def local() -> Callable[..., Any]:
+    """Run the cell on target local, once for all: its record, and the names of what was printed."""
+    kept: list[tuple[dict[str, Any], set[str]]] = []
+
+    def run(project: Project, *words: str) -> tuple[dict[str, Any], set[str]]:
+        if not kept:
+            _, record = run_once(project, *words, "--on", "local", "--device", "cpu")
+            kept.append((record, names(project.results / "mnist" / record["launch"]["id"] / "raw")))
+        return kept[0]
+
+    return run
 
 
 @of({"1+2": OTHERS})
-def test_the_record_differs_from_that_of_local_in_nothing_but_places_and_times(harness: Harness, layout: str) -> None:
+def test_the_record_differs_from_that_of_local_in_nothing_but_places_and_times(
+    harness: Harness, layout: str, local: Callable[..., Any]
+) -> None:
     words = ("mnist", "--layout", layout, *SMALL)
     done, there = harness.run(*words)
     assert done.code == 0, done.snapshot
-    _, here = run_once(harness.project, *words, "--on", "local", "--device", "cpu")
+    here, printed = local(harness.project, *words)
     assert len(curve(here)[0]) == 2
     assert curve(there) == curve(here)
     assert differences(there, here) == []
     for record in (there, here):
         assert record["events"]["seen"] == record["events"]["expected"]
-    if isinstance(harness, Pods):  # their output is read as a stream, not from the files of the workers
-        return
-    folders = [harness.project.results / "mnist" / one["launch"]["id"] / "raw" for one in (here, there)]
-    mine, theirs = ({path.name for path in folder.iterdir()} for folder in folders)
-    assert mine <= theirs
+    folder = harness.project.results / "mnist" / there["launch"]["id"]
+    if not isinstance(harness, Pods):  # their output is read as a stream, not from the files of the workers
+        assert printed <= names(folder / "raw")
+    (request,) = (path for path in (folder / "request").iterdir() if path.name in REQUESTS)
+    assert "s3://ada:<masked>@store.example.org/x" in request.read_text("utf-8")
+    assert there["launch"]["masked"] == ["args.data_dir"]
+    holding = [path for path in folder.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    assert {path.parent.name for path in holding} == {"raw"}  # what the program itself printed

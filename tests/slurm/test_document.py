@@ -1,4 +1,4 @@
-"""The experiments on a real Slurm: BERT on two nodes, repeats, a summary and the documents."""
+"""The commands of docs/clusters.md on a real Slurm."""
 
 import re
 import shlex
@@ -9,36 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract.harness import Jobs
-from tests.experiments import tiny_bert
 from tests.support.jobs import slurm
 from tests.support.launches import until
 from tests.support.projects import RUNNER
-from tests.support.smallest import BERT
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "clusters.md"
-
-
-def test_bert_trains_on_two_nodes(harness: Jobs, tmp_path: Path) -> None:
-    words = ["--layout", "2x1", *BERT["bert"].words(())]
-    with harness.data("bert", tiny_bert.make(tmp_path) / "bert"):
-        done, record = harness.run("bert", *words)
-    assert (done.code, record["status"]) == (0, "completed"), done.snapshot
-    assert record["epochs"][0]["trained_samples"] > 300
-    assert [one["place"]["machine"] for one in record["outcome"]["exits"]] == ["n0", "n1"]
-
-
-def test_repeats_are_interleaved_and_summarised(harness: Jobs, tmp_path: Path) -> None:
-    project = harness.project
-    words = ["--only", "layout=1x2,2x1", "--repeat", "3", "--device", "cpu", "--results", tmp_path]
-    done = project.runner("run", "odd-echoes", "--on", "slurm", *words)
-    assert done.code == 0, done.snapshot
-    begun = re.findall(r"run \d/6  (\S+)  repeat (\d)", done.stderr)
-    assert sorted(begun) == [(layout, str(number)) for layout in ("1x2", "2x1") for number in (1, 2, 3)]
-    assert [number for _, number in begun] == ["1", "1", "2", "2", "3", "3"]
-    summary = project.runner("summarize", tmp_path)
-    rows = [line.split("|") for line in summary.stdout.splitlines() if line.strip("| ").startswith(("1x2", "2x1"))]
-    assert [row[2].strip() for row in rows] == ["3", "3"], summary.stdout
 
 
 def commands(section: str) -> list[str]:
