@@ -97,11 +97,11 @@ class Harness:
 
     def hold_node_1(self, run: Path) -> None:
         """Stop node 1 of a run that has just been started, unless it cannot start anyway."""
-        until(lambda: [one.process.send_signal(signal.SIGSTOP) for one in self._agents_of_node_1(run)])
+        until(lambda: [agent.process.send_signal(signal.SIGSTOP) for agent in self._agents_of_node_1(run)])
 
     @staticmethod
     def _agents_of_node_1(run: Path) -> list[Seen]:
-        return [one for one in processes_of(run.name) if one.environ.get("PET_NODE_RANK") == "1"]
+        return [seen for seen in processes_of(run.name) if seen.environ.get("PET_NODE_RANK") == "1"]
 
     def left(self, run: Path) -> list[Any]:
         """What is left of a run."""
@@ -140,7 +140,7 @@ class Hosts(Harness):
 
     @staticmethod
     def _agents_of_node_1(run: Path) -> list[Seen]:
-        return [one for one in ssh_hosts.processes_of(run.name) if one.environ.get("PET_NODE_RANK") == "1"]
+        return [seen for seen in ssh_hosts.processes_of(run.name) if seen.environ.get("PET_NODE_RANK") == "1"]
 
     def left(self, run: Path) -> list[Any]:
         return [*ssh_hosts.processes_of(run.name), *ssh_hosts.folders_of(run.name)]

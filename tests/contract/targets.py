@@ -26,11 +26,10 @@ def on(*names: str, alone: tuple[str, ...] = (), soon: bool = False) -> pytest.M
     return pytest.mark.parametrize("harness", cases, indirect=True)
 
 
-def of(layouts: dict[str, tuple[str, ...]], *, soon: bool = False) -> pytest.MarkDecorator:
-    """Run a test with these layouts, each on its targets, on local also in `make test`."""
-    targets = TARGETS | {"local": SOON} if soon else TARGETS
+def of(layouts: dict[str, tuple[str, ...]]) -> pytest.MarkDecorator:
+    """Run a test with these layouts, each on its targets."""
     cases = [
-        pytest.param(*targets[name].values, layout, marks=targets[name].marks)
+        pytest.param(*TARGETS[name].values, layout, marks=TARGETS[name].marks)
         for layout, names in layouts.items()
         for name in names
     ]

@@ -18,9 +18,9 @@ ALL_BUT_INDEXED = tuple(name for name in TARGETS if name != "indexed")
 KILLED = "the runner did not record how the run ended: it was killed, or it could not write"
 
 
-@of({"1+2": tuple(TARGETS)}, soon=True)
-def test_a_rank_that_exits_is_named_with_its_node_and_code(harness: Harness, layout: str) -> None:
-    done, record = harness.run("odd-exits", "--layout", layout, "--set", "code=3")
+@on(*TARGETS, soon=True)
+def test_a_rank_that_exits_is_named_with_its_node_and_code(harness: Harness) -> None:
+    done, record = harness.run("odd-exits", "--layout", "2x1", "--set", "code=3")
     assert done.code == 1
     why = "rank 1 (node 1) exited with 3"
     assert (record["status"], record["reason"]) == ("failed", why)
@@ -35,15 +35,15 @@ def test_a_node_that_runs_out_of_memory_says_so(harness: Harness, layout: str) -
     done, record = harness.run("odd-memory", "--layout", layout, *harness.memory)
     assert done.code == 1
     assert record["status"] == "failed"
-    assert any(one.get("out_of_memory") for one in record["outcome"]["exits"])
+    assert any(node.get("out_of_memory") for node in record["outcome"]["exits"])
     assert "SIGKILL: the container ran out of memory" in record["reason"]
     assert "ran out of memory" in done.stderr
 
 
-@of({"1+2": ("local", "compose", "pytorchjob", "trainjob", "ssh", "slurm")}, soon=True)
-def test_an_interrupted_run_is_collected(harness: Harness, layout: str) -> None:
-    process, run = harness.start("odd-slow", "--layout", layout, *LONG)
-    until(harness.have_begun(run, 3), 90)
+@on(*ALL_BUT_INDEXED, soon=True)
+def test_an_interrupted_run_is_collected(harness: Harness) -> None:
+    process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)
+    until(harness.have_begun(run, 2), 90)
     os.killpg(process.pid, signal.SIGINT)
     time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)  # impatience changes nothing
@@ -53,9 +53,9 @@ def test_an_interrupted_run_is_collected(harness: Harness, layout: str) -> None:
     record = harness.project.record(run)
     assert record["status"] == "interrupted"
     assert record["epochs"]
-    assert [rank["events_seen"] > 1 for rank in record["ranks"]] == [True] * 3
-    assert all(one["stopped"] for one in record["outcome"]["exits"])
-    assert harness.have_begun(run, 3)()
+    assert [rank["events_seen"] > 1 for rank in record["ranks"]] == [True] * 2
+    assert all(node["stopped"] for node in record["outcome"]["exits"])
+    assert harness.have_begun(run, 2)()
     harness.require_nothing_left(run)
 
 

@@ -59,7 +59,7 @@ def experiment(
             assert record["status"] == "completed"
             assert record["metrics"][record["launch"]["measure"]] > 0
             assert record["events"]["seen"] == record["events"]["expected"]
-            assert all(one["code"] == 0 for one in record["outcome"]["exits"])
+            assert all(node["code"] == 0 for node in record["outcome"]["exits"])
         yield records, words
 
 
