@@ -188,11 +188,8 @@ def test_event_lines_need_no_dialect(folder: Project) -> None:
     ("printed", "dialect", "measure"),
     [
         ("Training time: 0.02 seconds", "epoch-losses", "stated_seconds  # the time that the script prints"),
-        ("Training complete in 0m 0s", "pytorch-tutorials", "wall_seconds  # by the runner's clock, from the launch"),
         ("Training time: 86400.5 seconds", "epoch-losses", "wall_seconds  # by the runner's clock, from the launch"),
-        ("{'train_runtime': 0.031, 'epoch': 3.0}", "huggingface-trainer", "stated_seconds  # the time that the"),
         ("hello", "none", "wall_seconds  # by the runner's clock, from the launch to the end"),
-        ("", "none", "wall_seconds  # by the runner's clock, from the launch to the end"),
     ],
 )
 def test_the_stated_time_is_compared_only_if_it_is_exact_and_can_be_true(

@@ -1,5 +1,6 @@
 """A results folder -> a prediction: which runs it is made from, and what it says of records that lack something."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -64,14 +65,6 @@ def test_a_prediction_follows_from_the_step_and_the_sums(results: Path) -> None:
     assert value(found) == pytest.approx(STEP_SECONDS / (0.055 + 1.0), rel=0.1)
     assert found.lines[0].expected.limit[0] == "bandwidth"
     assert start_of(results).base.step.gradient_bytes == GRADIENTS  # type: ignore[union-attr]
-
-
-def test_a_fast_network_leaves_what_is_not_shared(results: Path) -> None:
-    train(results)
-    measure_network(results, "2x1", 1e11)
-    found = told(results, "2x1")
-    assert value(found) == pytest.approx(1 / 0.55, rel=0.1)
-    assert found.lines[0].expected.limit[0] == "fixed"
 
 
 def test_less_communication_helps_where_the_link_is_slow_and_the_cheapest_is_named(results: Path) -> None:
@@ -146,29 +139,24 @@ def test_what_is_read_elsewhere_is_less_certain(results: Path) -> None:
     measure_network(results, "2x1", 1e8)
     here = told(results, "2x1").lines[0].expected.speedup
     measure_network(results, "4x1", 1e8)
-    for one in (results / "links").iterdir():
-        if '"2x1"' in (one / "run.json").read_text():
-            for path in sorted(one.rglob("*"), reverse=True):
-                path.rmdir() if path.is_dir() else path.unlink()
-            one.rmdir()
+    for run in (results / "links").iterdir():
+        if '"2x1"' in (run / "run.json").read_text():
+            shutil.rmtree(run)
     there = told(results, "2x1").lines[0].expected.speedup
     assert here is not None
     assert there is not None
     assert there.high / there.low > here.high / here.low  # type: ignore[operator]
 
 
-def test_a_link_can_be_assumed_with_no_network_measured(results: Path) -> None:
+@pytest.mark.parametrize("measured", [False, True])
+def test_an_assumed_link_takes_the_place_of_a_measured_one_or_of_none(results: Path, measured: bool) -> None:
     train(results)
+    if measured:
+        measure_network(results, "2x1", FAST)
     found = told(results, "2x1", assumed=Assumed(latency=1e-4, bandwidth=1e7))
     assert value(found) == pytest.approx(STEP_SECONDS / (0.055 + 1.0), rel=0.1)
     faster = told(results, "2x1", assumed=Assumed(latency=1e-4, bandwidth=1e9))
     assert value(faster) > value(found)
-
-
-def test_an_assumed_link_takes_the_place_of_the_measured_one(results: Path) -> None:
-    train(results)
-    measure_network(results, "2x1", SLOW)
-    assert value(told(results, "2x1", assumed=Assumed(latency=1e-4, bandwidth=1e9))) > 1.4
 
 
 def test_the_measurement_stands_beside_the_prediction_and_is_no_part_of_it(results: Path) -> None:
@@ -317,11 +305,3 @@ def test_a_run_that_does_not_report_its_gradients_needs_them_named(results: Path
     assert start.why.endswith("--assume gradients=90MB")
     found = told(results, "2x1", assumed=Assumed(gradients=1e7))
     assert "forward and backward are taken to be 30% and 60% of it" in found.lacks[0]
-
-
-def test_a_batch_that_is_too_small_is_said(results: Path) -> None:
-    train(results)
-    measure_network(results, "2x1")
-    found = told(results, "2x64")
-    assert found.lines[0].expected.speedup is None
-    assert "a batch of 100 is too small for 128" in found.lacks[-1]

@@ -126,7 +126,7 @@ def test_a_flipped_bit_in_any_file_of_it_names_the_file(bundled: Project, tmp_pa
     assert (ended.code, "no level" in ended.stdout) == (1, True)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
 def test_one_that_is_cut_off_is_found(bundled: Project, tmp_path: Path, share: float) -> None:
     data = (bundled.root / "kit.tar").read_bytes()
     (tmp_path / "kit.tar").write_bytes(data[: int(len(data) * share)])
@@ -167,14 +167,14 @@ def member(name: str, data: bytes = b"x", **fields: Any) -> Callable[[tarfile.Ta
     ("add", "says"),
     [
         (member("../evil"), "leads out"),
-        (member("kit/../../evil"), "leads out"),
         (member("/evil"), "leads out"),
         (member("kit//evil"), "leads out"),
         (member("evil"), "only what lies in kit/"),
         (member("kit/link", type=tarfile.SYMTYPE, linkname="/etc"), "no regular file"),
         (member("kit/link", type=tarfile.LNKTYPE, linkname="/etc/passwd"), "no regular file"),
         (member("kit/pipe", type=tarfile.FIFOTYPE), "no regular file"),
-        (member("kit/null", type=tarfile.CHRTYPE), "no regular file"),
+        (member("kit/first", b"other"), "kit/first is in it twice"),
+        (member("kit/first/two"), "kit/first/two is in it twice, or lies below a file"),
         (member("kit/sparse", type=tarfile.GNUTYPE_SPARSE), ""),
         (member("kit/" + "d/" * 40 + "deep"), "only what lies in kit/"),
         (member("kit/big", pax_headers={"size": str(10**15)}), ""),
@@ -229,24 +229,6 @@ def test_headers_that_tarfile_reads_for_long_or_one_within_the_other_are_refused
         unpack(tmp_path / "evil.tar", tmp_path / "out")
     assert time.process_time() - began < 0.2
     assert not (tmp_path / "out").exists()
-
-
-def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "twice.tar", "w") as tar:
-        member("kit/one")(tar)
-        member("kit/one", b"other")(tar)
-    with pytest.raises(RunError, match="kit/one is in it twice"):
-        unpack(tmp_path / "twice.tar", tmp_path / "out")
-
-
-def test_a_file_below_a_file_is_refused_in_one_line(project: Project, tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "below.tar", "w") as tar:
-        member("kit/one")(tar)
-        member("kit/one/two")(tar)
-    ended = project.runner("verify", tmp_path / "below.tar")
-    assert (ended.code, ended.stderr.count("\n")) == (1, 1), ended.snapshot
-    assert "below.tar: no level: " in ended.stderr
-    assert "kit/one/two is in it twice, or lies below a file" in ended.stderr
 
 
 def test_an_archive_that_ends_early_is_named_where_it_ends(tmp_path: Path) -> None:
@@ -321,9 +303,6 @@ def test_records_without_a_commit_go_without_code_and_it_says_so(finished: Proje
     assert ended.code == 0, ended.snapshot
     assert "left out: the code of results/tiny/" in ended.stderr
     assert "the record names no commit" in ended.stderr
-    ended = finished.runner("verify", tmp_path / "kit.tar")
-    assert ended.code == 1
-    assert "level 1: changes: the record names no commit" in ended.stdout
 
 
 @pytest.mark.slow

@@ -207,7 +207,6 @@ def test_what_cannot_be_run_again_is_refused_in_one_line(repeated: Project, fini
         (finished, [finished.runs()[0]], 1, "level 0: the record names no commit"),
         (finished, ["results"], 2, "name the folder of one run"),
         (repeated, [repeated.root / "kit.tar", "--run", "nosuch"], 2, "no run 'nosuch' in it"),
-        (repeated, [repeated.root / "experiments" / "tiny.yaml"], 2, "neither a folder nor an archive"),
     ]
     for project, words, code, says in cases:
         ended = project.runner("reproduce", *words, "--results", tmp_path / "again")
