@@ -11,8 +11,6 @@ ROOT = Path(__file__).resolve().parents[1]
 SETUP = ROOT / "requirements" / "setup.py"
 OTHER_PYTHON = """
 import runpy, sys
-
-import pytest
 sys.version_info = (3, 13, 1, "final", 0)
 sys.argv = [{path!r}, {venv!r}, "runtime"]
 runpy.run_path({path!r}, run_name="__main__")
@@ -37,13 +35,8 @@ def test_another_python_is_refused_in_one_line_before_anything_is_made(tmp_path:
 
 @pytest.mark.slow
 def test_without_a_package_index_the_last_line_says_the_way_out(tmp_path: Path) -> None:
-    nowhere = {
-        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
-        "PIP_FIND_LINKS": "",
-        "PIP_RETRIES": "0",
-        "PIP_NO_CACHE_DIR": "1",
-    }
-    done = set_up(tmp_path / "venv", **nowhere)
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_FIND_LINKS": "", "PIP_RETRIES": "0"}
+    done = set_up(tmp_path / "venv", **nowhere, PIP_NO_CACHE_DIR="1")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: uv could not be fetched with pip")
     assert "Traceback" not in done.stderr

@@ -5,7 +5,6 @@ import pytest
 from runner.tools.audit.document import audit_page
 from runner.tools.audit.findings import MEASURED
 from runner.tools.audit.formats import read_text
-from runner.tools.audit.roles import Role, role_of
 from tests.tools.audit.test_tables import graded, table, wrong
 
 SCALING = ["75.25 | 1.000 | 1.000", "40.10 | 1.877 | 0.938", "21.30 | 3.533 | 0.883", "12.90 | 5.833 | 0.729"]
@@ -176,13 +175,6 @@ def test_a_word_inside_a_heading_does_not_silence_its_column(words: str) -> None
     rows = ["1 | 512 | 1.00", "2 | 1003 | 1.96", "4 | 1950 | 3.81"]
     head = f"GPUs | {words} throughput (samples/s) | {words} speedup"
     assert [grade for _, grade in graded(table(head, *rows))] == ["consistent"] * 3
-
-
-@pytest.mark.parametrize(
-    "heading", ["Loss after 2 hours", "Std (s)", "Peak GPU memory (GB)", "F1", "lr", "Cost", "95% CI (s)"]
-)
-def test_a_heading_whose_noun_is_no_time_is_none(heading: str) -> None:
-    assert role_of(heading) is Role.OTHER
 
 
 def test_every_number_of_a_table_is_checked_or_has_a_reason() -> None:

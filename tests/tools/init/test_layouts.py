@@ -25,7 +25,6 @@ class Layout(NamedTuple):
 LAYOUTS = [
     Layout("src_layout", ".", "train", "spirals.train", "epoch-losses", "stated_seconds", ["1x1", "1x2"], True),
     Layout("flat", ".", "main", "main.py", "pytorch-mnist", "wall_seconds", ["1x1"], True),
-    Layout("notebooks", ".", "train", "scripts/train.py", "pytorch-tutorials", "wall_seconds", ["1x1"], True),
     Layout("monorepo", "training/speech", "finetune", "finetune.py", "none", "wall_seconds", ["1x1", "1x2"], False),
 ]
 

@@ -51,10 +51,20 @@ def told(
     return answer(start, start.base, map(Layout.parse, layouts), chosen, assumed)
 
 
-def value(one: Answer, place: int = -1) -> float:
-    speedup = one.lines[place].expected.speedup
+def value(found: Answer, layout: str | None = None, communication: str | None = None) -> float:
+    """Return the speed-up of a line: of the last one, or of the one with a layout and a communication."""
+    lines = [line.expected for line in found.lines]
+    named = [line for line in lines if (str(line.layout), str(line.communication)) == (layout, communication)]
+    speedup = (named or lines)[-1].speedup
     assert speedup is not None
     return speedup.value
+
+
+def width(low: float | None, high: float | None) -> float:
+    """Return how many times the low end of an interval its high end is."""
+    assert low is not None
+    assert high is not None
+    return high / low
 
 
 def test_a_prediction_follows_from_the_step_and_the_sums(results: Path) -> None:
@@ -72,15 +82,14 @@ def test_less_communication_helps_where_the_link_is_slow_and_the_cheapest_is_nam
     for layout in ("2x1", "4x1"):
         measure_network(results, layout, 1e8)
     found = told(results, "1x1", "2x1", "4x1", choices=("ddp", "fp16", "powersgd=4", "local-sgd=16"))
-    by_name = {(str(one.expected.layout), str(one.expected.communication)): one.expected for one in found.lines}
-    two = [by_name["2x1", name].speedup.value for name in ("ddp", "fp16", "powersgd=4")]  # type: ignore[union-attr]
+    two = [value(found, "2x1", name) for name in ("ddp", "fp16", "powersgd=4")]
     assert two == sorted(two)
     assert found.best is not None
     assert found.cheapest is not None
     assert found.best.speedup is not None
     enough = NEAR_BEST * found.best.speedup.value
-    near = [one for one in by_name.values() if one.speedup and one.speedup.value >= enough]
-    assert found.cheapest.price == min(one.price for one in near)
+    lines = [line.expected for line in found.lines]
+    assert found.cheapest.price == min(line.price for line in lines if line.speedup and line.speedup.value >= enough)
 
 
 def test_what_goes_through_the_memory_of_one_machine_costs_little_and_is_not_predicted_for_two(results: Path) -> None:
@@ -88,12 +97,8 @@ def test_what_goes_through_the_memory_of_one_machine_costs_little_and_is_not_pre
     for layout in ("1x2", "2x1"):
         measure_network(results, layout, SLOW)
     found = told(results, "1x2", "2x1", choices=("ddp", "shared-memory"))
-    by_name = {(str(one.expected.layout), str(one.expected.communication)): one.expected for one in found.lines}
-    slow, quick = (by_name["1x2", name].speedup for name in ("ddp", "shared-memory"))
-    assert slow is not None
-    assert quick is not None
-    assert quick.value > 1.5 * slow.value
-    assert by_name["2x1", "shared-memory"].speedup is None
+    assert value(found, "1x2", "shared-memory") > 1.5 * value(found, "1x2", "ddp")
+    assert [str(line.expected.layout) for line in found.lines if line.expected.speedup is None] == ["2x1"]
     assert "not known: 2x1 shared-memory: it is for processes of one machine" in notes(found, "links")
 
 
@@ -115,11 +120,7 @@ def test_an_interval_is_no_narrower_than_the_repeats_of_one_process_say(
     measure_network(results, "1x2", FAST)
     speedup, repeats = told(results, "1x2").lines[-1].expected.speedup, typical(list(seconds))
     assert speedup is not None
-    assert speedup.low is not None
-    assert speedup.high is not None
-    assert repeats.low is not None
-    assert repeats.high is not None
-    assert speedup.high / speedup.low >= repeats.high / repeats.low
+    assert width(speedup.low, speedup.high) >= width(repeats.low, repeats.high)
 
 
 def test_a_network_of_the_same_kind_stands_in_and_the_command_that_measures_is_named(results: Path) -> None:
@@ -145,7 +146,7 @@ def test_what_is_read_elsewhere_is_less_certain(results: Path) -> None:
     there = told(results, "2x1").lines[0].expected.speedup
     assert here is not None
     assert there is not None
-    assert there.high / there.low > here.high / here.low  # type: ignore[operator]
+    assert width(there.low, there.high) > width(here.low, here.high)
 
 
 @pytest.mark.parametrize("measured", [False, True])

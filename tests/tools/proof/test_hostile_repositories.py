@@ -12,6 +12,7 @@ from tests.support.hostile import arm, touch_all
 from tests.support.projects import Project
 from tests.support.records import Make
 from tests.support.repository import commit_all, git
+from tests.tools.proof.conftest import committed
 
 COMMANDS = (
     ("run", "tiny", "--layout", "1x1"),
@@ -26,9 +27,8 @@ TRAINS = "import torch\nmodel = torch.nn.Linear(1, 1)\nloss = model(torch.ones(1
 
 def test_no_command_runs_what_the_settings_of_a_repository_name(project: Project, tmp_path: Path) -> None:
     project.define(matrix={"layout": ["1x1"]})
-    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
     (project.root / "train.py").write_text(TRAINS)
-    commit_all(project.root)
+    committed(project)
     arm(project.root, tmp_path / "marks")
     for words in COMMANDS:
         touch_all(project.root / "experiments")
@@ -80,8 +80,7 @@ def test_data_may_be_a_link_or_a_file_of_the_repository(project: Project, tmp_pa
         data.write_text("committed")
     else:
         data.symlink_to(tmp_path / "far")
-    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n")
-    commit_all(project.root)
+    committed(project)
     assert project.runner("run", "tiny").code == 0
     if what == "dangling":
         git(project.root, "rm", "--quiet", "--cached", "data")

@@ -15,7 +15,8 @@ from runner.tools.proof.reproduce import options_again
 from tests.support.predictions import lines
 from tests.support.projects import OK, Project, make_project
 from tests.support.records import Make
-from tests.support.repository import commit_all, git
+from tests.support.repository import git
+from tests.tools.proof.conftest import committed
 
 COUNTS = """
     import os, pathlib
@@ -24,11 +25,6 @@ COUNTS = """
     if os.environ["RANK"] == "0":
         count.write_text(str(before + 1))
 """
-
-
-def committed(project: Project) -> None:
-    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
-    commit_all(project.root)
 
 
 @pytest.fixture(scope="module")

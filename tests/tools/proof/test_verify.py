@@ -14,25 +14,15 @@ from runner.tools.proof.inputs import Inputs
 from runner.tools.proof.verify import verify
 from tests.support.projects import ROOT, Project
 from tests.support.records import Make
-from tests.support.repository import commit_all, git
-
-
-def committed(project: Project) -> None:
-    (project.root / ".gitignore").write_text("results/\n__pycache__/\n")
-    (project.root / "requirements.lock").write_text("torch==2.3.1\n")
-    commit_all(project.root)
-
-
-def one_run(project: Project) -> Path:
-    ended = project.runner("run", "tiny", "--layout", "1x1")
-    assert ended.code == 0, ended.snapshot
-    return max((project.root / "results" / "tiny").iterdir())
+from tests.support.repository import git
+from tests.tools.proof.conftest import change_launch, committed, one_run
 
 
 @pytest.fixture
 def run(project: Project) -> Path:
-    """A run of a committed project."""
+    """A run of a committed project with a lock file."""
     project.define()
+    (project.root / "requirements.lock").write_text("torch==2.3.1\n")
     committed(project)
     return one_run(project)
 
@@ -157,22 +147,12 @@ def test_another_lock_file_and_a_commit_that_is_gone_are_named(project: Project,
     assert "  level 1: lock file: requirements.lock is another one" in ended.stdout
 
 
-def changed_record(run: Path, change: Any) -> None:
-    """Write a record and its launch again, with a manifest that fits."""
-    for name in ("run.json", "request/launch.json"):
-        document = json.loads((run / name).read_bytes())
-        change(document.get("launch", document))
-        (run / name).write_text(json.dumps(document))
-    (run / "SHA256SUMS").unlink()
-
-
 def test_another_architecture_and_an_image_that_is_gone_are_named(project: Project, run: Path) -> None:
     def elsewhere(launch: dict[str, Any]) -> None:
         launch["host"]["os"] = "Linux-6.1-aarch64-with-glibc2.36"
         launch["image"] = {"id": "sha256:" + "0" * 64, "name": "kit:gone"}
 
-    changed_record(run, elsewhere)
-    assert project.runner("collect", run).code == 0
+    change_launch(project, run, elsewhere)
     ended = project.runner("verify", run, env={"DOCKER_HOST": "unix:///nowhere.sock"})
     assert ended.code == 1
     assert "  level 1: architecture: the run was on aarch64" in ended.stdout
@@ -241,19 +221,6 @@ def test_a_run_made_before_manifests_says_so(project: Project, make: Make) -> No
     ended = project.runner("verify", folder.path)
     assert ended.code == 1
     assert "level 0: no manifest: made before runs had one; runner collect" in ended.stdout
-
-
-@pytest.mark.slow
-def test_a_thousand_records_are_verified_within_ten_seconds(project: Project, make: Make) -> None:
-    for _ in range(1_000):
-        make.run(project.root / "results")
-    project.forked = False  # a child, whose CPU time is counted
-    begun = sum(os.times()[2:4])
-    ended = project.runner("verify", "results", "--level", "0")
-    took = sum(os.times()[2:4]) - begun
-    assert ended.code == 0
-    assert "1000 of 1000 runs reach level 0" in ended.stdout
-    assert 0.1 < took < 10
 
 
 def test_what_git_did_not_say_is_said_at_the_run_and_by_verify(project: Project) -> None:
