@@ -169,10 +169,7 @@ def test_a_script_that_starts_its_own_processes_runs_as_it_does_by_hand(folder: 
     written = init(folder, SPAWNS)
     assert "launcher: python  # it starts the processes of its process group itself\n" in written
     assert "layout: [1x1]  # nodes x processes; the script starts its processes itself (spawn)\n" in written
-    done = folder.runner("run", "train", "--repeat", "1")
-    assert done.code == 0, done.snapshot
-    (run,) = folder.runs("train")
-    assert folder.record(run)["metrics"]["stated_seconds"] == 2.0
+    assert "\n  Training time: 2.00 seconds\n" in written, "rank 0 has met rank 1"
     refused = folder.runner("plan", "train", "--layout", "1x2")
     assert refused.code == 2
     assert "layout 1x2: with launcher python the program starts its processes itself" in refused.stderr

@@ -15,7 +15,6 @@ from runner.tools.proof.reproduce import options_again
 from tests.support.predictions import lines
 from tests.support.projects import OK, Project, make_project
 from tests.support.records import Make
-from tests.support.repository import git
 from tests.tools.proof.conftest import committed
 
 COUNTS = """
@@ -64,20 +63,6 @@ def test_a_stranger_verifies_and_reproduces_an_archive_without_a_clone(repeated:
     assert ended.code == 0, ended.snapshot
     assert "kit.tar: tiny/" in ended.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit.tar", "reproduced"]
-
-
-def test_the_code_is_that_of_the_commit_with_the_kept_changes_whatever_stands_here_now(
-    project: Project, tmp_path: Path
-) -> None:
-    project.define(matrix={"layout": ["1x1"]})
-    committed(project)
-    path = project.root / "experiments" / "toys" / "ok.py"
-    path.write_text(path.read_text().replace("(0.5).hex()", "(0.25).hex()"))
-    assert project.runner("run", "tiny").code == 0
-    path.write_text("raise SystemExit('another program')\n")
-    git(project.root, "commit", "--quiet", "-am", "Another")
-    verdict = verdict_of(project, project.runs()[0], "--results", tmp_path / "again")
-    assert verdict["level"] >= 2
 
 
 def test_the_first_step_and_rank_that_differ_are_named_and_what_may_explain_it(
