@@ -37,9 +37,8 @@ def test_the_wheel_holds_the_runner_and_its_library_and_no_experiments(installed
     assert {top for top in tops if not top.endswith(".dist-info")} == {"runner", "trainkit"}
     for needed in ("dialects/pytorch-mnist.yaml", "templates/report.html.j2", "templates/style.css"):
         assert any(name.endswith(needed) for name in names), needed
-    committed = {
-        str(path.relative_to(ROOT)) for folder in ("runner", "trainkit") for path in (ROOT / folder).rglob("*.py")
-    }
+    paths = [path for folder in ("runner", "trainkit") for path in (ROOT / folder).rglob("*.*")]
+    committed = {str(path.relative_to(ROOT)) for path in paths if path.suffix != ".pyc" and path.is_file()}
     assert committed <= set(names)
 
 
@@ -62,15 +61,11 @@ def test_it_imports_from_its_own_environment_and_not_from_the_checkout(installed
     assert done.stdout.endswith("None\n")
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], ["summarize", "results"], ["report", "results"], ["plan", "tiny"], ["collect", "train.log"]]
-)
-def test_a_machine_without_torch_can_read_plan_and_report(
+@pytest.mark.parametrize("words", [["summarize", "results"], ["report", "results"], ["collect", "train.log"]])
+def test_a_machine_without_torch_can_read_and_report(
     installed: Installed, finished: Project, tmp_path: Path, words: list[str]
 ) -> None:
     shutil.copytree(finished.results, tmp_path / "results")
-    shutil.copytree(finished.root / "experiments", tmp_path / "experiments")
-    (tmp_path / "runner.toml").touch()
     (tmp_path / "train.log").write_text("Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.300000\n")
     done = installed.run(tmp_path, "python", "-c", ALONE, *words)
     assert done.code == 0, done.snapshot
@@ -101,18 +96,3 @@ def test_a_clean_install_is_small_and_its_commands_work(
     started = alone.run(finished.root, "runner", "run", "tiny", "--results", str(tmp_path / "none"))
     assert (started.code, started.stdout) == (2, "")
     assert "pip install 'distributed-experiment-kit[torch]'" in started.stderr
-
-
-@pytest.mark.slow
-def test_a_foreign_repository_has_its_first_table_after_three_commands(installed: Installed, tmp_path: Path) -> None:
-    root = tmp_path / "theirs"
-    shutil.copytree(ROOT / "tests" / "tools" / "init" / "repositories" / "src_layout", root)
-    before = {path: path.read_bytes() for path in root.rglob("*.py")}
-    made = installed.run(root, "runner", "init")
-    assert made.code == 0, made.snapshot
-    name = made.stdout.rpartition("next: runner run ")[2].split()[0]
-    done = installed.run(root, "runner", "run", name, "--repeat", "1")
-    assert done.code == 0, done.snapshot
-    table = installed.run(root, "runner", "summarize", "results/")
-    assert "| 1x2 | 1 |" in table.stdout, table.snapshot
-    assert {path: path.read_bytes() for path in before} == before

@@ -41,8 +41,6 @@ class Made:
     headings: list[str]
     rows: list[list[str]]
     derived: dict[str, int] = field(default_factory=dict)
-    numbers: dict[str, list[float]] = field(default_factory=dict)
-    printed_by: dict[str, tuple[int, str, str]] = field(default_factory=dict)
     bases: list[int] = field(default_factory=list)
     total: int = 0
     comma: bool = False
@@ -93,12 +91,8 @@ def make(seed: int) -> Made:
         elif order == "shuffled":
             chance.shuffle(block)
         cells.append(block)
-    if groups > 1 and chance.random() < 0.3:  # rows of one count side by side
-        cells = (
-            [[block[place] for block in cells for place in (row,)] for row in range(len(counts))]
-            if order == "up"
-            else cells
-        )
+    if groups > 1 and order == "up" and chance.random() < 0.3:  # rows of one count side by side
+        cells = [[block[row] for block in cells] for row in range(len(counts))]
     rows = [row for block in cells for row in block]
     return _print(chance, rows, groups, weak=weak)
 
@@ -148,9 +142,7 @@ def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made
         headings["accuracy"] += chance.choice(
             [f" (N={total})", f" ({total} test images)", "", f" on {total} test samples"]
         )
-    made = Made(
-        [headings[name] for name in names], [], {name: names.index(name) for name in names}, {}, {}, [], total, comma
-    )
+    made = Made([headings[name] for name in names], [], {name: names.index(name) for name in names}, [], total, comma)
     for row in rows:
         printed = []
         for name in names:
@@ -190,22 +182,6 @@ def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made
 def markdown(made: Made) -> str:
     lines = ["| " + " | ".join(made.headings) + " |", "|" + "---|" * len(made.headings)]
     return "# Results\n\n" + "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in made.rows)]) + "\n"
-
-
-def html(made: Made) -> str:
-    head = "".join(f"<th>{one}</th>" for one in made.headings)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{one.strip('*`').replace('[^1]', '<sup>1</sup>')}</td>" for one in row) + "</tr>"
-        for row in made.rows
-    )
-    table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
-    return f"<!DOCTYPE html><html><body>\n{table}</body></html>"
-
-
-def csv(made: Made) -> str:
-    mark = ";" if made.comma else ","
-    quoted = lambda cells: mark.join(f'"{cell}"' if mark in cell else cell for cell in cells)  # noqa: E731
-    return "\n".join(quoted(row) for row in [made.headings, *made.rows]) + "\n"
 
 
 def _number(text: str, comma: bool) -> float:

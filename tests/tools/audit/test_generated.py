@@ -1,28 +1,23 @@
 """The error rates of the audit, on tables made by chance: what it accuses falsely, and what it misses."""
 
-import pytest
-
 from runner.tools.audit.document import audit_page
 from runner.tools.audit.formats import read_text
-from tests.support.slow import slow_but
-from tests.tools.audit.generated import csv, html, make, markdown, spoil
+from tests.tools.audit.generated import make, markdown, spoil
 
-TABLES = 500
-WRITERS = {"markdown": markdown, "html": html, "csv": csv}
+TABLES = 250
 
 
-@pytest.mark.parametrize("format_", slow_but(["markdown"], WRITERS))
-def test_of_500_consistent_tables_at_most_1_percent_are_accused_and_nearly_all_are_checked(format_: str) -> None:
+def test_of_consistent_tables_at_most_1_percent_are_accused_and_nearly_all_are_checked() -> None:
     accused = empty = 0
     for seed in range(TABLES):
-        audit = audit_page(read_text(WRITERS[format_](make(seed)), "table", format_))
+        audit = audit_page(read_text(markdown(make(seed)), "table", "markdown"))
         accused += any(one.wrong for one in audit.findings)
         empty += not audit.findings
     assert accused <= 0.01 * TABLES
     assert empty <= 0.1 * TABLES
 
 
-def test_of_500_tables_with_one_error_at_least_95_percent_are_found_at_the_cell() -> None:
+def test_of_tables_with_one_error_at_least_95_percent_are_found_at_the_cell() -> None:
     found = tables = others = 0
     for seed in range(TABLES):
         made = make(seed)

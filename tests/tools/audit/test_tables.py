@@ -64,20 +64,31 @@ def test_counts_of_devices_are_read_from_words(cell: str, count: float | None) -
     assert devices(cell) == count
 
 
-@pytest.mark.parametrize(
-    ("heading", "role"),
-    [
-        ("耗时", Role.TIME),
-        ("sec/epoch", Role.TIME),
-        ("T(p), s", Role.TIME),
-        ("img/s", Role.RATE),
-        ("加速比", Role.SPEEDUP),
-    ]
-    + [("扩展效率", Role.EFFICIENCY), ("world size", Role.COUNT), ("准确率", Role.ACCURACY), ("GPU memory", Role.OTHER)]
-    + [("% faster", Role.CHANGE), ("s", Role.TIME), ("S", Role.SPEEDUP), ("Backend", Role.UNKNOWN)],
-)
-def test_headings_say_what_a_column_holds(heading: str, role: Role) -> None:
-    assert role_of(heading) is role
+HEADINGS = {
+    Role.TIME: ("耗时", "sec/epoch", "T(p), s", "s"),
+    Role.RATE: ("img/s",),
+    Role.SPEEDUP: ("加速比", "S"),
+    Role.EFFICIENCY: ("扩展效率",),
+    Role.COUNT: ("world size",),
+    Role.ACCURACY: ("准确率",),
+    Role.CHANGE: ("% faster",),
+    Role.OTHER: (
+        "GPU memory",
+        "Loss after 2 hours",
+        "Std (s)",
+        "Peak GPU memory (GB)",
+        "F1",
+        "lr",
+        "Cost",
+        "95% CI (s)",
+    ),
+    Role.UNKNOWN: ("Backend",),
+}
+
+
+@pytest.mark.parametrize(("role", "headings"), HEADINGS.items())
+def test_headings_say_what_a_column_holds(role: Role, headings: tuple[str, ...]) -> None:
+    assert {heading: role_of(heading) for heading in headings} == dict.fromkeys(headings, role)
 
 
 def test_percent_faster_by_throughput_and_by_time_are_told_apart() -> None:
@@ -92,17 +103,6 @@ def test_percent_faster_by_throughput_and_by_time_are_told_apart() -> None:
     assert "less time, not more throughput" in notes
 
 
-def test_a_table_without_its_baseline_is_checked_for_one_that_fits_all() -> None:
-    rows = [
-        "2x A100 | 1:00:00 | 1.95x",
-        "4x A100 | 0:31:00 | 3.77x",
-        "8x A100 | 0:16:30 | 7.08x",
-        "16x A100 | 0:09:00 | 13.0x",
-    ]
-    assert wrong(table("Hardware | Time | Speedup", *rows)) == []
-    assert wrong(table("Hardware | Time | Speedup", *rows).replace("7.08", "8.09")) == [(8.09, "flips")]
-
-
 def test_groups_have_baselines_of_their_own_also_in_merged_and_missing_cells() -> None:
     text = """<h2>Results</h2>
 <table><thead><tr><th>GPU</th><th>Count</th><th>time (s)</th><th>speed-up</th></tr></thead>
@@ -113,15 +113,6 @@ def test_groups_have_baselines_of_their_own_also_in_merged_and_missing_cells() -
 <tr><td>2</td><td>92</td><td>{}</td></tr></table>"""
     assert wrong(text.format("1.96"), "html") == []
     assert wrong(text.format("1.23"), "html") == [(1.23, "inconsistent")]
-    sections = table(
-        "GPUs | time | speedup",
-        "**A100** | |",
-        "1 | 100 s | 1.00",
-        "2 | 52 s | 1.92",
-        "**V100** | |",
-        "1 | 180 s | 1.00",
-    )
-    assert wrong(sections + "| 2 | 92 s | 1.96 |\n") == []
 
 
 def test_decimal_commas_and_thousands_are_told_apart() -> None:
@@ -131,38 +122,8 @@ def test_decimal_commas_and_thousands_are_told_apart() -> None:
     assert wrong('GPUs,img/s,speedup\n1,"1,203",1.00\n2,"2,302",1.91\n4,"4,499",3.74\n', "csv") == []
 
 
-def test_a_table_may_lie_on_its_side_and_compare_columns() -> None:
-    lying = table("GPUs | 1 | 2 | 4", "Time (s) | 100.0 | 52.0 | 27.1", "Speedup | 1.00 | 1.92 | 4.69")
-    assert wrong(lying) == [(4.69, "flips")]
-    columns = table("Model | Eager (ms) | Compiled (ms) | Speedup", "a | 10.5 | 7.0 | 1.50x", "b | 20.5 | 10.1 | 2.03x")
-    assert wrong(columns + "| c | 8.0 | 9.1 | 1.14x |\n") == [(1.14, "flips")]
-
-
-def test_weak_scaling_is_read_as_such() -> None:
-    rows = ["1 | 100.0 | 100%", "2 | 104.0 | 96.2%", "4 | 109.0 | 91.7%"]
-    assert wrong(table("GPUs | time per epoch (s) | efficiency", *rows)) == []
-    assert wrong(table("GPUs | time per epoch (s) | efficiency", *rows).replace("91.7", "81.7")) == [
-        (81.7, "inconsistent")
-    ]
-
-
-def test_throughput_follows_from_samples_and_time() -> None:
-    rows = ["60000 | 10.0 | 6000", "60000 | 5.2 | 11538", "60000 | 2.9 | 26897"]
-    assert wrong(table("samples | time (s) | samples/s", *rows)) == [(26897, "inconsistent")]
-
-
 def test_an_accuracy_is_a_whole_number_of_the_samples_that_are_said() -> None:
-    counted = table("N | correct | accuracy", "1067 | 941 | 88.19%", "1067 | 1050 | 97.41%")
-    assert wrong(counted) == [(97.41, "inconsistent")]
-    said = table("Model | accuracy (N=1067)", "a | 88.1912%", "b | 98.6891%", "c | 98.4067%")
-    assert wrong(said) == [(98.6891, "inconsistent")]
     assert wrong("It is 98.7% (1053 of 1067), and 99.1% (1053 of 1067).") == [(99.1, "inconsistent")]
-    assert graded(table("Model | accuracy", "a | 88.19%", "b | 98.69%")) == []
-
-
-def test_means_accuse_nothing() -> None:
-    rows = ["8 | 9.5 | 900", "16 | 9.9 | 1500", "32 | 10.3 | 3106"]
-    assert wrong(table("Batch size | Latency avg (ms) | Throughput avg (img/s)", *rows)) == []
 
 
 def test_a_claim_between_two_times_of_a_sentence_is_checked() -> None:
@@ -178,26 +139,3 @@ def test_a_claim_between_two_times_of_a_sentence_is_checked() -> None:
 )
 def test_the_format_of_standard_input_is_guessed(text: str, format_: str) -> None:
     assert guess(text) == format_
-
-
-def test_times_of_different_things_are_not_compared() -> None:
-    rows = ["a | 45.8 ms | 1.0x", "b | 29.2 ms | 1.57x", "c | 22.1 ms/step | 2.43x"]
-    assert graded(table("Method | Latency | Speedup", *rows)) == [(1.0, "consistent"), (1.57, "consistent")]
-
-
-def test_the_speed_of_the_link_between_nodes_is_no_throughput_of_a_training() -> None:
-    rows = ("1 Gbit/s | 1.71", "1 Gbit/s | 1.77", "100 Mbit/s | 0.22", "100 Mbit/s | 1.59")
-    assert wrong(table("link | speed-up", *rows)) == []
-
-
-def test_small_counts_and_words_like_differs_accuse_nobody() -> None:
-    heads = "changed | first step that differs | by | largest difference | at step | right | levels"
-    rows = ["same | none | 0 | 0 | none | 346 | 2, 3", "threads | 2 | 1.0e-08 | 2.4e-06 | 94 | 346 | 3"]
-    rows += ["bf16 | 1 | 2.0e-05 | 5.8e-03 | 62 | 348 | 3", "order | 1 | 4.7e-03 | 4.0e-01 | 36 | 354 | 3"]
-    rows += ["seed | 1 | 9.6e-03 | 4.3e-01 | 36 | 348 | 3", "torch | 1 | 5.6e-09 | 1.7e-06 | 94 | 346 | 3"]
-    assert graded(table(heads, *rows)) == []
-
-
-def test_a_formula_that_gives_every_row_the_same_number_accuses_nobody() -> None:
-    rows = ["a | 1.0 s | 1 | 1e-9 s", "b | 1.0 s | 1 | 1e-8 s", "c | 1.0 s | 1 | 1e-7 s", "d | 1.0 s | 2 | 1e-7 s"]
-    assert [one for one in graded(table("run | time | faster | jitter time", *rows)) if one[1] != "consistent"] == []

@@ -97,13 +97,6 @@ def test_a_slow_way_is_no_skewed_clock() -> None:
     assert [one.state for one in findings(peer) if one.check == "clock"] == ["ok"]
 
 
-def test_another_torch_there_is_seen() -> None:
-    with serving(facts={**FACTS, "torch": "2.4.0"}) as port:
-        found = findings(asked(port))
-    assert [(one.check, one.state) for one in found] == [("clock", "ok"), ("versions", "wrong")]
-    assert found[1].seen == "torch 2.4.0 there, torch 2.3.1 on this machine"
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -167,19 +160,17 @@ def test_peers_are_names_or_addresses_with_or_without_a_port(words: str, expecte
     assert parse(words, 29500) == expected
 
 
+TOO_MANY = ",".join(f"host{number}" for number in range(MOST_PEERS + 1))
+
+
 @pytest.mark.parametrize(
-    "words", ["a,", "-x", "a b", "a:0", "a:99999", "a:b", "\x1b[2J", "$(id)", "a" * 300, "host/", ",".join("abc" * 999)]
+    "words", ["a,", "-x", "a b", "a:0", "a:99999", "a:b", "\x1b[2J", "$(id)", "a" * 300, "host/", TOO_MANY]
 )
 def test_what_is_no_host_is_refused_in_one_line(words: str) -> None:
     with pytest.raises(RequestError) as refused:
         parse(words, 29500)
     assert str(refused.value).isprintable()
     assert len(str(refused.value)) < 300
-
-
-def test_too_many_hosts_are_refused() -> None:
-    with pytest.raises(RequestError, match="too many"):
-        parse(",".join(f"host{n}" for n in range(MOST_PEERS + 1)), 29500)
 
 
 def test_many_hosts_are_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,12 @@ import json
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.faults import Fault
-from tests.support.patience import patient
 from tests.support.projects import Project
 
 
@@ -99,10 +97,8 @@ def test_a_wrong_interface_in_the_environment_is_found_also_without_peers(projec
         (("--on", "compose", "--with", "job=indexed"), "target compose has no option 'job'"),
         (("--device", "gpu"), "--device gpu: unknown"),
         (("--peers", "a b"), "--peers: 'a b' is no host"),
-        (("--peers", "a:99999"), "is no host"),
         (("--port", "0"), "--port"),
         (("--listen", "203.0.113.9"), "name an address of this machine"),
-        (("--listen", "no such host"), "name an address of this machine"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(project: Project, words: tuple[str, ...], why: str) -> None:
@@ -133,10 +129,7 @@ def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tm
         config |= {"clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": {}}]}
         config |= {"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
         (tmp_path / "config").write_text(json.dumps(config))
-        assert project.runner("--help").code == 0  # the first command waits for the imports of the server that forks it
-        started = time.monotonic()
         with fault.told():
             done = project.runner("doctor", "--on", "kubernetes", env={"KUBECONFIG": str(tmp_path / "config")})
-        assert time.monotonic() - started < patient(20)
     assert done.code == 1
     assert "no answer within 12 s" in done.stdout

@@ -44,6 +44,11 @@ def contents(root: Path) -> dict[str, bytes]:
 def test_a_repository_gets_all_that_its_containers_are_made_of(copy: Copy) -> None:
     project = copy("src_layout")
     before = contents(project.root)
+    dry = contain(project, "--dry-run")
+    assert contents(project.root) == before
+    for name in {*BUILDER, *COMPOSE, *K8S} - {WHEEL}:
+        assert f"+++ b/{name}\n" in dry.stdout
+    assert f"Binary files /dev/null and b/{WHEEL} differ" in dry.stdout
     shown = contain(project)
     after = contents(project.root)
     new = after.keys() - before.keys()
@@ -68,41 +73,10 @@ def test_a_repository_gets_all_that_its_containers_are_made_of(copy: Copy) -> No
     again = contain(project)
     assert contents(project.root) == after
     assert "wrote" not in again.stdout
-
-
-def test_a_dry_run_shows_the_files_and_writes_none(copy: Copy) -> None:
-    project = copy("src_layout")
-    before = project.written()
-    shown = contain(project, "--dry-run")
-    assert project.written() == before
-    for name in {*BUILDER, *COMPOSE, *K8S} - {WHEEL}:
-        assert f"+++ b/{name}\n" in shown.stdout
-    assert f"Binary files /dev/null and b/{WHEEL} differ" in shown.stdout
-    assert "next:" not in shown.stdout
-
-
-def test_the_kit_and_its_dockerfile_are_made_again_once_they_are_removed(copy: Copy) -> None:
-    project = copy("src_layout")
-    contain(project)
-    after = contents(project.root)
     for name in ("Dockerfile", WHEEL):
         (project.root / name).unlink()
     contain(project)
     assert contents(project.root) == after
-
-
-@pytest.mark.slow
-def test_a_project_that_has_its_definition_gets_its_containers_later(copy: Copy) -> None:
-    project, other = copy("src_layout"), copy("flat")
-    for one in (project, other):
-        assert one.runner("init", "--no-try").code == 0
-        contain(one)
-    assert 'image = "src-layout"\n' in (project.root / "pyproject.toml").read_text()
-    settings = nearest(other.root)
-    assert settings
-    assert settings.image == "flat"
-    for one in (project, other):
-        assert one.runner("run", "train" if one is project else "main", "--on", "compose", "--dry-run").code == 0
 
 
 def test_nothing_that_is_there_is_overwritten(folder: Project) -> None:

@@ -106,15 +106,6 @@ def test_definitions_that_git_ignores_everywhere_are_refused_with_the_line_that_
     assert f"{line}/train.yaml" in git(folder.root, "ls-files", "--others", "--exclude-standard").splitlines()
 
 
-def test_folders_that_hold_other_things_are_named(folder: Project) -> None:
-    held = {f"{name}/notes.md": "" for name in ("experiments", "runs", "runner-definitions")}
-    write(folder.root, {"train.py": TRAINS, **held})
-    done = folder.runner("init", "--no-try")
-    assert done.code == 2
-    said = "experiments and runs and runner-definitions hold other things: say definitions = "
-    assert said in done.stderr
-
-
 @pytest.mark.parametrize("line", ["results", "/results/", "res*"])
 def test_results_that_are_ignored_already_get_no_line(folder: Project, line: str) -> None:
     write(folder.root, {"train.py": TRAINS, ".gitignore": line})

@@ -10,6 +10,7 @@ from tests.support.repository import commit_all, git
 from tests.tools.init.test_scripts import SERVES, TRAINS, write
 
 NEEDS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('config')\np.parse_args()\n" + TRAINS
+HELD = {f"{name}/notes.md": "" for name in ("experiments", "runs", "runner-definitions")}
 COMMANDS = """
 import typer
 app = typer.Typer()
@@ -66,6 +67,7 @@ def evaluate(ckpt: str, steps: int = 9): ...
         ({"train.py": "from ..net import x\n" + TRAINS}, [], "imports from its package, which begins above"),
         ({"src/my-pkg/train.py": "from .net import x\n" + TRAINS}, [], "is no name of a module: rename it"),
         ({"src/p/train.py": "from .n import x\n" + TRAINS, "runner.toml": ""}, [], 'write path = ["src"] there first'),
+        ({"train.py": TRAINS, **HELD}, [], "experiments and runs and runner-definitions hold other things: say def"),
         ({"train.py": TRAINS}, ["--try-seconds", "0"], "0.0 is not in the range"),
     ],
 )

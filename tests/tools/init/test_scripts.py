@@ -100,13 +100,6 @@ def test_links_are_not_followed(folder: Project) -> None:
     assert propose(folder.root, None, None, []).choice.modules.script == "go.py"
 
 
-def test_several_scripts_that_are_as_good_are_named(folder: Project) -> None:
-    files = {"cifar/main.py": TRAINS, "mnist/main.py": TRAINS, "train_net.py": TRAINS.replace("import torch", "")}
-    with pytest.raises(RequestError, match="2 scripts may be the training: cifar/main.py, mnist/main.py; name one"):
-        look(folder, files)
-    assert look(folder, {}, "mnist/main.py").name == "mnist"
-
-
 @pytest.mark.parametrize(
     ("files", "script", "program", "path"),
     [

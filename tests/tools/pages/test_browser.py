@@ -101,14 +101,6 @@ def test_every_number_of_a_table_leads_to_its_runs(browser: Browser, page: Path)
     assert tab.value(f"{target}.querySelectorAll('tbody tr').length") == 3
 
 
-@pytest.mark.slow
-def test_a_wide_table_scrolls_within_itself_on_a_phone(browser: Browser, page: Path) -> None:
-    tab = Tab(browser, page, 400)
-    widest = "Math.max(...[...document.querySelectorAll('.scroll')].map(one => one.scrollWidth))"
-    assert tab.value(widest) > 400
-    assert tab.value("document.documentElement.scrollWidth") <= 400
-
-
 def test_names_and_values_of_strangers_run_nothing_and_break_nothing(
     browser: Browser, results: Path, make: Make, tmp_path: Path
 ) -> None:
@@ -140,15 +132,6 @@ def test_names_and_values_of_strangers_run_nothing_and_break_nothing(
             drawn = "[...document.querySelectorAll('figure svg')].map(one => one.textContent).join()"
             assert number or "<script>" in tab.value(drawn)
             assert "49" not in tab.value("document.querySelector('h1').textContent")
-
-
-def test_a_page_of_nothing_says_so(browser: Browser, results: Path, tmp_path: Path) -> None:
-    results.mkdir()
-    path = tmp_path / "empty.html"
-    write_report([results], path, experiment=None, plots=None)
-    tab = Tab(browser, path, 400)
-    assert "There are no runs to show yet" in tab.value("document.body.innerText")
-    assert tab.complaints == []
 
 
 @pytest.mark.parametrize("letters", [0, 300], ids=["short names", "long names"])

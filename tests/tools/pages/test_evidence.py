@@ -117,6 +117,9 @@ def test_an_efficiency_that_its_interval_does_not_show_is_not_said_to_be_reached
 
 
 def test_it_is_about_one_experiment_and_needs_a_complete_run(results: Path, make: Make) -> None:
+    results.mkdir()
+    with pytest.raises(RequestError, match="no runs, so there is no evidence to show"):
+        evidence_of(results)
     make_scaling(results, make, {"1x1": [10.0]})
     make_scaling(results, make, {"1x1": [10.0]}, experiment="other")
     with pytest.raises(RequestError, match="choose it with --experiment; known: other, tiny"):
@@ -126,12 +129,6 @@ def test_it_is_about_one_experiment_and_needs_a_complete_run(results: Path, make
     make.run(results, stdout={0: b""}, outcome=failed, experiment="broken")
     with pytest.raises(RequestError, match="broken: no run is complete"):
         evidence_of(results, "broken")
-
-
-def test_an_empty_folder_is_one_line(results: Path) -> None:
-    results.mkdir()
-    with pytest.raises(RequestError, match="no runs, so there is no evidence to show"):
-        evidence_of(results)
 
 
 def test_the_same_results_give_the_same_bytes(results: Path, make: Make) -> None:

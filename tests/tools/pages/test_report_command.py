@@ -1,26 +1,11 @@
 """`runner report`, as a person types it."""
 
-import os
-import stat
-
 import pytest
 
 from tests.support.projects import Project
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("words", ["report results", "report results --evidence", "bundle results"])
-def test_an_output_that_is_no_regular_file_is_one_line_and_stays(finished: Project, words: str) -> None:
-    path = finished.root.parent / f"{words} pipe"
-    os.mkfifo(path)
-    done = finished.runner(*words.split(), "-o", path)
-    assert (done.code, done.stdout) == (2, "")
-    assert done.stderr == f"error: {path}: cannot be written: it is no regular file\n"
-    assert stat.S_ISFIFO(path.lstat().st_mode)
-    assert not [one for one in path.parent.iterdir() if one.name.startswith(("report-", "."))]
-
-
-def test_a_page_and_its_plots_are_written_and_named(finished: Project) -> None:
+def test_a_page_its_plots_and_the_evidence_with_its_latex_are_written_and_named(finished: Project) -> None:
     done = finished.runner("report", "results", "-o", "../my page.html", "--plots", "../plots")
     assert done.code == 0, done.snapshot
     page = (finished.root.parent / "my page.html").read_text("utf-8")
@@ -29,10 +14,6 @@ def test_a_page_and_its_plots_are_written_and_named(finished: Project) -> None:
     assert "../my page.html: " in done.stderr
     assert "plots, each as SVG and PNG" in done.stderr
     assert (finished.root.parent / "plots" / "01-tiny-speed-up.svg").is_file()
-
-
-@pytest.mark.slow
-def test_the_evidence_has_latex_beside_it(finished: Project) -> None:
     done = finished.runner("report", "results", "--evidence", "-o", "../proposal.html")
     assert done.code == 0, done.snapshot
     for name in ("proposal.html", "proposal.tex", "proposal-speed-up.pdf"):

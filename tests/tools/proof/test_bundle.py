@@ -23,7 +23,8 @@ from runner.tools.proof.kit import opened
 from runner.tools.proof.masking import Mask
 from tests.support.projects import Project, make_project
 from tests.support.records import Make
-from tests.support.repository import commit_all, git
+from tests.support.repository import git
+from tests.tools.proof.conftest import committed
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +33,10 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Project:
     base = tmp_path_factory.mktemp("bundled")
     project = make_project(base / 'it\'s a "pàth"', base / "cache")
     project.define(matrix={"layout": ["1x1", "1x2"]})
-    (project.root / ".gitignore").write_text("results/\n__pycache__/\n*.tar\n")
     (project.root / "requirements.lock").write_text("torch==2.3.1\n")
     (project.root / "LICENSE").write_text("Do what you like.\n")
     (project.root / "link").symlink_to("/etc/passwd")
-    commit_all(project.root)
+    committed(project)
     ended = project.runner("run", "tiny")
     assert ended.code == 0, ended.snapshot
     ended = project.runner("bundle", "results", "-o", "kit.tar")
@@ -126,7 +126,7 @@ def test_a_flipped_bit_in_any_file_of_it_names_the_file(bundled: Project, tmp_pa
     assert (ended.code, "no level" in ended.stdout) == (1, True)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
 def test_one_that_is_cut_off_is_found(bundled: Project, tmp_path: Path, share: float) -> None:
     data = (bundled.root / "kit.tar").read_bytes()
     (tmp_path / "kit.tar").write_bytes(data[: int(len(data) * share)])
@@ -167,14 +167,14 @@ def member(name: str, data: bytes = b"x", **fields: Any) -> Callable[[tarfile.Ta
     ("add", "says"),
     [
         (member("../evil"), "leads out"),
-        (member("kit/../../evil"), "leads out"),
         (member("/evil"), "leads out"),
         (member("kit//evil"), "leads out"),
         (member("evil"), "only what lies in kit/"),
         (member("kit/link", type=tarfile.SYMTYPE, linkname="/etc"), "no regular file"),
         (member("kit/link", type=tarfile.LNKTYPE, linkname="/etc/passwd"), "no regular file"),
         (member("kit/pipe", type=tarfile.FIFOTYPE), "no regular file"),
-        (member("kit/null", type=tarfile.CHRTYPE), "no regular file"),
+        (member("kit/first", b"other"), "kit/first is in it twice"),
+        (member("kit/first/two"), "kit/first/two is in it twice, or lies below a file"),
         (member("kit/sparse", type=tarfile.GNUTYPE_SPARSE), ""),
         (member("kit/" + "d/" * 40 + "deep"), "only what lies in kit/"),
         (member("kit/big", pax_headers={"size": str(10**15)}), ""),
@@ -231,24 +231,6 @@ def test_headers_that_tarfile_reads_for_long_or_one_within_the_other_are_refused
     assert not (tmp_path / "out").exists()
 
 
-def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "twice.tar", "w") as tar:
-        member("kit/one")(tar)
-        member("kit/one", b"other")(tar)
-    with pytest.raises(RunError, match="kit/one is in it twice"):
-        unpack(tmp_path / "twice.tar", tmp_path / "out")
-
-
-def test_a_file_below_a_file_is_refused_in_one_line(project: Project, tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "below.tar", "w") as tar:
-        member("kit/one")(tar)
-        member("kit/one/two")(tar)
-    ended = project.runner("verify", tmp_path / "below.tar")
-    assert (ended.code, ended.stderr.count("\n")) == (1, 1), ended.snapshot
-    assert "below.tar: no level: " in ended.stderr
-    assert "kit/one/two is in it twice, or lies below a file" in ended.stderr
-
-
 def test_an_archive_that_ends_early_is_named_where_it_ends(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "one").write_bytes(b"x" * 700)
@@ -280,9 +262,8 @@ def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:
 def test_a_committed_file_whose_name_is_not_utf_8_is_bundled_and_described(
     project: Project, make: Make, tmp_path: Path
 ) -> None:
-    (project.root / ".gitignore").write_text("results/\n")
     (project.root / os.fsdecode(b"caf\xe9.txt")).write_text("coffee\n")
-    commit_all(project.root)
+    committed(project)
     commit = git(project.root, "rev-parse", "HEAD").strip()
     make.run(project.results, code={"sources_sha256": "c" * 64, "commit": commit})
     write_bundle(project.results, project.root, tmp_path / "kit.tar", lambda _: None)
@@ -321,22 +302,18 @@ def test_records_without_a_commit_go_without_code_and_it_says_so(finished: Proje
     assert ended.code == 0, ended.snapshot
     assert "left out: the code of results/tiny/" in ended.stderr
     assert "the record names no commit" in ended.stderr
-    ended = finished.runner("verify", tmp_path / "kit.tar")
-    assert ended.code == 1
-    assert "level 1: changes: the record names no commit" in ended.stdout
 
 
 @pytest.mark.slow
-def test_a_hundred_runs_are_bundled_within_ten_seconds(project: Project, make: Make) -> None:
+def test_a_hundred_runs_are_bundled_and_verified_within_ten_seconds(project: Project, make: Make) -> None:
     project.forked = False  # a child, whose CPU time is counted
     for number in range(100):
         make.run(project.results, layout=f"1x{number % 4 + 1}")
     begun = sum(os.times()[2:4])
     ended = project.runner("bundle", "results", "-o", "kit.tar")
-    took = sum(os.times()[2:4]) - begun
     assert ended.code == 0, ended.snapshot
-    assert 0.1 < took < 10
     assert project.runner("verify", "kit.tar", "--level", "0").code == 0
+    assert 0.1 < sum(os.times()[2:4]) - begun < 10
 
 
 def test_the_description_names_every_run_and_every_file(bundled: Project) -> None:

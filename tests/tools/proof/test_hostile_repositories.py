@@ -12,6 +12,7 @@ from tests.support.hostile import arm, touch_all
 from tests.support.projects import Project
 from tests.support.records import Make
 from tests.support.repository import commit_all, git
+from tests.tools.proof.conftest import committed
 
 COMMANDS = (
     ("run", "tiny", "--layout", "1x1"),
@@ -26,9 +27,8 @@ TRAINS = "import torch\nmodel = torch.nn.Linear(1, 1)\nloss = model(torch.ones(1
 
 def test_no_command_runs_what_the_settings_of_a_repository_name(project: Project, tmp_path: Path) -> None:
     project.define(matrix={"layout": ["1x1"]})
-    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
     (project.root / "train.py").write_text(TRAINS)
-    commit_all(project.root)
+    committed(project)
     arm(project.root, tmp_path / "marks")
     for words in COMMANDS:
         touch_all(project.root / "experiments")
@@ -44,12 +44,8 @@ def test_a_repository_in_an_archive_is_not_asked(project: Project, make: Make, t
     commit, diff = "a" * 40, b"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
     top = tmp_path / "kit"
     tree = top / "project" / commit
-    code = {
-        "commit": commit,
-        "dirty": True,
-        "diff_sha256": hashlib.sha256(diff).hexdigest(),
-        "sources_sha256": "c" * 64,
-    }
+    code = {"commit": commit, "dirty": True, "diff_sha256": hashlib.sha256(diff).hexdigest()}
+    code |= {"sources_sha256": "c" * 64}
     run = make.run(top / "results", code=code)
     (run.path / "request" / "code.diff").write_bytes(diff)
     (run.path / manifest.NAME).unlink()
@@ -71,7 +67,7 @@ def test_a_repository_in_an_archive_is_not_asked(project: Project, make: Make, t
     assert list((tmp_path / "marks").iterdir()) == []
 
 
-@pytest.mark.parametrize("what", ["link", "dangling", "file", "folder"])
+@pytest.mark.parametrize("what", ["link", "dangling", "file"])
 def test_data_may_be_a_link_or_a_file_of_the_repository(project: Project, tmp_path: Path, what: str) -> None:
     project.define(matrix={"layout": ["1x1"]})
     ok = project.root / "experiments" / "toys" / "ok.py"
@@ -82,13 +78,9 @@ def test_data_may_be_a_link_or_a_file_of_the_repository(project: Project, tmp_pa
     data = project.root / "data"
     if what == "file":
         data.write_text("committed")
-    elif what == "folder":
-        data.mkdir()
-        (data / "set").write_text("committed")
     else:
         data.symlink_to(tmp_path / "far")
-    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n")
-    commit_all(project.root)
+    committed(project)
     assert project.runner("run", "tiny").code == 0
     if what == "dangling":
         git(project.root, "rm", "--quiet", "--cached", "data")
@@ -103,4 +95,4 @@ def test_data_may_be_a_link_or_a_file_of_the_repository(project: Project, tmp_pa
     (verdict,) = json.loads(ended.stdout)["runs"]
     assert verdict["level"] >= 2
     (log,) = (project.root / "reproduced").rglob("node0-rank0.stdout")
-    assert f"sees {'committed' if what in ('file', 'folder') else 'prepared'}" in log.read_text()
+    assert f"sees {'committed' if what == 'file' else 'prepared'}" in log.read_text()

@@ -10,7 +10,7 @@ from runner.tools.proof.kit import opened
 from runner.tools.proof.masking import Mask, mask_json
 from tests.support.projects import OK, Project
 from tests.support.records import Make
-from tests.support.repository import commit_all
+from tests.tools.proof.conftest import change_launch, committed, one_run
 
 READS = OK.replace('"--verbose", action="store_true"', '"--data-dir", default="data"')
 HOME = "/home/alice/imagenet"
@@ -72,8 +72,7 @@ def test_a_host_is_masked_in_what_was_printed_and_said_of_it(make: Make, tmp_pat
 def test_an_arg_in_which_a_folder_was_masked_is_named_and_not_run_with_another_one(project: Project) -> None:
     project.program("toys.reads", READS)
     project.define(program="toys.reads", matrix={"layout": ["1x1"], "data_dir": [HOME, "data/here"]})
-    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
-    commit_all(project.root)
+    committed(project)
     assert project.runner("run", "tiny").code == 0
     assert project.runner("bundle", "results").code == 0
     ended = project.runner("verify", "kit.tar")
@@ -91,16 +90,9 @@ def test_an_arg_in_which_a_folder_was_masked_is_named_and_not_run_with_another_o
 
 
 def test_nothing_is_run_from_a_definition_that_is_not_the_one_its_hash_names(project: Project) -> None:
-    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
-    commit_all(project.root)
-    assert project.runner("run", "tiny", "--layout", "1x1").code == 0
-    (run,) = project.runs()
-    for name in ("run.json", "request/launch.json"):
-        document = json.loads((run / name).read_bytes())
-        document.get("launch", document)["definition"]["summary"] = "Another"
-        (run / name).write_text(json.dumps(document))
-    (run / "SHA256SUMS").unlink()
-    assert project.runner("collect", run).code == 0
+    committed(project)
+    run = one_run(project)
+    change_launch(project, run, lambda launch: launch["definition"].update(summary="Another"))
     ended = project.runner("reproduce", run)
     assert (ended.code, ended.stderr.count("\n")) == (1, 1), ended.snapshot
     assert (

@@ -15,7 +15,7 @@ from runner.tools.proof.reproduce import options_again
 from tests.support.predictions import lines
 from tests.support.projects import OK, Project, make_project
 from tests.support.records import Make
-from tests.support.repository import commit_all, git
+from tests.tools.proof.conftest import committed
 
 COUNTS = """
     import os, pathlib
@@ -24,11 +24,6 @@ COUNTS = """
     if os.environ["RANK"] == "0":
         count.write_text(str(before + 1))
 """
-
-
-def committed(project: Project) -> None:
-    (project.root / ".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
-    commit_all(project.root)
 
 
 @pytest.fixture(scope="module")
@@ -68,20 +63,6 @@ def test_a_stranger_verifies_and_reproduces_an_archive_without_a_clone(repeated:
     assert ended.code == 0, ended.snapshot
     assert "kit.tar: tiny/" in ended.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit.tar", "reproduced"]
-
-
-def test_the_code_is_that_of_the_commit_with_the_kept_changes_whatever_stands_here_now(
-    project: Project, tmp_path: Path
-) -> None:
-    project.define(matrix={"layout": ["1x1"]})
-    committed(project)
-    path = project.root / "experiments" / "toys" / "ok.py"
-    path.write_text(path.read_text().replace("(0.5).hex()", "(0.25).hex()"))
-    assert project.runner("run", "tiny").code == 0
-    path.write_text("raise SystemExit('another program')\n")
-    git(project.root, "commit", "--quiet", "-am", "Another")
-    verdict = verdict_of(project, project.runs()[0], "--results", tmp_path / "again")
-    assert verdict["level"] >= 2
 
 
 def test_the_first_step_and_rank_that_differ_are_named_and_what_may_explain_it(
@@ -207,7 +188,6 @@ def test_what_cannot_be_run_again_is_refused_in_one_line(repeated: Project, fini
         (finished, [finished.runs()[0]], 1, "level 0: the record names no commit"),
         (finished, ["results"], 2, "name the folder of one run"),
         (repeated, [repeated.root / "kit.tar", "--run", "nosuch"], 2, "no run 'nosuch' in it"),
-        (repeated, [repeated.root / "experiments" / "tiny.yaml"], 2, "neither a folder nor an archive"),
     ]
     for project, words, code, says in cases:
         ended = project.runner("reproduce", *words, "--results", tmp_path / "again")

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,15 +11,7 @@ from runner.tools.proof.sources import lay_out
 from tests.support.projects import Project, make_project
 from tests.support.records import Make
 from tests.support.repository import commit_all, git
-
-IGNORED = "results/\nreproduced/\n__pycache__/\n*.tar\n"
-
-
-def started(project: Project) -> Path:
-    """Run the one cell of a project; its folder."""
-    ended = project.runner("run", "tiny", "--layout", "1x1")
-    assert ended.code == 0, ended.snapshot
-    return project.runs()[-1]
+from tests.tools.proof.conftest import change_launch, committed, one_run
 
 
 def change(project: Project) -> None:
@@ -39,11 +30,10 @@ def test_a_project_in_a_folder_of_a_repository_is_verified_and_made_again_from_i
     top = tmp_path / "mono répo"
     project = make_project(top / "services" / "my [exp]", tmp_path / "cache")
     (top / "shared.txt").write_text("shared\n")
-    (top / ".gitignore").write_text(IGNORED)
-    commit_all(top)
+    committed(project, top)
     change(project)
     (top / "shared.txt").write_text("changed\n")
-    run = started(project)
+    run = one_run(project)
     git(top, "stash", "--quiet")
     for where in (run, bundled(project)):
         ended = project.runner("verify", where)
@@ -65,10 +55,9 @@ def test_a_prefix_from_a_stranger_leads_nowhere_else(tmp_path: Path, prefix: str
 
 @pytest.mark.slow
 def test_what_git_leaves_out_of_its_own_archives_is_in_the_checkout(project: Project) -> None:
-    (project.root / ".gitignore").write_text(IGNORED)
     (project.root / ".gitattributes").write_text("experiments/toys export-ignore\n*.yaml export-subst\n")
-    commit_all(project.root)
-    started(project)
+    committed(project)
+    one_run(project)
     ended = project.runner("verify", bundled(project))
     assert ended.code == 0, ended.snapshot
 
@@ -79,15 +68,14 @@ def test_a_submodule_is_said_to_be_left_out_at_bundling_and_at_verifying(project
     other.mkdir()
     (other / "lib.py").write_text("lib = 1\n")
     commit_all(other)
-    (project.root / ".gitignore").write_text(IGNORED)
-    commit_all(project.root)
+    committed(project)
     add = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other))
     git(project.root, *add, "experiments/toys/third")
     git(project.root, "commit", "--quiet", "-am", "Third")
     program = project.root / "experiments" / "toys" / "ok.py"
     program.write_text("from experiments.toys.third import lib\n" + program.read_text())
     git(project.root, "commit", "--quiet", "-am", "Use it")
-    started(project)
+    one_run(project)
     ended = project.runner("bundle", "results")
     assert "/experiments/toys/third: a submodule: its files are in another repository" in ended.stderr
     ended = project.runner("verify", "kit.tar")
@@ -95,20 +83,9 @@ def test_a_submodule_is_said_to_be_left_out_at_bundling_and_at_verifying(project
 
 
 def with_kept_changes(project: Project) -> Path:
-    (project.root / ".gitignore").write_text(IGNORED)
-    commit_all(project.root)
+    committed(project)
     change(project)
-    return started(project)
-
-
-def sealed_again(project: Project, run: Path, **code: Any) -> None:
-    """Write what a record says of its code again, with a manifest that fits."""
-    for name in ("run.json", "request/launch.json"):
-        document = json.loads((run / name).read_bytes())
-        document.get("launch", document)["code"].update(code)
-        (run / name).write_text(json.dumps(document))
-    (run / "SHA256SUMS").unlink()
-    assert project.runner("collect", run).code == 0
+    return one_run(project)
 
 
 def test_changes_that_no_tree_takes_are_found_also_where_the_programs_are_those_of_the_checkout(
@@ -120,7 +97,9 @@ def test_changes_that_no_tree_takes_are_found_also_where_the_programs_are_those_
         path.read_bytes()
         + b"diff --git a/x.png b/x.png\nindex 11..22 100644\nBinary files a/x.png and b/x.png differ\n"
     )
-    sealed_again(project, run, diff_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    change_launch(
+        project, run, lambda launch: launch["code"].update(diff_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    )
     ended = project.runner("verify", run)
     assert ended.code == 1, ended.snapshot
     assert "  level 1: programs: those of this checkout, but commit" in ended.stdout
@@ -129,7 +108,7 @@ def test_changes_that_no_tree_takes_are_found_also_where_the_programs_are_those_
 
 def test_nothing_is_run_with_changes_that_were_cut(project: Project) -> None:
     run = with_kept_changes(project)
-    sealed_again(project, run, diff_sha256="d" * 64)
+    change_launch(project, run, lambda launch: launch["code"].update(diff_sha256="d" * 64))
     ended = project.runner("reproduce", run)
     assert (ended.code, ended.stderr.count("\n")) == (1, 1), ended.snapshot
     assert "request/code.diff was cut at 1 MB or altered: its hash is another; nothing is run from it" in ended.stderr
@@ -137,7 +116,7 @@ def test_nothing_is_run_with_changes_that_were_cut(project: Project) -> None:
 
 def test_a_run_that_is_made_again_rests_on_its_inputs(project: Project) -> None:
     run = with_kept_changes(project)
-    sealed_again(project, run, sources_sha256="d" * 64)
+    change_launch(project, run, lambda launch: launch["code"].update(sources_sha256="d" * 64))
     ended = project.runner("reproduce", run, "--json")
     assert ended.code == 1, ended.snapshot
     (verdict,) = json.loads(ended.stdout)["runs"]
@@ -147,9 +126,8 @@ def test_a_run_that_is_made_again_rests_on_its_inputs(project: Project) -> None:
 
 
 def test_a_cell_that_cannot_be_put_together_costs_no_other_its_verdict(project: Project, make: Make) -> None:
-    (project.root / ".gitignore").write_text(IGNORED)
-    commit_all(project.root)
-    started(project)
+    committed(project)
+    one_run(project)
     sha256 = hash_resolved(make.launch().definition)
     make.run(project.results, layout="1x2", definition_sha256=sha256)
     commit = git(project.root, "rev-parse", "HEAD").strip()

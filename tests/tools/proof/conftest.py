@@ -1,0 +1,32 @@
+"""Projects under git whose runs are verified, and records that are altered behind a manifest that fits."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.projects import Project
+from tests.support.repository import commit_all
+
+
+def committed(project: Project, top: Path | None = None) -> None:
+    """Commit a project, or the folder that it lies in, but for what runs and bundles leave."""
+    (top or project.root).joinpath(".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
+    commit_all(top or project.root)
+
+
+def one_run(project: Project) -> Path:
+    """Run one cell of a project; its folder."""
+    ended = project.runner("run", "tiny", "--layout", "1x1")
+    assert ended.code == 0, ended.snapshot
+    return project.runs()[-1]
+
+
+def change_launch(project: Project, run: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Write a record and its launch again, with a manifest that fits."""
+    for name in ("run.json", "request/launch.json"):
+        document = json.loads((run / name).read_bytes())
+        change(document.get("launch", document))
+        (run / name).write_text(json.dumps(document))
+    (run / "SHA256SUMS").unlink()
+    assert project.runner("collect", run).code == 0
