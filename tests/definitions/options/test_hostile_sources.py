@@ -130,7 +130,7 @@ STATEMENT = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(source=st.lists(STATEMENT, max_size=12))
 def test_any_source_is_read_or_refused_in_one_line(source: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.getbasetemp()
