@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.cluster.test_refusals import kubeconfig, server
 from tests.support.cluster import kubectl, things
 from tests.support.containers import Images
 from tests.support.faults import Fault
@@ -47,18 +47,7 @@ def test_a_healthy_cluster_with_kubeflow_trainer_has_no_finding(
 def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp_path: Path, fault: Fault) -> None:
     kubectl("create", "serviceaccount", "visitor", "-n", namespace)
     token = kubectl("create", "token", "visitor", "-n", namespace).strip()
-    cluster = yaml.safe_load(kubectl("config", "view", "--minify", "--raw"))["clusters"][0]["cluster"]
-    server = {"server": cluster["server"], "insecure-skip-tls-verify": True}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": server}],
-        "users": [{"name": "u", "user": {"token": token}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "c",
-    }
-    (tmp_path / "config").write_text(yaml.safe_dump(config))
-    env = {"KUBECONFIG": str(tmp_path / "config")}
+    env = kubeconfig(tmp_path, server(), token)
     with fault.told():
         done, found = examined(project, "--with", f"namespace={namespace}", env=env)
     assert (done.code, [one["check"] for one in found]) == (1, ["rights"])

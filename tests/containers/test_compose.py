@@ -96,10 +96,12 @@ def test_a_gpu_file_tells_how_many_gpus_were_asked_for_and_are_seen(project: Pro
     assert "error: 1 GPUs were asked for on this node and 0 are seen" in contained["failure"]["last_lines"]
 
 
-@pytest.mark.parametrize("name", ["1gpu", "2gpu", "4gpu", "8gpu", "1cpu", "2cpu", "8cpu", "2node-cpu", "2node-gpu"])
-def test_compose_accepts_every_file_without_a_warning(project: Project, name: str) -> None:
-    checked = compose(project, name, "config", "-q")
-    assert (checked.returncode, checked.stdout) == (0, "")
+def test_compose_accepts_every_file_without_a_warning(project: Project) -> None:
+    names = [path.stem for path in (project.root / "compose").glob("*.yml")]
+    assert len(names) > 8
+    for name in names:
+        checked = compose(project, name, "config", "-q")
+        assert (checked.returncode, checked.stdout) == (0, ""), name
 
 
 def test_a_record_names_its_image_and_base_and_a_kept_request_can_be_started_again(
@@ -137,9 +139,3 @@ def test_two_images_are_compared_as_they_are(project: Project, image: Images, tm
         for record in map(project.record, project.runs("toy"))
     }
     assert named == {"A": image.cpu, "B": other}
-
-
-def test_an_image_that_is_named_and_not_there_is_refused(project: Project) -> None:
-    done = project.runner("run", "toy", "--on", "compose", "--device", "cpu", "--with", "image=kit-test-nowhere:1")
-    assert done.code == 2
-    assert done.stderr == "error: the image kit-test-nowhere:1 is not there: docker pull kit-test-nowhere:1\n"

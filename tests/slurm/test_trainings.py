@@ -28,19 +28,6 @@ def test_bert_trains_on_two_nodes(harness: Jobs, tmp_path: Path) -> None:
     assert [one["place"]["machine"] for one in record["outcome"]["exits"]] == ["n0", "n1"]
 
 
-def test_repeats_are_interleaved_and_summarised(harness: Jobs, tmp_path: Path) -> None:
-    project = harness.project
-    words = ["--only", "layout=1x2,2x1", "--repeat", "3", "--device", "cpu", "--results", tmp_path]
-    done = project.runner("run", "odd-echoes", "--on", "slurm", *words)
-    assert done.code == 0, done.snapshot
-    begun = re.findall(r"run \d/6  (\S+)  repeat (\d)", done.stderr)
-    assert sorted(begun) == [(layout, str(number)) for layout in ("1x2", "2x1") for number in (1, 2, 3)]
-    assert [number for _, number in begun] == ["1", "1", "2", "2", "3", "3"]
-    summary = project.runner("summarize", tmp_path)
-    rows = [line.split("|") for line in summary.stdout.splitlines() if line.strip("| ").startswith(("1x2", "2x1"))]
-    assert [row[2].strip() for row in rows] == ["3", "3"], summary.stdout
-
-
 def commands(section: str) -> list[str]:
     """Return the commands below a heading of the document, as somebody types them."""
     text = re.split(r"\n#+ ", DOCUMENT.read_text("utf-8").partition(f"\n{section}\n")[2])[0]

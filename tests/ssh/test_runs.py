@@ -36,21 +36,6 @@ def test_a_record_says_on_which_hosts_each_node_ran_and_by_which_interface(
     assert set(chosen) == ({None} if len(nodes) == 1 else {"eth0"})
 
 
-def test_mnist_runs_at_several_layouts_interleaved_and_is_summarised(on_hosts: Project, tmp_path: Path) -> None:
-    layouts, results = ["1x1", "2x1"], tmp_path / "results"
-    words = ("--layout", ",".join(layouts), "--repeat", "2", "--set", "epochs=1", *SMALL[2:], "--results", results)
-    done = on_hosts.runner("run", "mnist", "--on", "ssh", *ssh_hosts.WORDS, *words)
-    assert done.code == 0, done.snapshot
-    records = [on_hosts.record(path.parent) for path in results.glob("mnist/*/run.json")]
-    records.sort(key=lambda one: one["launch"]["started"])
-    assert [one["status"] for one in records] == ["completed"] * 4
-    assert [one["launch"]["repeat"] for one in records] == [1, 1, 2, 2]
-    assert {one["launch"]["layout"] for one in records[:2]} == set(layouts)
-    summary = on_hosts.runner("summarize", results).stdout
-    rows = [[word.strip() for word in line.split("|")[1:4]] for line in summary.splitlines() if "| gloo |" in line]
-    assert rows == [[layout, "gloo", "2"] for layout in layouts], summary
-
-
 def test_bert_trains_an_epoch_on_two_hosts_with_data_that_are_brought(
     on_hosts: Project, run: Callable[..., Any], tmp_path: Path
 ) -> None:

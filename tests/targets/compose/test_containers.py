@@ -44,12 +44,12 @@ def followed_of(number: int, container: Container, output: BinaryIO) -> Containe
 
 def test_all_that_is_printed_is_kept_in_full(tmp_path: Path) -> None:
     output = (tmp_path / "agent.log").open("wb")
-    followed = followed_of(1, Container([b"one\ntw", b"x" * 3_000_000], {"ExitCode": 3}), output)
+    followed = followed_of(1, Container([b"one\ntw", b"x" * 300_000], {"ExitCode": 3}), output)
     until(lambda: followed.ended)
     assert followed.failed
     assert followed.exit
     assert (followed.exit.node, followed.exit.code) == (1, 3)
-    assert (tmp_path / "agent.log").read_bytes() == b"one\ntw" + b"x" * 3_000_000
+    assert (tmp_path / "agent.log").read_bytes() == b"one\ntw" + b"x" * 300_000
 
 
 def test_a_disk_that_is_full_is_kept_as_a_failure_and_the_exit_code_is_seen() -> None:

@@ -59,20 +59,11 @@ def held(reason: str, message: str = "") -> list[dict[str, Any]]:
     ("pod", "text", "is_hopeless"),
     [
         (pending(conditions=[UNSCHEDULABLE]), "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.", False),
-        (
-            pending(containerStatuses=held("ImagePullBackOff", 'Back-off pulling image "x"')),
-            'ImagePullBackOff: Back-off pulling image "x"',
-            False,
-        ),
-        (
-            pending(containerStatuses=held("InvalidImageName", "no\x1b[31m name\n")),
-            "InvalidImageName: no\\x1b[31m name",
-            True,
-        ),
+        (pending(containerStatuses=held("ImagePullBackOff", "image x")), "ImagePullBackOff: image x", False),
+        (pending(containerStatuses=held("InvalidImageName", "no\x1b[31m\n")), "InvalidImageName: no\\x1b[31m", True),
         (pending(initContainerStatuses=held("ErrImageNeverPull")), "ErrImageNeverPull", True),
         (pending(initContainerStatuses=[INIT_RUNS]), "waits for the name of node 0", False),
         (pending(containerStatuses=held("ContainerCreating")), None, False),
-        (pending(), None, False),
         ({}, None, False),
         ({"status": {"phase": "Running"}}, None, False),
     ],
@@ -105,7 +96,6 @@ def ended(code: int, reason: str = "Error", finished: str = "2026-11-21T18:00:10
     ("state", "code", "signal", "out_of_memory", "why"),
     [
         (ended(0, "Completed"), 0, None, False, None),
-        (ended(3), 3, None, False, None),
         (ended(137, "OOMKilled"), None, "SIGKILL", True, None),
         (ended(143), None, "SIGTERM", False, None),
         (ended(128, "StartError"), 128, None, False, "StartError"),
