@@ -22,21 +22,6 @@ from tests.support.held_clock import HeldClock
 from tests.support.launches import until
 from tests.support.records import Make
 
-REPORT = b"""E1121 18:00:00.1 140 torch/distributed/elastic/.../api.py:826] failed (exitcode: 3) local_rank: 0 (pid: 20)
-Traceback (most recent call last):
-  File "/opt/conda/bin/torchrun", line 8, in <module>
-torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-11-21_18:00:00
-  host      : job-worker-0
-  rank      : 1 (local_rank: 0)
-  exitcode  : 3 (pid: 20)
-  error_file: <N/A>
-------------------------------------------------------------
-"""
-
 
 def pending(**status: Any) -> dict[str, Any]:
     return {"status": {"phase": "Pending", **status}}
@@ -169,20 +154,6 @@ def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make)
     same = summary_of(record).same
     assert same["image"] == "sha256:12"
     assert same["code"] == "f" * 64
-
-
-def test_the_last_lines_are_those_before_torchrun_s_own_report(tmp_path: Path, make: Make) -> None:
-    launch = make.launch(layout="2x1", target="kubernetes")
-    folder = begin(tmp_path, launch, "{}", "")
-    with folder.open_agent(0) as log:
-        log.write(make.lines(0, 4.0))
-    with folder.open_agent(1) as log:
-        log.write(make.lines(1, 4.0)[:700] + b"\nValueError: the batch is empty\n" + REPORT)
-    exits = [NodeExit(0, 0, stopped=True), NodeExit(1, 1)]
-    record = collect(folder, launch, Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=exits))
-    assert (record.status, record.reason) == ("failed", "rank 1 (node 1) exited with 3")
-    assert record.failure
-    assert record.failure.last_lines[-1] == "ValueError: the batch is empty"
 
 
 def test_a_node_that_was_deleted_or_ended_says_so_in_the_reason(tmp_path: Path, make: Make) -> None:

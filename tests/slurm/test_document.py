@@ -1,4 +1,4 @@
-"""The experiments on a real Slurm: BERT on two nodes, repeats, a summary and the documents."""
+"""A real Slurm: the commands of the documents do what they say."""
 
 import re
 import shlex
@@ -9,23 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract.harness import Jobs
-from tests.experiments import tiny_bert
 from tests.support.jobs import slurm
 from tests.support.launches import until
 from tests.support.projects import RUNNER
-from tests.support.smallest import BERT
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "clusters.md"
-
-
-def test_bert_trains_on_two_nodes(harness: Jobs, tmp_path: Path) -> None:
-    words = ["--layout", "2x1", *BERT["bert"].words(())]
-    with harness.data("bert", tiny_bert.make(tmp_path) / "bert"):
-        done, record = harness.run("bert", *words)
-    assert (done.code, record["status"]) == (0, "completed"), done.snapshot
-    assert record["epochs"][0]["trained_samples"] > 300
-    assert [one["place"]["machine"] for one in record["outcome"]["exits"]] == ["n0", "n1"]
 
 
 def commands(section: str) -> list[str]:
