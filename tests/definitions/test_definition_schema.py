@@ -120,7 +120,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES | st.sampled_from(list(GOOD.values())), max_size=3))
 def test_what_the_checks_accept_the_schema_accepts(
     tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]

@@ -37,6 +37,7 @@ def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Pr
         parser.add_argument("path")
         parser.add_argument("--model", choices=list(MODELS))
         parser.add_argument("--quiet", action="store_true")
+        parser.add_argument("--amp", action=argparse.BooleanOptionalAction)
         parser.add_argument("--no-eval", dest="eval", action='store_false')
         raise RuntimeError("it is never run")
         """,
@@ -46,12 +47,13 @@ def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Pr
         "path": Option("path", required=True),
         "model": Option("--model"),
         "quiet": Option("--quiet", "flag", default=False),
+        "amp": Option("--amp", "switch"),
         "no_eval": Option("--no-eval", "flag", default=True),
         "seed": Option("--seed", "int"),
         "warmup_steps": Option("--warmup-steps", default=1),
     }
     assert found.words == ["-m", "experiments.toys.one"]
-    assert found.argv({"quiet": True, "path": "a b", "seed": 1}) == ["--quiet", "--seed", "1", "a b"]
+    assert found.argv({"quiet": True, "path": "a b", "model": None, "seed": 1}) == ["--quiet", "--seed", "1", "a b"]
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def test_the_nearest_project_wins_and_a_mere_folder_of_a_parent_is_none(tmp_path
         ("imgae = 'x'\n", "runner.toml:1: unknown key 'imgae'; did you mean 'image'?"),
         ("\n\npath = 7\n", "runner.toml:3: 'path' has to be a path from the project's folder, not 7"),
         ("definitions = '../other'\n", "runner.toml:1: 'definitions': '../other' has to lie in the project's folder"),
+        ("definitions = '/etc'\n", "runner.toml:1: 'definitions': '/etc' has to lie in"),
         ("code = ['a/../../b']\n", "runner.toml:1: 'code': 'a/../../b' has to lie in"),
         ("image = 'Our Image'\n", "runner.toml:1: 'image' has to be the name of an image without its tag"),
         ("with = 3\n", "runner.toml:1: 'with' has to be a table of targets"),

@@ -11,6 +11,8 @@ import pytest
 from runner import targets
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.definitions import experiment as definition
+from runner.definitions.plan import make_plan
 from runner.records.folder import begin
 from runner.records.node_files import NodeFiles, settle
 from runner.targets.ssh.hosts import Host, chosen, of_file, of_words
@@ -92,12 +94,13 @@ def test_unlike_hosts_take_unlike_layouts() -> None:
         (["hosts=h0", "python=/opt/a!b/python"], "not every login shell takes"),
     ],
 )
-def test_options_that_make_no_sense_are_one_line(project: Project, words: list[str], says: str) -> None:
-    options = [part for word in words for part in ("--with", word)]
-    done = project.runner("run", "tiny", "--on", "ssh", *options)
-    assert (done.code, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert says in line
+def test_options_that_make_no_sense_are_refused(project: Project, words: list[str], says: str) -> None:
+    run = make_plan(definition.load(project.define(), project.root), device="cpu").runs[0]
+    with pytest.raises(RequestError) as refused:
+        target = targets.load("ssh", words)
+        target.preflight(target.spec(run))
+    assert says in str(refused.value)
+    assert str(refused.value).isprintable()
 
 
 def test_what_a_shell_would_read_stays_one_word(tmp_path: Path) -> None:

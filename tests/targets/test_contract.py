@@ -63,9 +63,9 @@ def refuse(*_: object, **__: object) -> Any:
 
 
 @pytest.mark.parametrize("name", targets.TARGETS)
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name: str, device: str) -> None:
-    planned = runs(project, device, matrix={"layout": ["1x1", "2+3"]}, args={"epochs": 2})
+def test_a_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    changes = {"matrix": {"layout": ["1x1", "2+3"]}, "args": {"epochs": 2}}
+    planned = [run for device in ("cpu", "cuda") for run in runs(project, device, **changes)]
     target = loaded(name)
     with monkeypatch.context() as blocked:
         for module, names in {
@@ -83,9 +83,11 @@ def test_a_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name:
     texts = [spec.text() for spec in specs]
     assert specs == [target.spec(run) for run in planned]
     assert texts == [target.spec(run).text() for run in planned]
-    assert len(set(texts)) == len(planned) == 2
-    assert [[node.processes for node in spec.nodes] for spec in specs] == [[1], [2, 3]]
-    assert {(spec.cwd, spec.device) for spec in specs} == {(str(project.root), device)}
+    assert len(set(texts)) == len(planned) == 4
+    assert [[node.processes for node in spec.nodes] for spec in specs] == [[1], [2, 3]] * 2
+    assert [(spec.cwd, spec.device) for spec in specs[1:3]] == [
+        (str(project.root), device) for device in ("cpu", "cuda")
+    ]
     ids = [f"20261121T000000Z-{name}-{number:08x}" for number in (1, 2)]
     kept, other = (specs[1].text(run_id) for run_id in ids)
     assert kept == specs[1].text(ids[0])

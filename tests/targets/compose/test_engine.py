@@ -87,6 +87,7 @@ def test_no_engine_is_said_with_its_place_and_the_way_out(project: Project) -> N
         ("", "there is no docker command on the PATH"),
         ("echo \"docker: 'compose' is not a docker command\" >&2; exit 1", "docker has no Compose plugin: install"),
         ("echo 2.17.3", "docker compose is 2.17.3 and 2.20 or newer is needed"),
+        ("echo v1.29", "docker compose is v1.29 and 2.20 or newer is needed"),
     ],
 )
 def test_a_compose_that_lacks_or_is_too_old_is_refused(
@@ -101,6 +102,7 @@ def test_a_compose_that_lacks_or_is_too_old_is_refused(
     ("word", "why"),
     [
         ("shm_size=16mb", "--with shm_size=16mb: 1 process of a node needs 32mb or more"),
+        ("shm_size=2gb", "--with shm_size=2gb: the engine's machine has 1.0 GiB: choose a smaller size"),
         ("memory=much", "--with memory=much: write a size, for example 512mb or 4gb"),
         ("memory=8gb", "--with memory=8gb: the engine's machine has 1.0 GiB: choose a smaller size"),
         ("cpus=0.5,2.01", "--with cpus=2.01: the engine's machine has 2 cores: choose fewer"),
