@@ -96,9 +96,13 @@ def test_unlike_hosts_take_unlike_layouts() -> None:
 )
 def test_options_that_make_no_sense_are_refused(project: Project, words: list[str], says: str) -> None:
     run = make_plan(definition.load(project.define(), project.root), device="cpu").runs[0]
-    with pytest.raises(RequestError) as refused:
+
+    def ask() -> None:
         target = targets.load("ssh", words)
         target.preflight(target.spec(run))
+
+    with pytest.raises(RequestError) as refused:
+        ask()
     assert says in str(refused.value)
     assert str(refused.value).isprintable()
 
