@@ -21,18 +21,6 @@ def config_with(tmp_path: Path, text: str) -> list[str]:
     return ["--with", f"config={path}"]
 
 
-def python_of(name: str, text: str) -> None:
-    """Give a host a Python of its own at the path that both hosts have."""
-    for host in ssh_hosts.NAMES:
-        path = ssh_hosts.own(host) / "python"
-        code = text if host == name else f'#!/bin/sh\nexec {sys.executable} "$@"\n'
-        path.write_text(code)
-        path.chmod(0o755)
-
-
-OWN_PYTHON = ("--with", f"python={ssh_hosts.OWN}/python")
-
-
 def test_a_host_that_does_not_exist(refused: Callable[..., str], tmp_path: Path) -> None:
     words = config_with(tmp_path, "Host h1\n  HostName 10.77.0.77\n")
     said = refused("--with", "hosts=h0,h1", *words)
@@ -72,8 +60,7 @@ def test_a_python_that_a_host_lacks(refused: Callable[..., str]) -> None:
 
 
 def test_a_host_without_torch(refused: Callable[..., str]) -> None:
-    python_of("h1", '#!/bin/sh\nexec /usr/bin/python3 -S "$@"\n')
-    said = refused(*WORDS, *OWN_PYTHON)
+    said = refused(*WORDS, *ssh_hosts.with_python("h1", 'exec /usr/bin/python3 -S "$@"'))
     assert said.startswith("error: host h1: torch is not installed for /run/kit-host/python: install it there")
 
 
@@ -105,8 +92,8 @@ def test_a_host_that_is_reached_where_others_cannot_reach_it(refused: Callable[.
 
 
 def test_a_host_that_answers_nonsense(refused: Callable[..., str]) -> None:
-    python_of("h1", "#!/bin/sh\nprintf '\\nKIT-HOST 1\\n[1, 2\\n'; sleep 5\n")
-    assert "host h1: what it sends is not what the kit's script sends" in refused(*WORDS, *OWN_PYTHON)
+    own = ssh_hosts.with_python("h1", "printf '\\nKIT-HOST 1\\n[1, 2\\n'; sleep 5")
+    assert "host h1: what it sends is not what the kit's script sends" in refused(*WORDS, *own)
 
 
 def test_no_ssh_at_all(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
