@@ -2,10 +2,13 @@
 
 import json
 
+import jsonschema
 import pytest
 
 from runner.core.errors import RequestError
+from runner.core.yaml_reader import read
 from runner.definitions import experiment as definition
+from runner.definitions.definition import schema
 from tests.support.projects import Project
 
 FULL = """\
@@ -47,55 +50,47 @@ def complaint(project: Project, text: str) -> str:
 
 
 def test_a_whole_definition_is_read(project: Project) -> None:
-    read = load(project, FULL)
-    assert read.args == {"epochs": 2, "seed": 1}
-    assert read.matrix == {"layout": ["1x1", "2x2", "2+3"], "batch_size": [8, 16]}
-    assert (read.scaling, read.measure, read.repeat, read.timeout_seconds) == ("weak", "total_seconds", 5, 12.5)
-    assert [(skip.match, skip.when, skip.why) for skip in read.skip] == [
+    tiny = load(project, FULL)
+    assert tiny.args == {"epochs": 2, "seed": 1}
+    assert tiny.matrix == {"layout": ["1x1", "2x2", "2+3"], "batch_size": [8, 16]}
+    assert (tiny.scaling, tiny.measure, tiny.repeat, tiny.timeout_seconds) == ("weak", "total_seconds", 5, 12.5)
+    assert [(skip.match, skip.when, skip.why) for skip in tiny.skip] == [
         ({"layout": "2+3", "batch_size": 16}, "cuda", "too large for the GPUs")
     ]
-    assert read.baseline == {"layout": "1x1"}
-    assert read.published is not None
-    assert [row["layout"] for row in read.published["rows"]] == ["1x1", "2x2"]
+    assert tiny.baseline == {"layout": "1x1"}
+    assert tiny.published is not None
+    assert [row["layout"] for row in tiny.published["rows"]] == ["1x1", "2x2"]
 
 
 def test_what_is_not_said_has_a_default(project: Project) -> None:
     text = "name: tiny\nsummary: s\nprogram: toys.ok\nscaling: strong\nmatrix: {layout: [1x1]}\n"
-    read = load(project, text)
-    assert (read.measure, read.repeat, read.timeout_seconds) == ("train_seconds", 3, 1800)
-    assert (read.args, read.skip, read.baseline, read.published) == ({}, (), {}, None)
+    tiny = load(project, text)
+    assert (tiny.measure, tiny.repeat, tiny.timeout_seconds) == ("train_seconds", 3, 1800)
+    assert (tiny.args, tiny.skip, tiny.baseline, tiny.published) == ({}, (), {}, None)
 
 
 def test_the_resolved_definition_is_plain_json_and_its_hash_does_not_change(project: Project) -> None:
-    read, again = load(project, FULL), load(project, "# another comment\n\n" + FULL)
-    assert json.loads(json.dumps(read.resolved())) == read.resolved()
-    assert read.sha256() == again.sha256()
-    assert load(project, FULL.replace("epochs: 2", "epochs: 3")).sha256() != read.sha256()
+    tiny, again = load(project, FULL), load(project, "# another comment\n\n" + FULL)
+    assert json.loads(json.dumps(tiny.resolved())) == tiny.resolved()
+    assert tiny.sha256() == again.sha256()
+    assert load(project, FULL.replace("epochs: 2", "epochs: 3")).sha256() != tiny.sha256()
 
 
 def test_a_skip_leaves_its_cells_out_on_its_device_only(project: Project) -> None:
-    read = load(project, FULL)
-    skipped = {device: [cell for cell, skip in read.cells(device) if skip] for device in (None, "cpu", "cuda")}
+    tiny = load(project, FULL)
+    skipped = {device: [cell for cell, skip in tiny.cells(device) if skip] for device in (None, "cpu", "cuda")}
     assert skipped == {None: [], "cpu": [], "cuda": [{"layout": "2+3", "batch_size": 16}]}
-    assert len(read.cells("cpu")) == 6
+    assert len(tiny.cells("cpu")) == 6
 
 
 LAYOUTS = "write nodes x processes, for example 1x2, or heterogeneous nodes, for example 2+3"
-WRONG = [
+SHAPES = [
     ("summary:", "sumary:", "3: unknown key 'sumary'; did you mean 'summary'?"),
-    ("name: tiny", "name: tiny\nname: tiny", "3: duplicate key 'name', first in line 2"),
-    ("name: tiny", "name: other", "2: the name 'other' has to be that of the file, 'tiny'"),
     ("name: tiny", "name: Tiny_1", "2: name 'Tiny_1' has to be lower-case letters, digits and hyphens, 40 at most"),
     ("name: tiny\n", "", "2: 'name' is missing"),
     ("summary: A tiny experiment", "summary: [a]", "3: 'summary' has to be text, not ['a']"),
     ("summary: A tiny experiment", "summary: ' '", "3: 'summary' has to be text, not ' '"),
     ("toys.ok\nargs", "ok\nargs", "4: program 'ok' has to be <family>.<program>, for example mnist.ddp"),
-    (
-        "toys.ok\nargs",
-        "toys.oh\nargs",
-        "4: program 'toys.oh' does not exist (<project>/experiments/toys/oh.py); did you mean 'toys.ok'?",
-    ),
-    ("epochs: 2", "epoch: 2", "5: program toys.ok takes no arg 'epoch'; did you mean 'epochs'?"),
     ("epochs: 2", "epochs: [2]", "5: arg 'epochs' has to be a number, a text, true or false, not [2]"),
     (
         "epochs: 2",
@@ -105,24 +100,15 @@ WRONG = [
             """betas: "0.9 'x y'" (for Hydra, OmegaConf and Fire betas: "[0.9, x y]")"""
         ),
     ),
-    (
-        "epochs: 2",
-        "epochs: 99999999999999999999",
-        "5: arg 'epochs' is too large: a whole number has 63 bits at most; quote it to pass it on as text",
-    ),
-    ("epochs: 2", "verbose: 2", "5: --verbose of program toys.ok is true or false, not 2"),
     ("epochs: 2", "--epochs: 2", "5: arg '--epochs' has to be a word of letters, digits and underscores"),
     ("epochs: 2", "device: cpu", "5: the device is chosen on the command line, by --device"),
     ("epochs: 2", "scaling: weak", "5: the scaling is declared by the definition's own key 'scaling'"),
-    ("epochs: 2", "batch_size: 2", "5: 'batch_size' stands in args and in the matrix; keep one of them"),
     ("args: {epochs: 2, seed: 1}", "args: 5", "5: 'args' has to be a mapping of names to values, not 5"),
     ("scaling: weak", "scaling: week", "6: scaling has to be strong or weak, not 'week'"),
     ("scaling: weak\n", "", "2: 'scaling' is missing: say strong or weak"),
     ("  layout: [1x1, 2+2, 2+3]\n", "", "7: 'matrix' needs the axis 'layout', for example layout: [1x1, 1x2]"),
     ("[1x1, 2+2, 2+3]", "[1x1, 12]", f"8: layout 12 makes no sense; {LAYOUTS}"),
-    ("[1x1, 2+2, 2+3]", "[2x2, 2+2]", "8: layout 2x2 stands twice"),
     ("[1x1, 2+2, 2+3]", "1x1", "8: axis 'layout' has to be a list of values, not '1x1'"),
-    ("batch_size: [8, 16]", "batch_size: [8, 8]", "9: batch_size 8 stands twice"),
     (
         "batch_size: [8, 16]",
         "batch_size: [8, {a: 1}]",
@@ -130,14 +116,6 @@ WRONG = [
     ),
     (", why: too large for the GPUs", "", "11: every skip says why: add 'why: ...'"),
     ("when: cuda", "when: gpu", "11: 'when' has to be cpu or cuda, not 'gpu'"),
-    (
-        "{layout: 2+3, batch_size: 16, when",
-        "{batchsize: 16, when",
-        "11: 'batchsize' is no axis of the matrix; did you mean 'batch_size'?",
-    ),
-    ("{layout: 2+3, batch_size: 16, when", "{batch_size: 32, when", "11: batch_size 32 matches no cell"),
-    ("{layout: 2+3, batch_size: 16, when: cuda, ", "{", "10: every cell is skipped"),
-    ("baseline: {layout: 1x1}", "baseline: {layout: 1x4}", "12: layout '1x4' matches no cell; did you mean '1x1'?"),
     ("baseline: {layout: 1x1}", "baseline: 1x1", "12: 'baseline' has to be a mapping of names to values, not '1x1'"),
     (
         "measure: total_seconds",
@@ -147,9 +125,7 @@ WRONG = [
     ("repeat: 5", "repeat: 0", "14: 'repeat' has to be a whole number from 1 to 1000, not 0"),
     ("repeat: 5", "repeat: '5'", "14: 'repeat' has to be a whole number from 1 to 1000, not '5'"),
     ("12.5", "0", "15: 'timeout_seconds' has to be a number of seconds above 0, 31,536,000 at most, not 0"),
-    ("12.5", ".nan", "15: 'timeout_seconds' has to be a number of seconds above 0, 31,536,000 at most, not nan"),
     ('  source: "a100-ddp, section MNIST"\n', "", "16: 'published' needs a 'source': the document and its section"),
-    ("{layout: 1x1, hardware", "{layout: 4x1, hardware", "19: layout '4x1' matches no cell; did you mean '1x1'?"),
     ("hardware: 1x A100, total", "total", "19: the row needs its 'hardware', for example 1x A100"),
     ("hardware: 1x A100, total", "hardwar: 1x A100, total", "19: unknown key 'hardwar'; did you mean 'hardware'?"),
     ("total_seconds: 170.24", "total_second: 170.24", "19: unknown key 'total_second'; did you mean 'total_seconds'?"),
@@ -158,14 +134,50 @@ WRONG = [
     ("[2.0, 1.5]", "[2.0, x]", "20: 'train_loss' has to be a list of numbers, one for each epoch"),
     ("best_accuracy: 0.98", "best_accuracy: 98", "20: 'best_accuracy' is a share from 0 to 1, not 98"),
     (FULL, "# nothing\n", "1: a definition is a mapping with the keys name, summary, program"),
+]
+"""What the JSON Schema refuses too."""
+MEANINGS = [
+    ("name: tiny", "name: tiny\nname: tiny", "3: duplicate key 'name', first in line 2"),
+    ("name: tiny", "name: other", "2: the name 'other' has to be that of the file, 'tiny'"),
+    (
+        "toys.ok\nargs",
+        "toys.oh\nargs",
+        "4: program 'toys.oh' does not exist (<project>/experiments/toys/oh.py); did you mean 'toys.ok'?",
+    ),
+    ("epochs: 2", "epoch: 2", "5: program toys.ok takes no arg 'epoch'; did you mean 'epochs'?"),
+    (
+        "epochs: 2",
+        "epochs: 99999999999999999999",
+        "5: arg 'epochs' is too large: a whole number has 63 bits at most; quote it to pass it on as text",
+    ),
+    ("epochs: 2", "verbose: 2", "5: --verbose of program toys.ok is true or false, not 2"),
+    ("epochs: 2", "batch_size: 2", "5: 'batch_size' stands in args and in the matrix; keep one of them"),
+    ("[1x1, 2+2, 2+3]", "[2x2, 2+2]", "8: layout 2x2 stands twice"),
+    ("batch_size: [8, 16]", "batch_size: [8, 8]", "9: batch_size 8 stands twice"),
+    (
+        "{layout: 2+3, batch_size: 16, when",
+        "{batchsize: 16, when",
+        "11: 'batchsize' is no axis of the matrix; did you mean 'batch_size'?",
+    ),
+    ("{layout: 2+3, batch_size: 16, when", "{batch_size: 32, when", "11: batch_size 32 matches no cell"),
+    ("{layout: 2+3, batch_size: 16, when: cuda, ", "{", "10: every cell is skipped"),
+    ("baseline: {layout: 1x1}", "baseline: {layout: 1x4}", "12: layout '1x4' matches no cell; did you mean '1x1'?"),
+    ("12.5", ".nan", "15: 'timeout_seconds' has to be a number of seconds above 0, 31,536,000 at most, not nan"),
+    ("{layout: 1x1, hardware", "{layout: 4x1, hardware", "19: layout '4x1' matches no cell; did you mean '1x1'?"),
     (FULL, "a:\n  - [", "2: not YAML"),
 ]
+
+
+WRONG = [*SHAPES, *MEANINGS]
 
 
 @pytest.mark.parametrize(("old", "new", "said"), WRONG, ids=[said.split(";")[0][:70] for _, _, said in WRONG])
 def test_a_mistake_is_named_with_its_line_and_what_was_meant(project: Project, old: str, new: str, said: str) -> None:
     assert old in FULL
-    assert complaint(project, FULL.replace(old, new, 1)).startswith(said)
+    text = FULL.replace(old, new, 1)
+    assert complaint(project, text).startswith(said)
+    if (old, new, said) in SHAPES:
+        assert not jsonschema.Draft7Validator(schema()).is_valid(read(project.define(text)).values)
 
 
 @pytest.mark.parametrize(
