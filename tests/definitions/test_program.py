@@ -126,6 +126,7 @@ def test_argparse_reads_back_what_was_meant(args: dict[str, object]) -> None:
     [
         (Option("--n", "int"), "many", "a whole number"),
         (Option("--n", "int"), 1.5, "a whole number"),
+        (Option("--n", "int"), True, "a whole number"),
         (Option("--lr", "float"), "fast", "a number"),
         (Option("--mode", "value", ("fast", "exact")), "slow", "one of fast, exact"),
         (Option("--amp", "switch"), 1, "true or false"),

@@ -78,6 +78,7 @@ def test_the_nearest_project_wins_and_a_mere_folder_of_a_parent_is_none(tmp_path
         ("[with.compose]\nmemory = []\n", "runner.toml:2: 'memory' has to be a text, a number, true or false"),
         ("path = [\n", "runner.toml: not TOML: "),
         ("[with.compose]\nmemory = " + "9" * 5_000 + "\n", "runner.toml:2: a number has more than 4,300 digits"),
+        ("path = ['a', 0x" + "f" * 5_000 + "]\n", "runner.toml:1: a number has more than 4,300 digits"),
         ("\n[with.compose]\nmemory = 0x" + "f" * 5_000, "runner.toml:3: a number has more than 4,300 digits"),
     ],
 )

@@ -62,7 +62,7 @@ def test_render_writes_what_differs_and_check_names_it(tmp_path: Path, project: 
     assert [path.read_text() for path in [*mine, root / "compose" / "2gpu.yml"]] == ["# mine\n"] * 4
 
 
-@pytest.mark.parametrize("place", ["k8s/trainer", "Dockerfile"])
+@pytest.mark.parametrize("place", ["k8s/trainer", "compose/2gpu.yml", "Dockerfile"])
 def test_nothing_is_rendered_through_a_link_or_over_one(tmp_path: Path, project: Project, place: str) -> None:
     root = project.root = copy(tmp_path)
     path, elsewhere = root / place, tmp_path / "elsewhere"
@@ -135,6 +135,7 @@ FILES = "compose:\n  experiment: x\n  files: {%s}\nkubernetes: {default: y, file
         ("BASE_IMAGE=a\n", "CPU_BASE_IMAGE is missing"),
         ("BASE_IMAGE=a\nBASE_IMAGE=b\nCPU_BASE_IMAGE=c\n", "image.lock:2: 'BASE_IMAGE=b'"),
         ("# x\nBASE=a\n", "image.lock:2: 'BASE=a'"),
+        ("BASE_IMAGE=a@sha256:12\n", "image.lock:1"),
         ("BASE_IMAGE=$(id)\n", "image.lock:1"),
         ("\x80", "image.lock: cannot be read"),
         ("[]", "rendered.yaml:1: 'rendered.yaml' has to be a mapping"),
