@@ -21,15 +21,16 @@ def config_with(tmp_path: Path, text: str) -> list[str]:
     return ["--with", f"config={path}"]
 
 
-def test_a_host_that_does_not_exist(refused: Callable[..., str], tmp_path: Path) -> None:
-    words = config_with(tmp_path, "Host h1\n  HostName 10.77.0.77\n")
-    said = refused("--with", "hosts=h0,h1", *words)
-    assert said.startswith("error: host h1: it does not answer: is it on, and does a firewall let ssh through?")
-
-
-def test_a_host_whose_ssh_is_closed(refused: Callable[..., str], tmp_path: Path) -> None:
-    words = config_with(tmp_path, "Host h1\n  Port 2222\n")
-    assert "host h1: nothing answers at ssh's port there: start sshd" in refused("--with", "hosts=h0,h1", *words)
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("HostName 10.77.0.77", "it does not answer: is it on, and does a firewall let ssh through?"),
+        ("Port 2222", "nothing answers at ssh's port there: start sshd"),
+    ],
+)
+def test_a_host_that_is_not_there(refused: Callable[..., str], tmp_path: Path, place: str, says: str) -> None:
+    words = config_with(tmp_path, f"Host h1\n  {place}\n")
+    assert f"host h1: {says}" in refused("--with", "hosts=h0,h1", *words)
 
 
 def test_a_host_that_asks_for_a_password(refused: Callable[..., str], tmp_path: Path) -> None:
@@ -76,19 +77,16 @@ def test_a_disk_that_is_full(refused: Callable[..., str]) -> None:
     assert said.endswith("make room, or name another folder with --with folder=PATH")
 
 
-def test_a_port_that_is_taken(refused: Callable[..., str]) -> None:
-    said = refused(*WORDS, "--with", "port=22")
-    assert "host h0: Address already in use: port 22 of 10.77.0.11 cannot be used for the rendezvous" in said
-
-
-def test_a_network_that_a_host_is_not_in(refused: Callable[..., str]) -> None:
-    said = refused(*WORDS, "--with", "network=192.168.7.0/24")
-    assert "host h0: it has no address in network 192.168.7.0/24; it has 10.77.0.11" in said
-
-
-def test_a_host_that_is_reached_where_others_cannot_reach_it(refused: Callable[..., str]) -> None:
-    said = refused(*WORDS, "--with", "network=127.0.0.0/8")
-    assert "host h0: it was reached at 127.0.0.1, where the other hosts cannot reach it" in said
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("port=22", "Address already in use: port 22 of 10.77.0.11 cannot be used for the rendezvous"),
+        ("network=192.168.7.0/24", "it has no address in network 192.168.7.0/24; it has 10.77.0.11"),
+        ("network=127.0.0.0/8", "it was reached at 127.0.0.1, where the other hosts cannot reach it"),
+    ],
+)
+def test_an_address_that_the_other_hosts_cannot_use(refused: Callable[..., str], option: str, says: str) -> None:
+    assert f"host h0: {says}" in refused(*WORDS, "--with", option)
 
 
 def test_a_host_that_answers_nonsense(refused: Callable[..., str]) -> None:

@@ -23,11 +23,9 @@ from runner.targets.kubernetes.job import (
     OBJECTS,
     RUN,
     RUN_ID,
-    indexed_job,
     job_name,
     name_of,
     pytorchjob,
-    trainjob,
 )
 from runner.targets.kubernetes.pod_spec import PodOptions
 from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec, Options
@@ -36,9 +34,6 @@ from tests.support.manifests import (
     READERS,
     decoded,
     local_nodes,
-    of_indexed_job,
-    of_pytorchjob,
-    of_trainjob,
     pods,
     run,
     runs,
@@ -75,14 +70,12 @@ def test_every_target_starts_the_same_program_args_environment_ranks_and_world_s
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=6))
 def test_any_layout_becomes_each_kind_of_job_but_those_of_three_shapes_a_pytorchjob(processes: list[int]) -> None:
     one = run("+".join(map(str, processes)) if len(processes) > 1 else f"1x{processes[0]}", "cpu", "toy")
-    here = local_nodes(one)
-    assert of_indexed_job(indexed_job(one, "job", PodOptions())) == here
-    assert of_trainjob(trainjob(one, "job", PodOptions())) == here
-    if len(set(processes[1:])) > 1:
-        with pytest.raises(RequestError, match="--with job=indexed"):
-            pytorchjob(one, "job", PodOptions())
-    else:
-        assert of_pytorchjob(pytorchjob(one, "job", PodOptions())[-1]) == here
+    for kind, render in KINDS.items():
+        if kind == "pytorchjob" and len(set(processes[1:])) > 1:
+            with pytest.raises(RequestError, match="--with job=indexed"):
+                render(one, "job", PodOptions())
+        else:
+            assert READERS[kind](render(one, "job", PodOptions())) == local_nodes(one)
 
 
 def test_a_misspelt_field_or_a_number_where_a_text_belongs_is_found_without_a_cluster() -> None:
