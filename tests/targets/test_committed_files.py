@@ -3,14 +3,18 @@
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from docker.errors import ImageNotFound
 
+from runner.cli import image
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
 from runner.targets.committed_files import LISTING, differing, read_listing, render
+from runner.targets.compose import engine
 from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.target import Compose
 from runner.targets.local import Local
@@ -98,14 +102,34 @@ def test_the_settings_name_the_image_and_its_file(tmp_path: Path) -> None:
     assert files["runner.Dockerfile"] == "FROM python:3.11 AS cpu\n"  # it names no locked base
 
 
-def test_a_locked_digest_goes_wherever_the_base_is_named(tmp_path: Path) -> None:
+def test_a_digest_that_the_engine_has_of_a_registry_is_locked_and_goes_wherever_the_base_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = copy(tmp_path)
-    image = f"pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime@{DIGEST}"
-    (root / "image.lock").write_text(f"BASE_IMAGE={image}\nCPU_BASE_IMAGE=python:3.11-slim\n")
-    files = {path.name: text for path, text in render(root).items()}
-    assert f"ARG BASE_IMAGE={image}\n" in files["Dockerfile"]
-    assert f"BASE_IMAGE: ${{BASE_IMAGE:-{image}}}" in files["2gpu.yml"]
-    assert DIGEST not in files["2cpu.yml"]
+    monkeypatch.chdir(root)
+    base = "registry.lab:5000/torch/base"
+    digests = {f"{base}:1": [f"elsewhere/base@sha256:{'0' * 64}", f"{base}@{DIGEST}"], "local:1": []}
+
+    def get(name: str) -> SimpleNamespace:
+        if name not in digests:
+            raise ImageNotFound(name)
+        return SimpleNamespace(attrs={"RepoDigests": digests[name]})
+
+    monkeypatch.setattr(engine, "reach", lambda: SimpleNamespace(images=SimpleNamespace(get=get)))
+    before = (root / "image.lock").read_bytes()
+    for name in ("local:1", "nowhere:1"):
+        with pytest.raises(RequestError, match=f"not hold {name} with a registry's digest: docker pull {name}"):
+            image.pin(None, name)
+    assert (root / "image.lock").read_bytes() == before
+    image.pin(f"{base}:1", None)
+    locked = f"{base}:1@{DIGEST}"
+    assert read_lock(root) == {"BASE_IMAGE": locked, "CPU_BASE_IMAGE": "python:3.11-slim"}
+    told = f"BASE_IMAGE={locked}\nCPU_BASE_IMAGE=python:3.11-slim  (not held by the engine: not pinned)\n"
+    assert capsys.readouterr().out == told
+    assert f"ARG BASE_IMAGE={locked}\n" in (root / "Dockerfile").read_text()
+    assert f"BASE_IMAGE: ${{BASE_IMAGE:-{locked}}}" in (root / "compose" / "2gpu.yml").read_text()
+    assert DIGEST not in (root / "compose" / "2cpu.yml").read_text()
+    assert differing(root) == []
 
 
 def test_what_compose_would_take_for_a_variable_stays_as_it_is(project: Project) -> None:
