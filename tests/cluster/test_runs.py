@@ -10,7 +10,7 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.parametrize("processes", [3])
-@pytest.mark.parametrize("job", ["pytorchjob", pytest.param("trainjob", marks=pytest.mark.trainer), "indexed"])
+@pytest.mark.parametrize("job", ["pytorchjob", "indexed"])
 def test_a_text_that_kubernetes_would_expand_reaches_the_program_as_it_is(project: Project, run: Run, job: str) -> None:
     strange = "$(OMP_NUM_THREADS) $$(HOME) $x ${y} ${local_rank} $(PET_NNODES"
     words = ("--layout", "1+2", "--set", f"text={strange}")
