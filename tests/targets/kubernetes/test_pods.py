@@ -104,13 +104,6 @@ def test_a_pod_is_deleted_if_somebody_asked_for_its_end_before_it_came() -> None
     assert pod({"running": {}}, **due).describe().why == "its pod was deleted while it ran"
 
 
-def in_a_jobset(index: int) -> dict[str, Any]:
-    """A pod of the Job that JobSet makes for a TrainJob, with the labels that both give it."""
-    labels = {"batch.kubernetes.io/job-completion-index": str(index), "job-name": "mnist-2x2-0badcafe-node-0"}
-    labels |= {"jobset.sigs.k8s.io/jobset-name": "mnist-2x2-0badcafe", "jobset.sigs.k8s.io/job-index": "0"}
-    return {"metadata": {"name": f"mnist-2x2-0badcafe-node-0-{index}-abcde", "labels": labels}}
-
-
 def test_the_container_of_a_pod_that_kubeflow_trainer_made_is_known_by_its_own_name() -> None:
     mesh, one = {"name": "istio-proxy", "image": "mesh:1"}, {"name": "node", "image": "registry.lab/kit:gpu"}
     states = [{"name": "istio-proxy", "state": {"running": {}}}, {"name": "node", "state": ended(3)}]
@@ -122,19 +115,21 @@ def test_the_container_of_a_pod_that_kubeflow_trainer_made_is_known_by_its_own_n
     assert container_of({}) == container_of({"spec": {"containers": [mesh]}}) == "pytorch"
 
 
-def test_a_pod_s_node_is_its_role_and_index() -> None:
-    assert node_of(in_a_jobset(3)) == 3
+REPLICA, INDEX = "training.kubeflow.org/replica", "batch.kubernetes.io/job-completion-index"
 
-    def labelled(**labels: str) -> int:
-        return node_of({"metadata": {"labels": {key.replace("_", "/"): value for key, value in labels.items()}}})
 
-    role, index = "training.kubeflow.org_replica-type", "training.kubeflow.org_replica-index"
-    assert labelled(**{role: "master", index: "0"}) == 0
-    assert labelled(**{role: "worker", index: "2"}) == 3
-    assert labelled(**{"batch.kubernetes.io_job-completion-index": "4"}) == 4
-    assert labelled() == -1
-    annotations = {"batch.kubernetes.io/job-completion-index": "5"}
-    assert node_of({"metadata": {"annotations": annotations}}) == 5
+@pytest.mark.parametrize(
+    ("metadata", "node"),
+    [
+        ({"labels": {f"{REPLICA}-type": "master", f"{REPLICA}-index": "0"}}, 0),
+        ({"labels": {f"{REPLICA}-type": "worker", f"{REPLICA}-index": "2"}}, 3),
+        ({"labels": {INDEX: "4", "job-name": "mnist-0badcafe-node-0", "jobset.sigs.k8s.io/job-index": "0"}}, 4),
+        ({"annotations": {INDEX: "5"}}, 5),
+        ({}, -1),
+    ],
+)
+def test_a_pod_s_node_is_its_role_and_index(metadata: dict[str, Any], node: int) -> None:
+    assert node_of({"metadata": metadata}) == node
 
 
 def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make) -> None:
