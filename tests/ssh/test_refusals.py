@@ -10,7 +10,6 @@ import pytest
 from tests.support import ssh_hosts
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
-Refused = "Callable[..., str]"
 WORDS = ssh_hosts.WORDS
 
 

@@ -24,9 +24,6 @@ ROOT = Path(__file__).parents[2]
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 
-LISTED = read_listing(ROOT)
-
-
 def copy(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     root.mkdir()
