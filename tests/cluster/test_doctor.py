@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.cluster.test_refusals import kubeconfig, server
 from tests.support.cluster import kubectl, things
-from tests.support.containers import Images
 from tests.support.faults import Fault
 from tests.support.projects import Ended, Project
 
@@ -22,43 +21,25 @@ def examined(project: Project, *words: str, env: dict[str, str] | None = None) -
     return done, [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]
 
 
-def test_a_healthy_cluster_has_no_finding(project: Project, namespace: str, loaded: Images) -> None:  # noqa: ARG001
-    done, found = examined(project, "--with", f"namespace={namespace}")
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize(
+    ("job", "crd"),
+    [("pytorchjob", "PyTorchJob v1"), pytest.param("trainjob", "TrainJob v1alpha1", marks=pytest.mark.trainer)],
+)
+def test_a_healthy_cluster_has_no_finding(project: Project, namespace: str, job: str, crd: str) -> None:
+    done, found = examined(project, "--with", f"namespace={namespace}", "--with", f"job={job}")
     assert (done.code, found) == (0, []), done.stdout
-    seen = {one["check"]: one["seen"] for one in json.loads(done.stdout)["findings"]}
-    assert seen["crd"] == "PyTorchJob v1"
+    seen = {finding["check"]: finding["seen"] for finding in json.loads(done.stdout)["findings"]}
+    assert seen["crd"] == crd
     assert "cores" in seen["nodes"]
     assert things(namespace) == []
-
-
-@pytest.mark.trainer
-def test_a_healthy_cluster_with_kubeflow_trainer_has_no_finding(
-    project: Project,
-    namespace: str,
-    loaded: Images,  # noqa: ARG001
-) -> None:
-    done, found = examined(project, "--with", f"namespace={namespace}", "--with", "job=trainjob")
-    assert (done.code, found) == (0, []), done.stdout
-    seen = {one["check"]: one["seen"] for one in json.loads(done.stdout)["findings"]}
-    assert seen["crd"] == "TrainJob v1alpha1"
 
 
 @pytest.mark.fault("doctor: a right is denied", target="kubernetes", series=5)
 def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp_path: Path, fault: Fault) -> None:
     kubectl("create", "serviceaccount", "visitor", "-n", namespace)
     token = kubectl("create", "token", "visitor", "-n", namespace).strip()
-    cluster = yaml.safe_load(kubectl("config", "view", "--minify", "--raw"))["clusters"][0]["cluster"]
-    server = {"server": cluster["server"], "insecure-skip-tls-verify": True}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": server}],
-        "users": [{"name": "u", "user": {"token": token}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "c",
-    }
-    (tmp_path / "config").write_text(yaml.safe_dump(config))
-    env = {"KUBECONFIG": str(tmp_path / "config")}
+    env = kubeconfig(tmp_path, server(), token)
     with fault.told():
         done, found = examined(project, "--with", f"namespace={namespace}", env=env)
     assert (done.code, [one["check"] for one in found]) == (1, ["rights"])

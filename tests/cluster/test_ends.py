@@ -78,9 +78,8 @@ def test_more_gpus_than_there_are_is_pending_and_says_why(project: Project, run:
     assert "node 1 Unschedulable: 0/1 nodes are available" in done.stderr
 
 
-@pytest.mark.parametrize("job", ["pytorchjob", "indexed"])
-def test_a_pod_that_somebody_deletes_ends_the_run(project: Project, namespace: str, started: Start, job: str) -> None:
-    process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100", "--with", f"job={job}")
+def test_a_pod_that_somebody_deletes_ends_the_run(project: Project, namespace: str, started: Start) -> None:
+    process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100")
     until(printed(folder, b"epoch_stop"), 60)
     name = pods(namespace)[1]["metadata"]["name"]
     kubectl("delete", "pod", "-n", namespace, name, "--grace-period=1", "--wait=false")

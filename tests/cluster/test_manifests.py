@@ -104,24 +104,6 @@ def test_applied_by_hand_then_collected_then_summarized(folder: str, project: Pr
 
 
 @pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize("folder", PLACES)
-@pytest.mark.parametrize("processes", [4])
-def test_where_gpus_are_only_on_paper_the_program_says_how_many_it_sees(
-    folder: str, project: Project, namespace: str
-) -> None:
-    file = f"{folder}/mnist-multinode.yaml"
-    kubectl("apply", "-n", namespace, "-f", file, cwd=project.root)
-    results = project.root / f"gpus-{Path(folder).name}"
-    done = project.runner("collect", file, "--with", f"namespace={namespace}", "--results", results)
-    kubectl("delete", "-n", namespace, "-f", file, "--wait=false", cwd=project.root)
-    assert done.code == 1, done.snapshot
-    assert "2 GPUs were asked for on this node and 0 are seen" in done.stderr
-    assert "Traceback" not in done.stderr
-    (path,) = results.glob("mnist/*/run.json")
-    assert project.record(path.parent)["status"] == "failed"
-
-
-@pytest.mark.usefixtures("loaded")
 def test_collecting_can_be_stopped_and_the_job_goes_on(project: Project, namespace: str) -> None:
     request = project.runner(
         *("run", "odd-slow", "--on", "kubernetes", "--layout", "2x1", "--repeat", "1", "--set", "seconds=20"),

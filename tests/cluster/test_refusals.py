@@ -48,7 +48,7 @@ def test_no_kubeconfig(project: Project, tmp_path: Path) -> None:
     assert f"no kubeconfig: {missing} does not exist" in refused(project, env={"KUBECONFIG": str(missing)}).stderr
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "a: [", "\x00", "apiVersion: v1\nkind: Config\n", "x" * 9999])
+@pytest.mark.parametrize("text", ["", "a: [", "apiVersion: v1\nkind: Config\n"])
 def test_a_kubeconfig_that_is_none(project: Project, tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
@@ -74,18 +74,7 @@ def test_a_namespace_that_is_not_there(project: Project) -> None:
     assert "kubectl create namespace nowhere" in said
 
 
-def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp_path: Path) -> None:
-    kubectl("create", "serviceaccount", "guest", "-n", namespace)
-    kubectl(
-        "create", "role", "look", "-n", namespace, "--verb=get,list,watch", "--resource=pods,pytorchjobs.kubeflow.org"
-    )
-    kubectl("create", "rolebinding", "look", "-n", namespace, "--role=look", f"--serviceaccount={namespace}:guest")
-    token = kubectl("create", "token", "guest", "-n", namespace).strip()
-    said = refused(project, "--with", f"namespace={namespace}", env=kubeconfig(tmp_path, server(), token)).stderr
-    assert f"no right in namespace {namespace} to create pytorchjobs, delete pytorchjobs, get pods/log" in said
-
-
-@pytest.mark.parametrize("claim", ["sets", "not a name", "../../pods"])
+@pytest.mark.parametrize("claim", ["sets", "../../pods"])
 def test_a_volume_claim_that_is_not_there(project: Project, namespace: str, claim: str) -> None:
     said = refused(project, "--with", f"namespace={namespace}", "--with", f"data_claim={claim}").stderr
     assert f"no volume claim {claim} in namespace {namespace}" in said

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.parametrize("processes", [3])
-@pytest.mark.parametrize("job", ["pytorchjob", pytest.param("trainjob", marks=pytest.mark.trainer), "indexed"])
+@pytest.mark.parametrize("job", ["pytorchjob", "indexed"])
 def test_a_text_that_kubernetes_would_expand_reaches_the_program_as_it_is(project: Project, run: Run, job: str) -> None:
     strange = "$(OMP_NUM_THREADS) $$(HOME) $x ${y} ${local_rank} $(PET_NNODES"
     words = ("--layout", "1+2", "--set", f"text={strange}")
@@ -47,9 +47,3 @@ def test_under_the_restricted_standard_the_indexed_job_runs_and_workers_are_refu
     assert record["status"] == "completed"
     alone, record = run("toy", "--layout", "1x2", "--set", "steps=5")  # a Master alone has no such container
     assert alone.code == 0, alone.snapshot
-
-
-def test_every_file_s_pods_pass_the_baseline_standard(namespace: str, run: Run) -> None:
-    kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=baseline")
-    done, _ = run("toy", "--layout", "2x1", "--set", "steps=5")
-    assert done.code == 0, done.snapshot

@@ -24,11 +24,9 @@ def collected(project: Project, experiment: str) -> dict[str, Any]:
     return project.record(folder)
 
 
-@pytest.mark.parametrize(("file", "layout"), [("2cpu", "1x2"), ("2node-cpu", "1+2")])
-def test_a_layout_that_is_started_by_hand_gives_the_record_of_this_machine(
-    project: Project, file: str, layout: str
-) -> None:
-    shown = up(project, file, EXPERIMENT="quickstart", ARGS="--epochs 3")
+def test_a_layout_that_is_started_by_hand_gives_the_record_of_this_machine(project: Project) -> None:
+    layout = "1+2"
+    shown = up(project, "2node-cpu", EXPERIMENT="quickstart", ARGS="--epochs 3")
     assert shown.returncode == 0, shown.stdout
     assert f"✓ {layout}" in shown.stdout
     rows = json.loads(project.runner("summarize", "--format", "json", "--experiment", "quickstart").stdout)
@@ -74,12 +72,6 @@ def test_results_that_the_chosen_user_cannot_write_are_refused_in_one_line(proje
     )
 
 
-def test_a_variable_that_makes_no_sense_is_refused_in_one_line(project: Project) -> None:
-    shown = up(project, "1cpu", "--no-log-prefix", EXPERIMENT="quickstart", ARGS="--epoch 1")
-    assert "did you mean 'epochs'?" in shown.stdout
-    assert "Traceback" not in shown.stdout
-
-
 def test_a_gpu_file_tells_how_many_gpus_were_asked_for_and_are_seen(project: Project) -> None:
     shown = up(project, "2gpu", "--no-log-prefix", EXPERIMENT="quickstart")
     if "could not select device driver" in shown.stdout:
@@ -96,10 +88,12 @@ def test_a_gpu_file_tells_how_many_gpus_were_asked_for_and_are_seen(project: Pro
     assert "error: 1 GPUs were asked for on this node and 0 are seen" in contained["failure"]["last_lines"]
 
 
-@pytest.mark.parametrize("name", ["1gpu", "2gpu", "4gpu", "8gpu", "1cpu", "2cpu", "8cpu", "2node-cpu", "2node-gpu"])
-def test_compose_accepts_every_file_without_a_warning(project: Project, name: str) -> None:
-    checked = compose(project, name, "config", "-q")
-    assert (checked.returncode, checked.stdout) == (0, "")
+def test_compose_accepts_every_file_without_a_warning(project: Project) -> None:
+    names = [path.stem for path in (project.root / "compose").glob("*.yml")]
+    assert len(names) > 8
+    for name in names:
+        checked = compose(project, name, "config", "-q")
+        assert (checked.returncode, checked.stdout) == (0, ""), name
 
 
 def test_a_record_names_its_image_and_base_and_a_kept_request_can_be_started_again(
@@ -137,9 +131,3 @@ def test_two_images_are_compared_as_they_are(project: Project, image: Images, tm
         for record in map(project.record, project.runs("toy"))
     }
     assert named == {"A": image.cpu, "B": other}
-
-
-def test_an_image_that_is_named_and_not_there_is_refused(project: Project) -> None:
-    done = project.runner("run", "toy", "--on", "compose", "--device", "cpu", "--with", "image=kit-test-nowhere:1")
-    assert done.code == 2
-    assert done.stderr == "error: the image kit-test-nowhere:1 is not there: docker pull kit-test-nowhere:1\n"

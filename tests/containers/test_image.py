@@ -84,8 +84,8 @@ def test_both_stages_end_with_the_same_steps() -> None:
 @pytest.mark.parametrize("target", ["cpu", "gpu"])
 def test_a_stranger_without_network_on_a_read_only_disk_can_train(image: Images, target: str) -> None:
     name = getattr(image, target)
+    assert inspected(name, "{{json .Config.User}}") == "1000:1000"
     assert "Usage: runner" in in_image(name)
-    assert "Usage: runner" in in_image(name, "runner", "--help")
     program = ["python", "-m", "experiments.mnist.single", "--dataset", "digits", "--epochs", "1"]
     assert re.search(r'"run_stop".*"success"', in_image(name, *program, "--device", "cpu"))
 
@@ -95,13 +95,6 @@ def test_every_program_finds_what_it_imports(image: Images) -> None:
     names = sorted(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in programs)
     assert len(names) > 8
     in_image(image.cpu, "python", "-c", f"import importlib; [importlib.import_module(name) for name in {names}]")
-
-
-@pytest.mark.parametrize("target", ["cpu", "gpu"])
-def test_nobody_is_root(image: Images, target: str) -> None:
-    name = getattr(image, target)
-    assert inspected(name, "{{json .Config.User}}") == "1000:1000"
-    assert docker("run", "--rm", "--network", "none", name, "id", "-u").strip() == "1000"
 
 
 def test_torch_and_all_else_that_the_base_holds_stay_as_they_are(image: Images, added_files: dict[str, Any]) -> None:

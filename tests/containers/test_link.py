@@ -23,9 +23,3 @@ def test_no_more_goes_through_a_link_than_was_asked_for(project: Project) -> Non
     assert [(row[1].strip(), "2+1" in row[4]) for row in rows] == [("2x1", True)], rows
     text = (project.runs("network")[-1] / "request" / "compose.yaml").read_text()
     assert [line.strip() for line in text.splitlines() if "cpus:" in line] == ["cpus: 2.0", "cpus: 1.0"]
-
-
-def test_a_rate_that_is_none_is_refused_before_anything_is_started(project: Project) -> None:
-    done = project.runner("run", *CELL, "--with", "link=slow")
-    assert (done.code, done.stdout) == (2, "")
-    assert "link='slow': write a rate from 64kbit to 100gbit" in done.stderr

@@ -15,7 +15,7 @@ import pytest
 from tests.containers.engine import compose
 from tests.support.containers import docker, inspected, left_of
 from tests.support.installed import Installed
-from tests.support.projects import ROOT, WEIRD, Ended, Project
+from tests.support.projects import WEIRD, Ended, Project
 from tests.support.repository import commit_all, git
 from tests.tools.init.conftest import REPOSITORIES
 
@@ -23,9 +23,6 @@ from tests.tools.init.conftest import REPOSITORIES
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("own-image")]
 
 IMAGE = "kit-test-own:cpu"
-OWN_SCRIPTS = {"minimal": "1x2", "lightning_digits": "1x1"}
-"""Each with the layout that it is tried at here: all of them are tried at 1x2 without containers."""
-NEEDED = ("pytorch-lightning", "scikit-learn")
 SAVES = """
 import argparse, os
 import torch
@@ -51,7 +48,15 @@ except OSError as error:
 dist.barrier()  # or a rank ends while another still connects to it
 dist.destroy_process_group()
 """
-DEFINITION = "name: {name}\nsummary: s\nprogram: {program}\n{more}scaling: weak\nmatrix: {{layout: [1x2]}}\nrepeat: 1\n"
+DEFINITION = """name: {name}
+summary: s
+program: {program}
+dialect: epoch-losses
+scaling: weak
+matrix: {{layout: [1x2]}}
+repeat: 1
+timeout_seconds: 600
+"""
 
 
 @dataclass
@@ -64,13 +69,13 @@ class Own:
     def runner(self, *words: str) -> Ended:
         return self.installed.run(self.root, "runner", *words)
 
-    def define(self, name: str, program: str, more: str = "dialect: epoch-losses\n") -> None:
-        text = DEFINITION.format(name=name, program=program, more=more)
-        (self.root / "experiments" / f"{name}.yaml").write_text(text + "timeout_seconds: 600\n")
+    def define(self, name: str, program: str) -> None:
+        text = DEFINITION.format(name=name, program=program)
+        (self.root / "experiments" / f"{name}.yaml").write_text(text)
 
-    def run(self, name: str, layout: str = "1x2") -> tuple[Ended, dict[str, Any], Path]:
+    def run(self, name: str) -> tuple[Ended, dict[str, Any], Path]:
         """Run one cell in a container; the command's end, the record, and its folder."""
-        done = self.runner("run", name, "--on", "compose", "--layout", layout, "--device", "cpu", "--repeat", "1")
+        done = self.runner("run", name, "--on", "compose", "--layout", "1x2", "--device", "cpu", "--repeat", "1")
         (folder,) = (path.parent for path in self.root.glob(f"results/{name}/*/run.json"))
         assert left_of(folder) == []
         assert done.code == 0, done.snapshot + "".join(path.read_text() for path in folder.glob("raw/*.stderr"))
@@ -83,22 +88,18 @@ def own(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Itera
     root = tmp_path_factory.mktemp("own") / WEIRD / "kit test own"
     shutil.copytree(REPOSITORIES / "src_layout", root, ignore=shutil.ignore_patterns("__pycache__"))
     (root / "Dockerfile").write_text("FROM scratch\n")
-    (root / "requirements.txt").write_text("torch\n" + "".join(f"{name}=={version(name)}\n" for name in NEEDED))
+    (root / "requirements.txt").write_text(f"torch\nscikit-learn=={version('scikit-learn')}\n")
     (root / "compose").mkdir()
     (root / "compose" / "database.yml").write_text("services: {}\n")
     (root / "saves.py").write_text(SAVES)
     (root / "configs").mkdir()
     (root / "configs" / "base.txt").write_text("0.5\n")
-    for name in OWN_SCRIPTS:
-        shutil.copy(ROOT / "docs" / "own-scripts" / f"{name}.py", root)
     commit_all(root)
     made = Own(root, installed)
     done = made.runner("init", "src/spirals/train.py", "--no-try", "--containers")
     assert done.code == 0, done.snapshot
     made.define("train", "spirals.train")
     made.define("saves", "saves.py")
-    for name in OWN_SCRIPTS:
-        made.define(name.replace("_", "-"), f"{name}.py", "args: {epochs: 1}\n")
     yield made
     subprocess.run(["docker", "image", "rm", IMAGE], capture_output=True, check=False)
 
@@ -170,15 +171,6 @@ def test_what_a_script_reads_is_as_it_is_in_the_checkout(own: Own) -> None:
     assert f"the image {IMAGE} holds another configs/base.txt than this checkout: building it" in done.stderr
     assert "Loss: 0.25\n" in (folder / "raw" / "node0-rank0.stdout").read_text()
     assert inspected(IMAGE, "{{json .Id}}") != before
-
-
-@pytest.mark.parametrize(("name", "layout"), OWN_SCRIPTS.items())
-def test_the_scripts_of_the_documents_run_in_containers(own: Own, name: str, layout: str) -> None:
-    _, record, _ = own.run(name.replace("_", "-"), layout)
-    assert (record["status"], record.get("doubts", [])) == ("completed", [])
-    assert record["events"]["seen"] == record["events"]["expected"] > 0
-    assert [row["epoch_num"] for row in record["epochs"]] == [1]
-    assert record["metrics"]["train_seconds"] > 0
 
 
 def test_a_requirement_that_the_base_does_not_meet_ends_the_build(own: Own, tmp_path: Path) -> None:

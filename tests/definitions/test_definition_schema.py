@@ -37,40 +37,23 @@ GOOD = {
     "published": {"source": "s", "rows": [{"layout": "1x1", "hardware": "1x A100", "train_seconds": 1.5}]},
 }
 WRONG: list[tuple[str, Any]] = [
-    ("name", "Tiny_1"),
-    ("summary", " "),
-    ("program", "../x.y"),
     ("program", "/train.sh"),
     ("launcher", "mpirun"),
     ("data", "a b"),
     ("dialect", 3),
     ("dialect", []),
     ("dialect", [" "]),
-    ("args", {"--steps": 1}),
-    ("args", {"scaling": "weak"}),
-    ("args", {"steps": [1]}),
     ("program_args", {"toy.ddp": 5}),
-    ("scaling", "week"),
-    ("matrix", {"batch_size": [8]}),
-    ("matrix", {"layout": ["1by1"]}),
     ("matrix", {"layout": []}),
-    ("matrix", {"layout": ["1x1"], "steps": [[1]]}),
     ("matrix", {"layout": ["1x1"], "device": ["cpu"]}),
-    ("skip", [{"layout": "1x1"}]),
-    ("skip", [{"layout": "1x1", "why": "x", "when": "tpu"}]),
     ("skip", [{"layout": "1x1", "why": "x"}] * 101),
-    ("baseline", "1x1"),
-    ("measure", "accuracy"),
     ("repeat", True),
     ("repeat", 1001),
     ("timeout_seconds", 1e9),
     ("patience_seconds", 0),
     ("published", {"source": "s", "rows": []}),
-    ("published", {"source": "s", "rows": [{"layout": "1x1", "train_seconds": 1}]}),
-    ("published", {"source": "s", "rows": [{"layout": "1x1", "hardware": "x"}]}),
-    ("published", {"source": "s", "rows": [{"layout": "1x1", "hardware": "x", "accuracy": 98}]}),
-    ("unknown", 1),
 ]
+"""What test_definition.py does not show."""
 
 
 def refused(folder: Path, values: dict[str, Any]) -> str | None:
@@ -120,7 +103,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES | st.sampled_from(list(GOOD.values())), max_size=3))
 def test_what_the_checks_accept_the_schema_accepts(
     tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]

@@ -50,12 +50,7 @@ def test_the_repeats_go_forwards_and_backwards_in_turn(project: Project) -> None
     assert [str(run.cell) for run in runs] == [a, b, c, c, b, a, a, b, c]
     assert [run.repeat for run in runs] == [1] * 3 + [2] * 3 + [3] * 3
     assert {run.repeats for run in runs} == {3}
-
-
-def test_another_number_of_repeats_may_be_asked_for(project: Project) -> None:
-    made = plan(project, repeat=1)
-    assert len(made.runs) == 3
-    assert {run.repeats for run in made.runs} == {1}
+    assert [(run.repeat, run.repeats) for run in plan(project, repeat=1).runs] == [(1, 1)] * 3
 
 
 @pytest.mark.parametrize(
@@ -80,22 +75,15 @@ def test_only_chooses_cells(project: Project, only: list[str], cells: list[str])
         ({"only": ["layout=4x4"]}, "--only layout=4x4: tiny has no layout '4x4'; it has 1x1, 1x2, 2x2"),
         ({"only": ["layout=abc"]}, "--only layout=abc: layout 'abc' makes no sense"),
         ({"only": ["seed=3"]}, "--only seed=3: tiny has no seed '3'; it has 1, 2"),
-        ({"only": ["seed="]}, "--only seed=: tiny has no seed ''"),
         ({"changes": ["epochs"]}, "--set epochs: write arg=value, for example --set epochs=1"),
-        ({"changes": ["=1"]}, "--set =1: write arg=value, for example --set epochs=1"),
         ({"changes": ["epoch=1"]}, "--set epoch=1: program toys.ok takes no arg 'epoch'; did you mean 'epochs'?"),
         ({"changes": ["seed=3"]}, "--set seed=3: 'seed' is an axis of tiny; choose its values with --only seed=..."),
-        ({"changes": ["layout=1x1"]}, "--set layout=1x1: 'layout' is an axis of tiny"),
         ({"changes": ["device=cpu"]}, "--set device=cpu: the device is chosen on the command line, by --device"),
         ({"changes": ["scaling=weak"]}, "--set scaling=weak: the scaling is declared by the definition's own key"),
         ({"changes": ["verbose=3"]}, "--set verbose=3: --verbose of program toys.ok is true or false, not 3"),
         ({"changes": ["epochs=\udcff"]}, "--set epochs=\\udcff: the value has letters that cannot be printed"),
-        (
-            {"changes": ["epochs=99999999999999999999"]},
-            "--set epochs=99999999999999999999: the value is too large",
-        ),
+        ({"changes": ["epochs=9" + "9" * 19]}, "--set epochs=99999999999999999999: the value is too large"),
         ({"only": ["layout=2x2"]}, "<path>: no cell is left to run: needs GPUs"),
-        ({"only": ["layout=1x2", "seed=2"]}, "<path>: no cell is left to run: not of interest"),
     ],
 )
 def test_a_choice_that_makes_no_sense_is_refused(project: Project, choices: dict[str, Any], said: str) -> None:
@@ -147,24 +135,17 @@ def test_a_device_of_another_type_than_the_runner_s_is_left_to_the_program(proje
     assert [cell.args for cell in made.cells] == [{}, {}]
 
 
-def test_a_program_that_wants_to_know_scaling_and_device_is_told(project: Project) -> None:
+def test_programs_may_be_an_axis_and_one_that_wants_to_know_scaling_and_device_is_told(project: Project) -> None:
     source = "parser.add_argument('--scaling')\nparser.add_argument('--device')\nparser.add_argument('--epochs')\n"
     project.program("toys.asks", source)
-    text = "name: tiny\nsummary: s\nprogram: toys.asks\nscaling: weak\nmatrix: {layout: [1x1]}\n"
-    assert plan(project, text).cells[0].args == {"scaling": "weak", "device": "cpu"}
-    assert plan(project, text, device="cuda").cells[0].args == {"scaling": "weak", "device": "cuda"}
+    path = project.define(matrix={"layout": ["1x1"], "program": ["toys.ok", "toys.asks"]}, args={"epochs": 1})
+    for device in ("cpu", "cuda"):
+        cells = make_plan(definition.load(path, project.root), device=device).cells
+        assert [cell.program.name for cell in cells] == ["toys.ok", "toys.asks"]
+        assert [cell.args for cell in cells] == [{"epochs": 1}, {"epochs": 1, "scaling": "strong", "device": device}]
 
 
-def test_programs_may_be_an_axis(project: Project) -> None:
-    project.program("toys.other", "parser.add_argument('--epochs')\nif '__main__': pass\n")
-    text = "name: tiny\nsummary: s\nprogram: toys.ok\nargs: {epochs: 1}\nscaling: weak\n"
-    text += "matrix: {layout: [1x1], program: [toys.ok, toys.other]}\n"
-    cells = plan(project, text).cells
-    assert [cell.program.name for cell in cells] == ["toys.ok", "toys.other"]
-    assert [cell.args for cell in cells] == [{"epochs": 1}] * 2
-
-
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(["1x1", "1x2", "2x2", "2+3"]), min_size=1, unique=True),
     st.lists(st.integers(-5, 5), min_size=1, max_size=4, unique=True),

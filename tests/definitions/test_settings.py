@@ -40,16 +40,14 @@ def marked(folder: Path, text: str = "", name: str = "runner.toml") -> Path:
 
 def test_every_setting_is_read_from_pyproject_and_from_a_file_of_its_own(tmp_path: Path) -> None:
     shared = settings_of(marked(tmp_path / "shared", WHOLE, "pyproject.toml"))
-    text = (
-        WHOLE.replace("[tool.runner]\n", "").replace("[tool.runner.", "[").replace('[project]\nname = "theirs"\n', "")
-    )
-    own = settings_of(marked(tmp_path / "own", text))
-    for one in (shared, own):
-        assert one.definitions == "runs"
-        assert one.path == ("src", "lib/python")
-        assert (one.image, one.dockerfile) == ("registry.lab:5000/team/train", "docker/train.Dockerfile")
-        assert one.code == ("configs/*.yaml",)
-        assert one.options == {"compose": {"memory": "8gb"}, "kubernetes": {"namespace": "ml"}}
+    text = WHOLE.replace("[tool.runner]\n", "").replace("[tool.runner.", "[")
+    own = settings_of(marked(tmp_path / "own", text.replace('[project]\nname = "theirs"\n', "")))
+    for read in (shared, own):
+        assert read.definitions == "runs"
+        assert read.path == ("src", "lib/python")
+        assert (read.image, read.dockerfile) == ("registry.lab:5000/team/train", "docker/train.Dockerfile")
+        assert read.code == ("configs/*.yaml",)
+        assert read.options == {"compose": {"memory": "8gb"}, "kubernetes": {"namespace": "ml"}}
     assert settings_of(tmp_path) == Settings(tmp_path)
 
 
@@ -79,10 +77,7 @@ def test_the_nearest_project_wins_and_a_mere_folder_of_a_parent_is_none(tmp_path
         ("[with]\ncompose = 'x'\n", "runner.toml:2: 'compose' has to be a table: write [tool.runner.with.compose]"),
         ("[with.compose]\nmemory = []\n", "runner.toml:2: 'memory' has to be a text, a number, true or false"),
         ("path = [\n", "runner.toml: not TOML: "),
-        (
-            "[with.compose]\nmemory = " + "9" * 5_000 + "\n",
-            "runner.toml:2: a number has more than 4,300 digits",
-        ),
+        ("[with.compose]\nmemory = " + "9" * 5_000 + "\n", "runner.toml:2: a number has more than 4,300 digits"),
         ("path = ['a', 0x" + "f" * 5_000 + "]\n", "runner.toml:1: a number has more than 4,300 digits"),
         ("\n[with.compose]\nmemory = 0x" + "f" * 5_000, "runner.toml:3: a number has more than 4,300 digits"),
     ],
@@ -130,21 +125,20 @@ def test_programs_are_found_in_the_folders_of_import_packages(project: Project) 
     assert found.places == ["configs", "src"]
 
 
-def test_a_pattern_of_code_that_matches_nothing_is_refused(project: Project) -> None:
-    marked(project.root, "code = ['nothing/*.yaml']\n")
-    marked(project.root, "print()\n", "train.py")
-    with pytest.raises(RequestError, match=r"runner.toml: code 'nothing/\*.yaml' matches no file"):
-        program.find(project.root, "train.py")
-
-
-@pytest.mark.parametrize("pattern", ["configs/**.yaml", "."])
-def test_a_pattern_of_code_that_is_none_is_refused_with_the_file_and_the_key(project: Project, pattern: str) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "whys"),
+    [
+        ("nothing/*.yaml", ["matches no file"]),
+        ("configs/**.yaml", ["has to be a pattern of files, for example configs/**/*.yaml", "matches no file"]),
+        (".", ["has to be a pattern of files, for example configs/**/*.yaml", "matches no file"]),  # from Python 3.13
+    ],
+)
+def test_a_pattern_of_code_that_means_no_file_is_refused(project: Project, pattern: str, whys: list[str]) -> None:
     marked(project.root, f"code = '{pattern}'\n")
     marked(project.root, "print()\n", "train.py")
     with pytest.raises(RequestError) as error:
         program.find(project.root, "train.py")
-    why = str(error.value).removeprefix(f"{project.root}/runner.toml: code '{pattern}' ")
-    assert why in ("has to be a pattern of files, for example configs/**/*.yaml", "matches no file")  # from Python 3.13
+    assert str(error.value).removeprefix(f"{project.root}/runner.toml: code '{pattern}' ") in whys
 
 
 def test_a_changed_file_of_the_same_code_is_other_code(project: Project) -> None:
@@ -181,7 +175,7 @@ def test_the_settings_options_hold_unless_the_command_line_says_otherwise(projec
 def test_commands_that_read_records_need_no_project(finished: Project, tmp_path: Path) -> None:
     nowhere = Project(tmp_path, finished.env)
     (tmp_path / "results").mkdir()
-    for words in (["summarize"], ["compare", "results", "results"], ["targets"], ["schema"]):
+    for words in (["summarize"], ["targets"]):
         done = nowhere.runner(*words)
         assert "neither this folder nor one above" not in done.stderr, done.snapshot
     refused = nowhere.runner("list")

@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -142,15 +141,12 @@ print("a warning", file=sys.stderr)
 
 def test_a_python_that_prints_when_it_starts_disturbs_nothing(on_hosts: Project) -> None:
     own = ssh_hosts.own("h1")
-    for host in ssh_hosts.NAMES:
-        python = ssh_hosts.own(host) / "python"
-        python.write_text(f'#!/bin/sh\nPYTHONPATH={ssh_hosts.OWN}/site exec {sys.executable} "$@"\n')
-        python.chmod(0o755)
+    line = f'PYTHONPATH={ssh_hosts.OWN}/site exec {{python}} "$@"'
+    python = ssh_hosts.with_python("h1", line, others=line)
     (own / "site").mkdir(exist_ok=True)
     (own / "site" / "sitecustomize.py").write_text(SITE)
     try:
-        words = ["--on", "ssh", *ssh_hosts.WORDS, "--with", f"python={ssh_hosts.OWN}/python"]
-        done, record = run_once(on_hosts, *QUICK, *words)
+        done, record = run_once(on_hosts, *QUICK, "--on", "ssh", *ssh_hosts.WORDS, *python)
     finally:
         shutil.rmtree(own / "site")
     assert (done.code, record["status"]) == (0, "completed"), done.snapshot
@@ -183,10 +179,6 @@ SILENT = "host h1: ssh reaches it, but /run/kit-host/python says nothing"
     ids=["it prints without end", "it warns without end"],
 )
 def test_a_python_that_is_none_is_refused_without_a_hang(refused: Callable[..., str], does: str, says: str) -> None:
-    for host in ssh_hosts.NAMES:
-        python = ssh_hosts.own(host) / "python"
-        text = does if host == "h1" else f'exec {sys.executable} "$@"'
-        python.write_text(f"#!/bin/sh\n{text}\n")
-        python.chmod(0o755)
+    python = ssh_hosts.with_python("h1", does)
     with within(60):
-        assert says in refused(*ssh_hosts.WORDS, "--with", f"python={ssh_hosts.OWN}/python")
+        assert says in refused(*ssh_hosts.WORDS, *python)

@@ -119,21 +119,6 @@ def test_a_killed_runner_whose_host_did_not_answer_is_recovered_with_all_that_wa
     assert ssh_hosts.folders_of(run.name) == []
 
 
-def test_a_supervisor_that_is_killed_ends_its_run_and_is_named(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]]
-) -> None:
-    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(has_printed(run, 2), 60)
-    agent = next(one.process for one in ssh_hosts.processes_of(run.name, node="1") if one.is_agent)
-    supervisor = agent.parent()
-    assert supervisor is not None
-    supervisor.kill()
-    code, stderr = ended(process)
-    assert code == 1, stderr
-    assert "host h3: its supervisor was killed, or the host has started again" in on_hosts.record(run)["reason"]
-    until(lambda: ssh_hosts.processes_of(run.name) == [], 10)
-
-
 def test_a_host_that_cannot_begin_the_run_ends_it_on_the_others(on_hosts: Project, words: tuple[str, ...]) -> None:
     places = [ssh_hosts.own(name) / "begins" for name in ssh_hosts.DISTURBED]
     for place in places:

@@ -3,8 +3,6 @@
 import os
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -176,25 +174,9 @@ def test_hosts_that_have_different_images_under_one_name_are_refused(
 
 
 def test_a_host_without_an_engine_is_refused(refused: Callable[..., str]) -> None:
-    for host in ssh_hosts.NAMES:
-        python = ssh_hosts.own(host) / "python without podman"
-        path = "PATH=/nowhere" if host == "h1" else ""
-        python.write_text(f'#!/bin/sh\n{path} exec {sys.executable} "$@"\n')
-        python.chmod(0o755)
-    own = ("--with", f"python={ssh_hosts.OWN}/python without podman")
-    said = refused(*ssh_hosts.WORDS, *own, *IN_IMAGE)
+    python = ssh_hosts.with_python("h1", 'PATH=/nowhere exec {python} "$@"', file="python without podman")
+    said = refused(*ssh_hosts.WORDS, *python, *IN_IMAGE)
     assert said.startswith("error: host h1: there is no podman on the PATH: install it there, or choose ")
-
-
-def test_the_doctor_looks_at_engines_and_into_images(on_hosts: Project, images: Callable[..., str]) -> None:
-    own = images(NAME)
-    archive = subprocess.run(["podman", "save", own], capture_output=True, check=True).stdout
-    host_images.podman("h1", "load", given=archive)
-    done = on_hosts.runner("doctor", "--on", "ssh", *ssh_hosts.WORDS, "--device", "cpu", *IN_IMAGE)
-    assert done.code == 0, done.snapshot
-    assert f"the image {NAME} is to be brought" in done.stdout
-    assert f"has the image {NAME}" in done.stdout
-    assert host_images.containers() == []
 
 
 @pytest.mark.parametrize("command", IN_CONTAINERS)

@@ -78,10 +78,8 @@ def test_nothing_is_left_in_the_engine_also_if_its_client_and_the_supervisor_wer
 
 
 def test_an_engine_that_does_not_run_is_one_line_with_the_hosts_name(on_hosts: Project, words: tuple[str, ...]) -> None:
-    python = ssh_hosts.own("h0") / "python without docker"
-    python.write_text('#!/bin/sh\nDOCKER_HOST=unix:///no/such/socket exec /usr/bin/env python3 "$@"\n')
-    python.chmod(0o755)
-    own = ("--with", f"python={ssh_hosts.OWN}/python without docker")
+    line = 'DOCKER_HOST=unix:///no/such/socket exec /usr/bin/env python3 "$@"'
+    own = ssh_hosts.with_python("h0", line, file="python without docker")
     done = on_hosts.runner("run", "odd-slow", "--layout", "1x1", *words, *own, "--device", "cpu")
     assert (done.code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -46,18 +45,14 @@ def test_healthy_hosts_have_no_finding_and_nothing_is_left_on_them(
 @pytest.mark.alone
 def test_all_that_is_wrong_is_found_at_once(doctor: Callable[..., tuple[int, Found]]) -> None:
     own = ssh_hosts.own("h1")
-    for host in ssh_hosts.NAMES:
-        site = f"PYTHONPATH={ssh_hosts.OWN}/site " if host == "h1" else ""
-        python = ssh_hosts.own(host) / "python"
-        python.write_text(f'#!/bin/sh\n{site}exec {sys.executable} "$@"\n')
-        python.chmod(0o755)
+    python = ssh_hosts.with_python("h1", f'PYTHONPATH={ssh_hosts.OWN}/site exec {{python}} "$@"')
     info = own / "site" / "torch-2.2.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.2.0\n")
     late = "import time\nreal = time.time\ntime.time = lambda: real() - 600\n"
     (own / "site" / "sitecustomize.py").write_text(late)
     words = ("--with", "hosts=h0,h1,absent.invalid", *ssh_hosts.WORDS[2:])
-    options = ("--with", f"python={ssh_hosts.OWN}/python", "--with", "data=/no/such/data")
+    options = (*python, "--with", "data=/no/such/data")
     try:
         with ssh_hosts.dropped("h1", "-s", "10.77.0.11"):
             code, found = doctor(*words, *options)

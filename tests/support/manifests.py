@@ -155,13 +155,8 @@ def of_pytorchjob(document: dict[str, Any]) -> list[Node]:
     return found
 
 
-def of_indexed_job(documents: list[dict[str, Any]]) -> list[Node]:
-    """Read a Job as the kubelet and the shell do."""
-    return of_indexed_pods(documents[-1]["spec"])
-
-
 def of_indexed_pods(job: dict[str, Any]) -> list[Node]:
-    """Read the pods of an Indexed Job."""
+    """Read the pods of an Indexed Job as the kubelet and the shell do."""
     container = job["template"]["spec"]["containers"][0]
     found = []
     for index in range(job["completions"]):
@@ -218,6 +213,6 @@ def of_trainjob(documents: list[dict[str, Any]]) -> list[Node]:
 READERS: dict[str, Callable[[list[dict[str, Any]]], list[Node]]] = {
     "pytorchjob": lambda documents: of_pytorchjob(documents[-1]),
     "trainjob": of_trainjob,
-    "indexed": of_indexed_job,
+    "indexed": lambda documents: of_indexed_pods(documents[-1]["spec"]),
 }
 """How the objects of each kind of job are read."""

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,18 @@ def state(name: str) -> Path:
 def own(name: str) -> Path:
     """What the host sees as OWN."""
     return state(name) / "own"
+
+
+def with_python(name: str, line: str, others: str = "", *, file: str = "python") -> tuple[str, str]:
+    """Give all hosts a Python at one path, and one of them another; return the words that name it.
+
+    A line of shell says what it does, in which {python} is that of the tests.
+    """
+    for host in NAMES:
+        path, does = own(host) / file, line if host == name else others or 'exec {python} "$@"'
+        path.write_text(f"#!/bin/sh\n{does}\n".replace("{python}", sys.executable))
+        path.chmod(0o755)
+    return "--with", f"python={OWN}/{file}"
 
 
 def processes_of(run: str, node: str = "") -> list[Seen]:

@@ -3,32 +3,25 @@
 import re
 import shutil
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from docker.errors import ImageNotFound
 
+from runner.cli import image
 from runner.core.errors import RequestError
-from runner.core.layout import Layout
 from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
-from runner.targets.committed_files import FOLDERS, LISTING, Rendered, differing, read_listing, render
+from runner.targets.committed_files import LISTING, differing, read_listing, render
+from runner.targets.compose import engine
 from runner.targets.compose.base_images import read_lock
-from runner.targets.compose.service import image_of
 from runner.targets.compose.target import Compose
 from runner.targets.local import Local
 from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[2]
 DIGEST = "sha256:" + "0123456789abcdef" * 4
-
-
-LISTED = read_listing(ROOT)
-
-
-def services(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((ROOT / "compose" / f"{name}.yml").read_text("utf-8"))["services"]
-    return found
 
 
 def copy(tmp_path: Path) -> Path:
@@ -44,56 +37,6 @@ def test_what_is_committed_is_what_is_rendered() -> None:
     assert differing(ROOT) == []
 
 
-def test_the_files_are_those_that_the_readme_names() -> None:
-    named = set(re.findall(r"`([\w-]+)\.yml`", (ROOT / "compose" / "README.md").read_text("utf-8")))
-    assert named == {one.name for one in LISTED.compose}
-    named = set(re.findall(r"(?m)^\| `([\w-]+)\.yaml`", (ROOT / "k8s" / "README.md").read_text("utf-8")))
-    names = {one.name for one in LISTED.kubernetes}
-    assert named == names
-    for folder in FOLDERS.values():
-        assert {path.stem for path in (ROOT / folder).glob("*.yaml")} == {*names, "kustomization"}
-
-
-@pytest.mark.parametrize("file", LISTED.compose, ids=lambda file: file.name)
-def test_every_service_holds_what_a_launcher_needs(file: Rendered) -> None:
-    device, layout = file.device, Layout.parse(file.layout)
-    found = services(file.name)
-    assert list(found) == [f"node{node}" for node in range(layout.nodes)]
-    for node, service in enumerate(found.values()):
-        assert service["image"] == f"${{KIT_IMAGE:-{image_of('', device)}}}"
-        assert service["hostname"] == f"node{node}"
-        assert service["user"] == "${KIT_UID:-0}:${KIT_GID:-0}"
-        assert service["init"] is True
-        assert service["restart"] == "no"
-        assert service["stop_grace_period"] == "60s"
-        assert service["logging"]["driver"] == "local"
-        assert f"--layout {layout} --device {device}" in service["command"]
-        assert "${EXPERIMENT:-mnist}" in service["command"]
-        assert service["command"].endswith("-- ${ARGS:-}")
-        assert not {"ports", "depends_on", "privileged", "network_mode"} & set(service)
-        binds = {bind["target"]: bind for bind in service["volumes"]}
-        assert binds["/workspace/data"]["read_only"] is True
-        assert all(bind["bind"] == {"create_host_path": False} for bind in binds.values())
-        if layout.nodes > 1:
-            assert f"--node {node} --master node0" in service["command"]
-            assert service["environment"]["NCCL_SOCKET_IFNAME"] == "=eth0"
-
-
-def test_every_gpu_goes_to_one_node_only() -> None:
-    for file in LISTED.compose:
-        given = [
-            one["deploy"]["resources"]["reservations"]["devices"][0]
-            for one in services(file.name).values()
-            if "deploy" in one
-        ]
-        assert bool(given) == (file.device == "cuda")
-        if len(given) > 1:
-            numbers = [number for one in given for number in one["device_ids"]]
-            assert len(numbers) == len(set(numbers)) == Layout.parse(file.layout).world_size
-        elif given:
-            assert given[0]["count"] == Layout.parse(file.layout).world_size
-
-
 def test_render_writes_what_differs_and_check_names_it(tmp_path: Path, project: Project) -> None:
     root = copy(tmp_path)
     project.root = root
@@ -101,20 +44,26 @@ def test_render_writes_what_differs_and_check_names_it(tmp_path: Path, project: 
     assert first.code == 2
     assert "compose/2gpu.yml" in first.stderr
     assert project.runner("render").code == 0
-    assert project.runner("render", "--check").stderr == "everything is as rendered\n"
+    assert differing(root) == []
     for path in [*(root / "compose").iterdir(), *(root / "k8s").rglob("*.yaml")]:
         assert path.read_bytes() == (ROOT / path.relative_to(root)).read_bytes()
-    (root / "k8s" / "no-operator" / "old.yaml").write_text("# Rendered by `runner render`\n")
-    assert "k8s/no-operator/old.yaml: not as rendered" in project.runner("render", "--check").stderr
-    (root / "k8s" / "no-operator" / "old.yaml").unlink()
+    mine = [root / "compose" / "database.yml", root / "k8s" / "kustomization.yaml", root / "k8s" / "ingress.yaml"]
+    for path in mine:
+        path.write_text("# mine\n")
     shutil.copy(root / "compose" / "2cpu.yml", root / "compose" / "2gpu.yml")
     shutil.copy(root / "compose" / "2cpu.yml", root / "compose" / "old.yml")
+    (root / "k8s" / "no-operator" / "old.yaml").write_text("# Rendered by `runner render`\n")
     last = project.runner("render", "--check")
-    assert last.stderr.startswith("error: compose/2gpu.yml, compose/old.yml: not as rendered;")
+    assert last.stderr.startswith("error: compose/2gpu.yml, compose/old.yml, k8s/no-operator/old.yaml: not as rendered")
     assert project.runner("render").stderr == "rendered compose/2gpu.yml\n"
+    (root / "compose" / "2gpu.yml").write_text("# mine\n")
+    assert project.runner("render").stderr == (
+        "error: compose/2gpu.yml: not a rendered file: move it, or take its name out of rendered.yaml\n"
+    )
+    assert [path.read_text() for path in [*mine, root / "compose" / "2gpu.yml"]] == ["# mine\n"] * 4
 
 
-@pytest.mark.parametrize("place", ["compose", "k8s/trainer", "compose/2gpu.yml", "Dockerfile"])
+@pytest.mark.parametrize("place", ["k8s/trainer", "compose/2gpu.yml", "Dockerfile"])
 def test_nothing_is_rendered_through_a_link_or_over_one(tmp_path: Path, project: Project, place: str) -> None:
     root = project.root = copy(tmp_path)
     path, elsewhere = root / place, tmp_path / "elsewhere"
@@ -133,35 +82,9 @@ def test_nothing_is_rendered_through_a_link_or_over_one(tmp_path: Path, project:
     assert {one: one.lstat().st_mtime_ns for one in tmp_path.rglob("*")} == before
 
 
-@pytest.mark.slow
-def test_files_that_a_person_wrote_are_neither_named_nor_overwritten(tmp_path: Path, project: Project) -> None:
-    root = project.root = copy(tmp_path)
-    mine = [root / "compose" / "database.yml", root / "k8s" / "kustomization.yaml", root / "k8s" / "ingress.yaml"]
-    for path in mine:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("# mine\n")
-    assert project.runner("render").code == 0
-    assert project.runner("render", "--check").stderr == "everything is as rendered\n"
-    (root / "compose" / "2gpu.yml").write_text("# mine\n")
-    assert project.runner("render").stderr == (
-        "error: compose/2gpu.yml: not a rendered file: move it, or take its name out of rendered.yaml\n"
-    )
-    assert [path.read_text() for path in [*mine, root / "compose" / "2gpu.yml"]] == ["# mine\n"] * 4
-
-
-def test_a_dockerfile_that_names_no_locked_base_is_left_as_it_is(tmp_path: Path) -> None:
-    root = copy(tmp_path)
-    (root / "runner.Dockerfile").write_text("FROM python:3.11 AS cpu\n")
-    settings = (root / "pyproject.toml").read_text()
-    (root / "pyproject.toml").write_text(
-        settings.replace("[tool.runner]", '[tool.runner]\ndockerfile = "runner.Dockerfile"')
-    )
-    assert render(root)[root / "runner.Dockerfile"] == "FROM python:3.11 AS cpu\n"
-
-
 def test_the_settings_name_the_image_and_its_file(tmp_path: Path) -> None:
     root = copy(tmp_path)
-    (root / "Dockerfile").rename(root / "runner.Dockerfile")
+    (root / "runner.Dockerfile").write_text("FROM python:3.11 AS cpu\n")
     chosen = 'image = "registry.lab:5000/team/train"\ndockerfile = "runner.Dockerfile"'
     settings = (root / "pyproject.toml").read_text()
     (root / "pyproject.toml").write_text(settings.replace("[tool.runner]", f"[tool.runner]\n{chosen}"))
@@ -173,16 +96,58 @@ def test_the_settings_name_the_image_and_its_file(tmp_path: Path) -> None:
     assert "registry.lab:5000/team/train:gpu" in files["k8s/mnist-multinode.yaml"]
     assert "newName: registry.lab:5000/team/train\n" in files["k8s/kustomization.yaml"]
     assert "distributed-experiment-kit:" not in "".join(files.values())
+    assert files["runner.Dockerfile"] == "FROM python:3.11 AS cpu\n"  # it names no locked base
 
 
-def test_a_locked_digest_goes_wherever_the_base_is_named(tmp_path: Path) -> None:
+def test_a_digest_that_the_engine_has_of_a_registry_is_locked_and_goes_wherever_the_base_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = copy(tmp_path)
-    image = f"pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime@{DIGEST}"
-    (root / "image.lock").write_text(f"BASE_IMAGE={image}\nCPU_BASE_IMAGE=python:3.11-slim\n")
-    files = {path.name: text for path, text in render(root).items()}
-    assert f"ARG BASE_IMAGE={image}\n" in files["Dockerfile"]
-    assert f"BASE_IMAGE: ${{BASE_IMAGE:-{image}}}" in files["2gpu.yml"]
-    assert DIGEST not in files["2cpu.yml"]
+    monkeypatch.chdir(root)
+    base = "registry.lab:5000/torch/base"
+    digests = {f"{base}:1": [f"elsewhere/base@sha256:{'0' * 64}", f"{base}@{DIGEST}"], "local:1": []}
+
+    def get(name: str) -> SimpleNamespace:
+        if name not in digests:
+            raise ImageNotFound(name)
+        return SimpleNamespace(attrs={"RepoDigests": digests[name]})
+
+    monkeypatch.setattr(engine, "reach", lambda: SimpleNamespace(images=SimpleNamespace(get=get)))
+    before = (root / "image.lock").read_bytes()
+    for name in ("local:1", "nowhere:1"):
+        with pytest.raises(RequestError, match=f"not hold {name} with a registry's digest: docker pull {name}"):
+            image.pin(None, name)
+    assert (root / "image.lock").read_bytes() == before
+    image.pin(f"{base}:1", None)
+    locked = f"{base}:1@{DIGEST}"
+    assert read_lock(root) == {"BASE_IMAGE": locked, "CPU_BASE_IMAGE": "python:3.11-slim"}
+    told = f"BASE_IMAGE={locked}\nCPU_BASE_IMAGE=python:3.11-slim  (not held by the engine: not pinned)\n"
+    assert capsys.readouterr().out == told
+    assert f"ARG BASE_IMAGE={locked}\n" in (root / "Dockerfile").read_text()
+    assert f"BASE_IMAGE: ${{BASE_IMAGE:-{locked}}}" in (root / "compose" / "2gpu.yml").read_text()
+    assert DIGEST not in (root / "compose" / "2cpu.yml").read_text()
+    assert differing(root) == []
+
+
+def test_what_compose_would_take_for_a_variable_stays_as_it_is(project: Project) -> None:
+    path = project.define(args={"epochs": 1, "dear": "$HOME ${x}"}, program="toys.other", repeat=1)
+    project.program("toys.other", "import sys; print(sys.argv)")
+    (run, *_) = make_plan(definition.load(path, project.root), device="cpu").runs
+    document = yaml.safe_load(Compose().spec(run).text())
+    assert "$$$$HOME $$$${x}" in document["services"]["node0"]["command"]  # doubled for torchrun, then for Compose
+
+
+@pytest.mark.parametrize("layout", ["1x1", "2+3"])
+def test_compose_gives_each_node_the_gpus_of_local_and_no_other_node_the_same(project: Project, layout: str) -> None:
+    path = project.define(matrix={"layout": [layout]})
+    (run,) = make_plan(definition.load(path, project.root), device="cuda").runs
+    services = yaml.safe_load(Compose().spec(run).text())["services"].values()
+    for service, node in zip(services, Local().spec(run).nodes, strict=True):
+        (devices,) = service["deploy"]["resources"]["reservations"]["devices"]
+        assert ",".join(devices["device_ids"]) == node.env["CUDA_VISIBLE_DEVICES"]
+
+
+FILES = "compose:\n  experiment: x\n  files: {%s}\nkubernetes: {default: y, files: {}}"
 
 
 @pytest.mark.parametrize(
@@ -194,50 +159,7 @@ def test_a_locked_digest_goes_wherever_the_base_is_named(tmp_path: Path) -> None
         ("BASE_IMAGE=a@sha256:12\n", "image.lock:1"),
         ("BASE_IMAGE=$(id)\n", "image.lock:1"),
         ("\x80", "image.lock: cannot be read"),
-    ],
-)
-def test_a_broken_lock_is_refused_with_its_line(tmp_path: Path, text: str, why: str) -> None:
-    (tmp_path / "image.lock").write_bytes(text.encode("latin-1"))
-    with pytest.raises(RequestError, match=re.escape(why)):
-        read_lock(tmp_path)
-
-
-def test_compose_asks_for_the_same_processes_as_local(project: Project) -> None:
-    path = project.define(matrix={"layout": ["1x1", "2x2", "2+3"]}, args={"epochs": 2}, repeat=1)
-    for device in ("cpu", "cuda"):
-        for run in make_plan(definition.load(path, project.root), device=device).runs:
-            ours, theirs = Compose().spec(run), Local().spec(run)
-            assert [node.argv for node in ours.nodes] == [node.argv for node in theirs.nodes]
-            where = {"PET_MASTER_ADDR", "PET_MASTER_PORT", "CUDA_VISIBLE_DEVICES"}
-            for one, other in zip(ours.nodes, theirs.nodes, strict=True):
-                assert {k: v for k, v in one.env.items() if k not in where} == {
-                    k: v for k, v in other.env.items() if k not in where
-                }
-            document = yaml.safe_load(ours.text())
-            for node, service in enumerate(document["services"].values()):
-                assert service["command"] == ours.nodes[node].argv
-                assert service["environment"].items() >= ours.nodes[node].env.items()
-                if device == "cuda":
-                    (devices,) = service["deploy"]["resources"]["reservations"]["devices"]
-                    assert ",".join(devices["device_ids"]) == theirs.nodes[node].env["CUDA_VISIBLE_DEVICES"]
-
-
-def test_what_compose_would_take_for_a_variable_stays_as_it_is(project: Project) -> None:
-    path = project.define(args={"epochs": 1, "dear": "$HOME ${x}"}, program="toys.other", repeat=1)
-    project.program("toys.other", "import sys; print(sys.argv)")
-    (run, *_) = make_plan(definition.load(path, project.root), device="cpu").runs
-    document = yaml.safe_load(Compose().spec(run).text())
-    assert "$$$$HOME $$$${x}" in document["services"]["node0"]["command"]  # doubled for torchrun, then for Compose
-
-
-FILES = "compose:\n  experiment: x\n  files: {%s}\nkubernetes: {default: y, files: {}}"
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
         ("[]", "rendered.yaml:1: 'rendered.yaml' has to be a mapping"),
-        ("compose: 1\nkubernetes: 1", "rendered.yaml:1: 'compose' has to be a mapping"),
         ("compose: {files: {}}", "rendered.yaml:1: 'experiment' is missing"),
         (FILES % "", "rendered.yaml:4: 'y' is not one of the files"),
         (FILES % "../a: {}", "rendered.yaml:3: '../a'"),
@@ -246,7 +168,8 @@ FILES = "compose:\n  experiment: x\n  files: {%s}\nkubernetes: {default: y, file
         (FILES % "a: {layout: 1x1, device: cpu, what: w, why: x}", "rendered.yaml:3: unknown key 'why'"),
     ],
 )
-def test_a_broken_list_of_files_is_refused_with_its_line(tmp_path: Path, text: str, why: str) -> None:
-    (tmp_path / LISTING).write_text(text + "\n")
+def test_a_broken_lock_or_list_of_files_is_refused_with_its_line(tmp_path: Path, text: str, why: str) -> None:
+    for name in ("image.lock", LISTING):
+        (tmp_path / name).write_bytes(f"{text}\n".encode("latin-1"))
     with pytest.raises(RequestError, match=re.escape(why)):
-        read_listing(tmp_path)
+        (read_listing if why.startswith(LISTING) else read_lock)(tmp_path)

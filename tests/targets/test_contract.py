@@ -49,11 +49,6 @@ def test_the_page_for_contributors_names_each_method_of_a_target_and_of_its_hand
     assert all("ten methods" in " ".join(words.split()) for words in (text, base.__doc__ or ""))
 
 
-@pytest.mark.parametrize("name", targets.TARGETS)
-def test_an_option_that_is_an_axis_is_of_a_kind_that_tables_know(name: str) -> None:
-    assert {*axes_of(targets.find(name).Options).values()} <= {BETWEEN_NODES, OF_EACH_NODE}
-
-
 class Forbidden(dict[str, str]):
     """An environment that nobody may look into."""
 
@@ -68,9 +63,9 @@ def refuse(*_: object, **__: object) -> Any:
 
 
 @pytest.mark.parametrize("name", targets.TARGETS)
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name: str, device: str) -> None:
-    planned = runs(project, device, matrix={"layout": ["1x1", "2+3"]}, args={"epochs": 2})
+def test_a_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    changes = {"matrix": {"layout": ["1x1", "2+3"]}, "args": {"epochs": 2}}
+    planned = [run for device in ("cpu", "cuda") for run in runs(project, device, **changes)]
     target = loaded(name)
     with monkeypatch.context() as blocked:
         for module, names in {
@@ -88,39 +83,29 @@ def test_a_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name:
     texts = [spec.text() for spec in specs]
     assert specs == [target.spec(run) for run in planned]
     assert texts == [target.spec(run).text() for run in planned]
-    assert len(set(texts)) == len(planned) == 2
-
-
-@pytest.mark.parametrize("name", targets.TARGETS)
-def test_a_kept_spec_is_that_of_the_run_and_the_same_each_time(project: Project, name: str) -> None:
-    (run,) = runs(project, matrix={"layout": ["2x1"]})
-    spec = loaded(name).spec(run)
-    one, other = (spec.text(f"20261121T000000Z-{name}-{number:08x}") for number in (1, 2))
-    assert one == spec.text(f"20261121T000000Z-{name}-00000001")
-    assert (one == other) == (name in STARTS_NOTHING_ELSEWHERE)  # objects of an engine or a cluster have names
-    assert ("00000001" in one) == (one != other)
-
-
-@pytest.mark.parametrize("name", targets.TARGETS)
-def test_the_nodes_of_a_spec_are_those_of_the_layout(project: Project, name: str) -> None:
-    (run,) = runs(project, matrix={"layout": ["2+3"]})
-    spec = loaded(name).spec(run)
-    assert [node.processes for node in spec.nodes] == [2, 3]
-    assert (spec.cwd, spec.device) == (str(project.root), "cpu")
+    assert len(set(texts)) == len(planned) == 4
+    assert [[node.processes for node in spec.nodes] for spec in specs] == [[1], [2, 3]] * 2
+    assert [spec.device for spec in specs] == ["cpu", "cpu", "cuda", "cuda"]
+    assert {spec.cwd for spec in specs} == {str(project.root)}
+    ids = [f"20261121T000000Z-{name}-{number:08x}" for number in (1, 2)]
+    kept, other = (specs[1].text(run_id) for run_id in ids)
+    assert kept == specs[1].text(ids[0])
+    assert (kept == other) == (name in STARTS_NOTHING_ELSEWHERE)  # objects of an engine or a cluster have names
+    assert ("00000001" in kept) == (kept != other)
 
 
 @pytest.mark.parametrize("name", targets.TARGETS)
 def test_every_option_has_a_type_a_default_and_one_line_of_help(name: str) -> None:
     target = targets.find(name)
     assert (target.name, bool(target.summary)) == (name, True)
+    assert {*axes_of(target.Options).values()} <= {BETWEEN_NODES, OF_EACH_NODE}  # the kinds that tables know
     options = loaded(name).options
-    for one in dataclasses.fields(options):
-        help_text = one.metadata["help"]
-        assert help_text
+    for field in dataclasses.fields(options):
+        help_text = field.metadata["help"]
         assert "\n" not in help_text
         assert help_text[0].islower()
         with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(options, one.name, "changed")
+            setattr(options, field.name, "changed")
 
 
 @pytest.mark.parametrize("name", targets.TARGETS)
@@ -133,26 +118,21 @@ def test_an_option_that_a_target_lacks_is_refused_and_who_has_it_is_named(name: 
 
 
 @pytest.mark.parametrize("name", STARTS_NOTHING_ELSEWHERE)
-def test_the_cleanup_of_a_run_that_was_never_started_does_nothing(tmp_path: Path, make: Make, name: str) -> None:
-    folder = begin(tmp_path, make.launch(), "{}", "")
-    before = sorted(tmp_path.rglob("*"))
-    for _ in range(2):
-        loaded(name).cleanup(folder)
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize("name", STARTS_NOTHING_ELSEWHERE)
-def test_a_handle_that_was_never_asked_for_its_lines_can_be_stopped(
+def test_a_run_that_was_never_started_is_cleaned_up_and_stopped(
     project: Project, tmp_path: Path, make: Make, name: str
 ) -> None:
     recording = tmp_path / "recorded.log"
     recording.write_bytes(b"one\ntwo")
     (run,) = runs(project, matrix={"layout": ["2x1"]})
     target = targets.load(name, [f"recording={recording}"] if name == "replay" else None)
-    handle = target.start(target.spec(run), begin(tmp_path / "results", make.launch(layout="2x1"), "{}", ""))
+    folder = begin(tmp_path / "results", make.launch(layout="2x1"), "{}", "")
+    before = sorted(tmp_path.rglob("*"))
+    target.cleanup(folder)
+    assert sorted(tmp_path.rglob("*")) == before
+    handle = target.start(target.spec(run), folder)
     handle.stop()
     handle.stop()
-    assert [one.node for one in handle.exits] == [0, 1]
+    assert [left.node for left in handle.exits] == [0, 1]
 
 
 def test_a_note_is_one_printable_line_wherever_its_words_come_from() -> None:

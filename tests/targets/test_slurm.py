@@ -45,27 +45,15 @@ def directives(text: str) -> list[list[str]]:
     return parts
 
 
-def test_equal_nodes_are_one_component_with_one_task_a_node(project: Project) -> None:
-    text = text_of(project, ["partition=gpu", "time=00:30:00"], "cuda", matrix={"layout": ["3x2"]})
-    (only,) = directives(text)
-    assert {"--nodes=3", "--ntasks-per-node=1", "--gpus-per-node=2", "--partition=gpu", "--time=00:30:00"} <= set(only)
-    assert "--no-requeue" in only
-    assert "srun --kill-on-bad-exit=0 bash -c 'node 2'" in text
-
-
 def test_unlike_nodes_are_components_that_all_have_the_options_of_the_job(project: Project) -> None:
-    text = text_of(project, ["partition=gpu", "account=lab"], "cuda", matrix={"layout": ["2+3+3"]})
+    words = ["partition=gpu", "account=lab", "time=00:30:00"]
+    text = text_of(project, words, "cuda", matrix={"layout": ["2+3+3"]})
     first, second = directives(text)
     assert {"--nodes=1", "--gpus-per-node=2"} <= set(first)
     assert {"--nodes=2", "--gpus-per-node=3"} <= set(second)
-    assert all({"--partition=gpu", "--account=lab", "--no-requeue"} <= set(part) for part in (first, second))
+    of_all = {"--partition=gpu", "--account=lab", "--time=00:30:00", "--no-requeue"}
+    assert all(of_all <= set(part) for part in (first, second))
     assert "--het-group=0 bash -c 'node 2' : \\\n  --het-group=1 bash -c 'node 3'" in text
-
-
-def test_a_cpu_run_asks_for_no_gpu_and_for_a_core_a_thread(project: Project) -> None:
-    (only,) = directives(text_of(project, matrix={"layout": ["1x3"]}))
-    assert "--cpus-per-task=3" in only
-    assert not [word for word in only if "gpu" in word]
 
 
 @pytest.mark.parametrize("where", ["python", "container", "pyxis"])
@@ -126,10 +114,11 @@ def test_what_a_command_complains_of_is_said_once_without_its_levels() -> None:
     assert said.isprintable()
 
 
-@pytest.mark.parametrize("printed", ["", "no", "12 13", "x12", "9" * 40])
-def test_an_answer_of_sbatch_that_is_no_job_id_is_an_error(printed: str) -> None:
-    with pytest.raises(commands.SlurmError, match="printed no job id"):
-        commands.submitted(printed)
+def test_an_answer_of_sbatch_is_a_job_id_or_an_error() -> None:
+    assert [commands.submitted(text) for text in ("12\n", "12;kit\n")] == ["12", "12"]
+    for printed in ("", "no", "12 13", "x12", "9" * 40):
+        with pytest.raises(commands.SlurmError, match="printed no job id"):
+            commands.submitted(printed)
 
 
 @pytest.mark.parametrize(
@@ -160,10 +149,6 @@ def test_a_job_is_ended_only_for_the_folder_that_it_was_submitted_for(
     assert bool(called) is cancelled
 
 
-def test_a_job_id_is_read_with_and_without_its_cluster() -> None:
-    assert [commands.submitted(text) for text in ("12\n", "12;kit\n")] == ["12", "12"]
-
-
 def test_the_nodes_without_memory_are_those_that_slurm_names() -> None:
     log = (
         "srun: error: n0: task 0: Out Of Memory\n"
@@ -192,6 +177,7 @@ def known(project: Project, monkeypatch: pytest.MonkeyPatch, **printed: str) -> 
 
 
 HANGS = "exec sleep 600"
+UNKNOWN = "job 7: Slurm does not know it any more"
 FORGOTTEN = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
 
 
@@ -206,30 +192,23 @@ FORGOTTEN = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
             None,
             "job 7: Slurm says COMPLETED, but its script did not begin: the log of slurmd",
         ),
-        ("7|RUNNING|0:0|n[0-1]|1", None, "job 7: Slurm does not know it any more"),
-        ("", None, "job 7: Slurm does not know it any more"),
-        ("no|table", None, "job 7: Slurm does not know it any more"),
+        ("7|RUNNING|0:0|n[0-1]|1", None, UNKNOWN),
+        ("no|table", None, UNKNOWN),
+        (None, None, UNKNOWN),
     ],
 )
 def test_a_job_that_the_queue_has_forgotten_ended_as_the_accounting_says(
-    project: Project, make: Make, monkeypatch: pytest.MonkeyPatch, row: str, status: str | None, why: str
+    project: Project, make: Make, monkeypatch: pytest.MonkeyPatch, row: str | None, status: str | None, why: str
 ) -> None:
-    state = known(project, monkeypatch, scontrol=FORGOTTEN, sacct=f"echo {shlex.quote(row)}")
+    disabled = "echo 'Slurm accounting storage is disabled' >&2; exit 1"
+    sacct = disabled if row is None else f"echo {shlex.quote(row)}"
+    state = known(project, monkeypatch, scontrol=FORGOTTEN, sacct=sacct)
     assert state.has_ended
     folder = make.run(project.results, layout="2x1")
     nodes = [NodeFile(folder, node, lambda: state) for node in range(2)]
     found = ends(nodes, state, None, stopped=False)
-    assert [one.why is not None and one.why.startswith(why) for one in found] == [True, True], found
-    assert [(one.code, one.stopped_because) for one in found] == [(None, status)] * 2
-
-
-def test_a_cluster_without_accounting_says_nothing_of_a_forgotten_job(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disabled = "echo 'Slurm accounting storage is disabled' >&2; exit 1"
-    state = known(project, monkeypatch, scontrol=FORGOTTEN, sacct=disabled)
-    assert state.has_ended
-    assert state.components == []
+    assert [str(node.why).startswith(why) for node in found] == [True, True], found
+    assert [(node.code, node.stopped_because) for node in found] == [(None, status)] * 2
 
 
 def test_a_job_is_not_taken_for_ended_while_slurm_does_not_answer(

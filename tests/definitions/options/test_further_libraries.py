@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scripts import Case, check_what_arrives, check_what_is_read
+from tests.support.scripts import Case, check
 
 HYDRA = {
     "conf__config_yaml": """
@@ -29,7 +29,7 @@ CASES = {
             fire.Fire(main)
         """,
         {"path": "-a, b", "epochs": 2, "lr": -1, "amp": True, "name": "12", "sizes": "[3, 4]"},
-        {"path": "-a, b", "epochs": 2, "lr": -1, "amp": True, "name": "12", "sizes": [3, 4]},
+        {"sizes": [3, 4]},
         frozenset({"path"}),
     ),
     "fire with a class": Case(
@@ -101,12 +101,7 @@ CASES = {
             "sizes": "4 5",
         },
         {
-            "env_id": "x y",
             "optimizer": {"learning_rate": 0.5, "amsgrad": True},
-            "total_timesteps": 5,
-            "cuda": False,
-            "kind": "b",
-            "seed": 3,
             "sizes": [4, 5],
         },
         frozenset({"env_id"}),
@@ -129,7 +124,7 @@ CASES = {
         print(json.dumps({"epochs": args.epochs, **vars(args.options)}))
         """,
         {"data_dir": "a b", "lr": 0.5, "use_amp": True, "epochs": 1},
-        {"data_dir": "a b", "lr": 0.5, "use_amp": True, "epochs": 1},
+        {},
         frozenset({"data_dir"}),
     ),
     "jsonargparse": Case(
@@ -164,7 +159,6 @@ CASES = {
         {
             "optimizer": {"lr": 0.5, "fused": True},
             "trainer": {"max_epochs": 2, "amp": False},
-            "name": "it's a, b",
             "sizes": [1, 2],
         },
         beside=HYDRA,
@@ -178,7 +172,7 @@ CASES = {
         print(json.dumps(OmegaConf.to_container(OmegaConf.from_cli())))
         """,
         {"lr": 0.5, "name": "it's: a, #b", "a.b": True, "sizes": "[1, 2]"},
-        {"lr": 0.5, "name": "it's: a, #b", "a": {"b": True}, "sizes": [1, 2]},
+        {"a": {"b": True}, "sizes": [1, 2]},
         is_open=True,
     ),
 }
@@ -189,5 +183,4 @@ CASES = {
 def test_args_are_read_from_the_source_and_arrive_in_the_script_as_they_were_meant(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_what_is_read(CASES[name], name.split(maxsplit=1)[0], tmp_path)
-    check_what_arrives(CASES[name], tmp_path, monkeypatch)
+    check(name, CASES[name], tmp_path, monkeypatch)

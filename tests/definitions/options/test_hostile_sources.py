@@ -13,6 +13,9 @@ from runner.definitions import program
 from runner.definitions.options import shortest
 
 HOSTILE = {
+    "parentheses": "(" * 5_000,
+    "signs": "x = " + "-" * 100_000 + "1",
+    "calls": "f(" * 300 + ")" * 300,
     "attributes": "parser" + ".a" * 20_000 + ".add_argument('--x')\n",
     "sum": "x = " + "+".join("1" * 3_000) + "\nparser.add_argument('--x', default=" + "+".join("1" * 3_000) + ")\n",
     "default": f"parser.add_argument('--x', default={'[' * 150}{']' * 150}, choices={{}})\n",
@@ -127,7 +130,7 @@ STATEMENT = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(source=st.lists(STATEMENT, max_size=12))
 def test_any_source_is_read_or_refused_in_one_line(source: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.getbasetemp()

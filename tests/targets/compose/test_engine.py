@@ -1,7 +1,6 @@
 """An engine that cannot be used is refused in one line, before anything is written."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -63,41 +62,40 @@ def answering(tmp_path: Path) -> Iterator[str]:
     thread.join()
 
 
-def commands(folder: Path, **scripts: str) -> str:
-    """Make a PATH with commands of our own, and a shell to run them."""
-    folder.mkdir()
-    for name, text in scripts.items():
-        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-        (folder / name).chmod(0o755)
-    return str(folder)
+@pytest.fixture
+def bare(answering: str, tmp_path: Path) -> dict[str, str]:
+    """The environment with an engine that answers, and a folder for commands that is the whole PATH."""
+    (tmp_path / "bin").mkdir()
+    return {"DOCKER_HOST": answering, "PATH": str(tmp_path / "bin")}
+
+
+def docker_says(bare: dict[str, str], script: str) -> None:
+    docker = Path(bare["PATH"], "docker")
+    docker.write_text(f"#!/bin/sh\n{script}\n")
+    docker.chmod(0o755)
 
 
 def test_no_engine_is_said_with_its_place_and_the_way_out(project: Project) -> None:
-    project.define()
     line = refusal(project, {"DOCKER_HOST": f"unix://{project.root.parent}/none.sock"})
     assert line.startswith("error: no Docker Engine answers at unix://")
     assert line.endswith("start it, or name another one with DOCKER_HOST")
 
 
-def test_an_engine_without_a_docker_command_is_refused(project: Project, answering: str, tmp_path: Path) -> None:
-    project.define()
-    line = refusal(project, {"DOCKER_HOST": answering, "PATH": commands(tmp_path / "bin")})
-    assert "there is no docker command on the PATH" in line
-
-
 @pytest.mark.parametrize(
     ("script", "why"),
     [
+        ("", "there is no docker command on the PATH"),
         ("echo \"docker: 'compose' is not a docker command\" >&2; exit 1", "docker has no Compose plugin: install"),
         ("echo 2.17.3", "docker compose is 2.17.3 and 2.20 or newer is needed"),
         ("echo v1.29", "docker compose is v1.29 and 2.20 or newer is needed"),
     ],
 )
 def test_a_compose_that_lacks_or_is_too_old_is_refused(
-    project: Project, answering: str, tmp_path: Path, script: str, why: str
+    project: Project, bare: dict[str, str], script: str, why: str
 ) -> None:
-    project.define()
-    assert why in refusal(project, {"DOCKER_HOST": answering, "PATH": commands(tmp_path / "bin", docker=script)})
+    if script:
+        docker_says(bare, script)
+    assert why in refusal(project, bare)
 
 
 @pytest.mark.parametrize(
@@ -110,12 +108,9 @@ def test_a_compose_that_lacks_or_is_too_old_is_refused(
         ("cpus=0.5,2.01", "--with cpus=2.01: the engine's machine has 2 cores: choose fewer"),
     ],
 )
-def test_sizes_that_make_no_sense_are_refused(
-    project: Project, answering: str, tmp_path: Path, word: str, why: str
-) -> None:
-    project.define()
-    path = commands(tmp_path / "bin", docker="echo 2.26.1")
-    assert refusal(project, {"DOCKER_HOST": answering, "PATH": path}, "--with", word) == f"error: {why}"
+def test_sizes_that_make_no_sense_are_refused(project: Project, bare: dict[str, str], word: str, why: str) -> None:
+    docker_says(bare, "echo 2.26.1")
+    assert refusal(project, bare, "--with", word) == f"error: {why}"
 
 
 def test_an_engine_on_another_machine_is_refused() -> None:
@@ -165,16 +160,3 @@ except RequestError as error:
     assert done.stdout == (
         f"no permission for the Docker Engine at unix://{path}: become a member of the group docker, or use sudo\n"
     )
-
-
-def test_a_real_docker_command_without_the_plugin_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = shutil.which("docker")
-    if real is None:
-        pytest.skip("no docker command here")
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))  # no cli-plugins in it
-    known = subprocess.run([real, "compose", "version"], capture_output=True, check=False)
-    if known.returncode == 0:
-        pytest.skip("the plugin is installed for all users here")
-    engine.check_compose.cache_clear()  # other tests have asked a docker that has the plugin
-    with pytest.raises(RequestError, match="docker has no Compose plugin"):
-        engine.check_compose()

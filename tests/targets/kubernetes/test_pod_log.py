@@ -1,12 +1,22 @@
 """A pod's log over connections that are lost: no line is missing, none is doubled."""
 
+import queue
+import threading
 from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.targets.kubernetes.pods import LONGEST_HELD, PodLog
+from runner.targets.kubernetes.client import Cluster
+from runner.targets.kubernetes.pods import LONGEST_HELD, Pod, PodLog
+from tests.cluster.test_refusals import kubeconfig
+from tests.support.launches import until
 
 ZONES = st.sampled_from([timezone.utc, timezone(timedelta(hours=2)), timezone(timedelta(hours=-9, minutes=-30))])
 # A step back is a clock that was set; a step of 0 gives the stamp of the line before.
@@ -107,3 +117,52 @@ def test_a_line_that_was_rotated_away_while_the_connection_was_lost_ends_where_i
     assert fed(log, b"2026-11-21T10:00:00.1Z " + b"x" * 100_000) == b"x" * 100_000
     log.connected()
     assert fed(log, b"2026-11-21T10:00:09.1Z b\n") == b"\nb\n"
+
+
+class Cutting(BaseHTTPRequestHandler):
+    """A cluster that has one log: it cuts each connection within a line, rudely or as if all had been said."""
+
+    protocol_version = "HTTP/1.1"
+    log: ClassVar[list[tuple[datetime, bytes]]] = []
+    cuts: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        how = ("rude", "polite", "refused")[len(self.cuts) % 3]
+        self.cuts.append(how)
+        if how == "refused":
+            self.close_connection = True
+            return self.send_error(503)
+        since = parse_qs(urlsplit(self.path).query).get("sinceTime", [None])[0]
+        data = served(self.log, since)[:2_000]
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) + b"0\r\n\r\n" * (how == "polite"))
+        self.close_connection = how == "rude"
+        return None
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.usefixtures("held_clock")
+def test_every_line_comes_once_over_connections_that_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [(2, b"line %d " % number + b"x" * 40) for number in range(500)]
+    Cutting.log, Cutting.cuts = stamped(steps, timezone.utc), []
+    raw: dict[str, Any] = {"metadata": {"name": "job-worker-0"}, "spec": {"containers": [{"name": "pytorch"}]}}
+    running, ended = (
+        raw | {"status": {"phase": "Running", "containerStatuses": [{"name": "pytorch", "state": state}]}}
+        for state in ({"running": {}}, {"terminated": {"exitCode": 0}})
+    )
+    with ThreadingHTTPServer(("127.0.0.1", 0), Cutting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for name, value in kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}").items():
+            monkeypatch.setenv(name, value)
+        pod = Pod(Cluster("lab"), 1, (tmp_path / "log").open("wb"), queue.SimpleQueue())
+        pod.seen(running)
+        until(lambda: b"line 499 x" in (tmp_path / "log").read_bytes())
+        pod.seen(ended)
+        until(lambda: pod.is_read)
+        server.shutdown()
+    assert (tmp_path / "log").read_bytes() == b"".join(text + b"\n" for _, text in steps)
+    assert (len(Cutting.cuts) > 20, pod.failure) == (True, None)

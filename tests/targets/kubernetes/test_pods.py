@@ -22,21 +22,6 @@ from tests.support.held_clock import HeldClock
 from tests.support.launches import until
 from tests.support.records import Make
 
-REPORT = b"""E1121 18:00:00.1 140 torch/distributed/elastic/.../api.py:826] failed (exitcode: 3) local_rank: 0 (pid: 20)
-Traceback (most recent call last):
-  File "/opt/conda/bin/torchrun", line 8, in <module>
-torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-11-21_18:00:00
-  host      : job-worker-0
-  rank      : 1 (local_rank: 0)
-  exitcode  : 3 (pid: 20)
-  error_file: <N/A>
-------------------------------------------------------------
-"""
-
 
 def pending(**status: Any) -> dict[str, Any]:
     return {"status": {"phase": "Pending", **status}}
@@ -59,20 +44,11 @@ def held(reason: str, message: str = "") -> list[dict[str, Any]]:
     ("pod", "text", "is_hopeless"),
     [
         (pending(conditions=[UNSCHEDULABLE]), "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.", False),
-        (
-            pending(containerStatuses=held("ImagePullBackOff", 'Back-off pulling image "x"')),
-            'ImagePullBackOff: Back-off pulling image "x"',
-            False,
-        ),
-        (
-            pending(containerStatuses=held("InvalidImageName", "no\x1b[31m name\n")),
-            "InvalidImageName: no\\x1b[31m name",
-            True,
-        ),
+        (pending(containerStatuses=held("ImagePullBackOff", "image x")), "ImagePullBackOff: image x", False),
+        (pending(containerStatuses=held("InvalidImageName", "no\x1b[31m\n")), "InvalidImageName: no\\x1b[31m", True),
         (pending(initContainerStatuses=held("ErrImageNeverPull")), "ErrImageNeverPull", True),
         (pending(initContainerStatuses=[INIT_RUNS]), "waits for the name of node 0", False),
         (pending(containerStatuses=held("ContainerCreating")), None, False),
-        (pending(), None, False),
         ({}, None, False),
         ({"status": {"phase": "Running"}}, None, False),
     ],
@@ -105,7 +81,6 @@ def ended(code: int, reason: str = "Error", finished: str = "2026-11-21T18:00:10
     ("state", "code", "signal", "out_of_memory", "why"),
     [
         (ended(0, "Completed"), 0, None, False, None),
-        (ended(3), 3, None, False, None),
         (ended(137, "OOMKilled"), None, "SIGKILL", True, None),
         (ended(143), None, "SIGTERM", False, None),
         (ended(128, "StartError"), 128, None, False, "StartError"),
@@ -129,13 +104,6 @@ def test_a_pod_is_deleted_if_somebody_asked_for_its_end_before_it_came() -> None
     assert pod({"running": {}}, **due).describe().why == "its pod was deleted while it ran"
 
 
-def in_a_jobset(index: int) -> dict[str, Any]:
-    """A pod of the Job that JobSet makes for a TrainJob, with the labels that both give it."""
-    labels = {"batch.kubernetes.io/job-completion-index": str(index), "job-name": "mnist-2x2-0badcafe-node-0"}
-    labels |= {"jobset.sigs.k8s.io/jobset-name": "mnist-2x2-0badcafe", "jobset.sigs.k8s.io/job-index": "0"}
-    return {"metadata": {"name": f"mnist-2x2-0badcafe-node-0-{index}-abcde", "labels": labels}}
-
-
 def test_the_container_of_a_pod_that_kubeflow_trainer_made_is_known_by_its_own_name() -> None:
     mesh, one = {"name": "istio-proxy", "image": "mesh:1"}, {"name": "node", "image": "registry.lab/kit:gpu"}
     states = [{"name": "istio-proxy", "state": {"running": {}}}, {"name": "node", "state": ended(3)}]
@@ -147,19 +115,21 @@ def test_the_container_of_a_pod_that_kubeflow_trainer_made_is_known_by_its_own_n
     assert container_of({}) == container_of({"spec": {"containers": [mesh]}}) == "pytorch"
 
 
-def test_a_pod_s_node_is_its_role_and_index() -> None:
-    assert node_of(in_a_jobset(3)) == 3
+REPLICA, INDEX = "training.kubeflow.org/replica", "batch.kubernetes.io/job-completion-index"
 
-    def labelled(**labels: str) -> int:
-        return node_of({"metadata": {"labels": {key.replace("_", "/"): value for key, value in labels.items()}}})
 
-    role, index = "training.kubeflow.org_replica-type", "training.kubeflow.org_replica-index"
-    assert labelled(**{role: "master", index: "0"}) == 0
-    assert labelled(**{role: "worker", index: "2"}) == 3
-    assert labelled(**{"batch.kubernetes.io_job-completion-index": "4"}) == 4
-    assert labelled() == -1
-    annotations = {"batch.kubernetes.io/job-completion-index": "5"}
-    assert node_of({"metadata": {"annotations": annotations}}) == 5
+@pytest.mark.parametrize(
+    ("metadata", "node"),
+    [
+        ({"labels": {f"{REPLICA}-type": "master", f"{REPLICA}-index": "0"}}, 0),
+        ({"labels": {f"{REPLICA}-type": "worker", f"{REPLICA}-index": "2"}}, 3),
+        ({"labels": {INDEX: "4", "job-name": "mnist-0badcafe-node-0", "jobset.sigs.k8s.io/job-index": "0"}}, 4),
+        ({"annotations": {INDEX: "5"}}, 5),
+        ({}, -1),
+    ],
+)
+def test_a_pod_s_node_is_its_role_and_index(metadata: dict[str, Any], node: int) -> None:
+    assert node_of({"metadata": metadata}) == node
 
 
 def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make) -> None:
@@ -184,10 +154,11 @@ def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make)
 def test_the_last_lines_are_those_before_torchrun_s_own_report(tmp_path: Path, make: Make) -> None:
     launch = make.launch(layout="2x1", target="kubernetes")
     folder = begin(tmp_path, launch, "{}", "")
-    with folder.open_agent(0) as log:
-        log.write(make.lines(0, 4.0))
-    with folder.open_agent(1) as log:
-        log.write(make.lines(1, 4.0)[:700] + b"\nValueError: the batch is empty\n" + REPORT)
+    report = "E1121 18:00:00.1 140 torch/.../api.py:826] failed (exitcode: 3) local_rank: 0 (pid: 20)\nTraceback:\n"
+    report += "  time      : 2026-11-21_18:00:00\n  rank      : 1 (local_rank: 0)\n  exitcode  : 3 (pid: 20)\n"
+    for node, said in enumerate(["", f"\nValueError: the batch is empty\n{report}"]):
+        with folder.open_agent(node) as log:
+            log.write(make.lines(node, 4.0)[:700] + said.encode())
     exits = [NodeExit(0, 0, stopped=True), NodeExit(1, 1)]
     record = collect(folder, launch, Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=exits))
     assert (record.status, record.reason) == ("failed", "rank 1 (node 1) exited with 3")
