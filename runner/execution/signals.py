@@ -51,7 +51,7 @@ def taken() -> Iterator[Interrupts]:
         numbers.append(signal.SIGHUP)
     shown = sys.unraisablehook
 
-    def show(what: sys.UnraisableHookArgs) -> None:
+    def show(what: "sys.UnraisableHookArgs") -> None:
         if what.exc_type is not KeyboardInterrupt:  # which is raised again, so nobody needs to see its traceback
             shown(what)
 

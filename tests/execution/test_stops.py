@@ -123,7 +123,7 @@ def test_a_signal_whose_exception_is_dropped_by_python_ends_the_run_all_the_same
     with signals.taken() as interrupts, interrupts.raising():
         show = sys.unraisablehook
 
-        def drop(what: sys.UnraisableHookArgs) -> None:
+        def drop(what: "sys.UnraisableHookArgs") -> None:
             dropped.append(what.exc_type)
             show(what)
 
