@@ -73,11 +73,7 @@ def by_value(value: Any) -> Any:
 def plain(value: object, unfit: list[str] | None = None, place: str = "", depth: int = 0) -> Any:
     """Return a copy of a JSON value with null in place of everything that does not fit.
 
-    Args:
-        value: numbers, texts, lists and mappings, as a JSON reader gives them.
-        unfit: takes the place of each value that was replaced, for example `args.lr`.
-        place: where the value stands.
-        depth: how deep it stands; what is nested deeper than `DEEPEST` does not fit.
+    `unfit` takes the place of each value that was replaced, for example `args.lr`.
     """
     if value is None or isinstance(value, bool):
         return value

@@ -26,11 +26,7 @@ _NAME = re.compile(r"\w[\w-]*")
 def run_of(launch: Launch, root: Path) -> Run:
     """Make the run that a launch describes, of the project's own definition.
 
-    Args:
-        launch: what a record says of its start.
-        root: the project's folder.
-
-    Raises RequestError if the definition or the program is not there or has changed, and names what has.
+    RequestError if the definition or the program is not there or has changed; it names what has.
     """
     if not _NAME.fullmatch(launch.experiment):
         raise RequestError(f"the record's experiment {one_line(launch.experiment, 80)!r} is no name")

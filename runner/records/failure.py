@@ -61,7 +61,7 @@ def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
     held = next((rank for rank in stuck.ranks if rank.rank == stuck.rank), None)
     lines = held.stack if held else [f"rank {rank.rank} {rank.words}" for rank in stuck.ranks]
     cause = one_line(stuck.says[0], _LONGEST_CAUSE) if stuck.says else None
-    node = raw.places.node_of(held.rank) if held else 0
+    node = raw.layout.node_of(held.rank) if held else 0
     hint = hints.find(stuck.says, [], [])
     return Failure(held.rank if held else None, node, last_lines=lines[:MOST_STUCK_LINES], cause=cause, hint=hint)
 
@@ -87,7 +87,7 @@ def _first(logs: LastLines, raw: RawFiles, outcome: Outcome | None, ranks: list[
         if killed is None or not _innocence(first, words[first.rank], aborted):
             name = _signal_name(-first.code) if first.code < 0 else None
             code = first.code if first.code >= 0 else None
-            node = raw.places.node_of(first.rank)
+            node = raw.layout.node_of(first.rank)
             lines = words[first.rank] or (logs.said_for(node, aborted) if code else [])
             return Failure(first.rank, node, code, name, lines)
         launcher = killed
@@ -190,7 +190,7 @@ class LastLines:
 
         torchrun may see another of them end first, and end this one before it has an exit code of its own.
         """
-        speaker = self._raw.places.first_ranks[node]
+        speaker = self._raw.layout.first_rank(node)
         lines = self.last_lines(speaker) if speaker in aborted else []
         return [] if _speaks_of_a_peer(lines) else lines
 
@@ -203,12 +203,12 @@ class LastLines:
 
         A pod has one log for its launcher and all of its processes: what stands before the launcher's report.
         """
-        if rank >= self._raw.places.first_ranks[-1]:
+        if rank >= self._raw.layout.world_size:
             return []
         own = [self._raw.output(rank, stream) for stream in ("stderr", "stdout")]
         if any(own):
             return [self._tail(path) for path in own]
-        return [self._tail(self._raw.agents.get(self._raw.places.node_of(rank)), _REPORT)]
+        return [self._tail(self._raw.agents.get(self._raw.layout.node_of(rank)), _REPORT)]
 
     def launcher(self, node: int) -> list[str]:
         """Return the last lines that a node's launcher printed."""

@@ -38,9 +38,7 @@ def finalize(folder: RunFolder) -> Record | None:
 def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Record:
     """Make the record of a run that was started by hand and is known to have ended, and keep it.
 
-    Args:
-        folder: the run's folder.
-        exits: how its nodes ended, where somebody knows more of that than they have reported.
+    `exits` are how its nodes ended, where somebody knows more of that than they have reported.
     """
     outcome, record = _make(folder, None, exits)
     folder.keep_outcome(outcome)

@@ -46,12 +46,7 @@ _NAME = re.compile(r"\w[\w.+-]{0,199}")
 
 
 class RunFolder:
-    """The folder of one run.
-
-    Args:
-        path: where it is.
-        secrets: values that its processes got and that stand nowhere in its record.
-    """
+    """The folder of one run; `secrets` are values that its processes got and that stand nowhere in its record."""
 
     def __init__(self, path: Path, secrets: tuple[str, ...] = ()) -> None:
         self.path = path
@@ -240,10 +235,10 @@ class RunFolder:
         """Give each process's file its lasting name, all of them having ended."""
         raw = self.raw_files(Layout.parse(self.launch().layout))
         for (rank, stream), path in raw.workers.items():
-            lasting = self.raw / f"node{raw.places.node_of(rank)}-rank{rank}.{stream}"
+            lasting = self.raw / f"node{raw.layout.node_of(rank)}-rank{rank}.{stream}"
             if (rank, stream) not in raw.outputs:
                 files.move_file(path, lasting, below=self.path)
-        for node in range(len(raw.places.processes)):
+        for node in range(raw.layout.nodes):
             if files.is_folder(self.node(node)):
                 files.remove_empty_folders(self.node(node), below=self.path)
 

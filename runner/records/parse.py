@@ -32,7 +32,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         doubts.add(f"started again: {len(launch.attempts) + 1} attempts")
     for left_out in raw.left_out:
         doubts.add(left_out)
-    reading = _Reading(folder.path, RunEvents(raw.places, doubts), doubts)
+    reading = _Reading(folder.path, RunEvents(raw.layout, doubts), doubts)
     for rank, path in () if launch.dialects else raw.printed():
         reading.read(path, rank)
     run_events = reading.run_events

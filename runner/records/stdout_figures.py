@@ -61,7 +61,7 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
         dialects = chosen(record.launch.dialects)
     except RequestError as error:  # the record may be a stranger's
         raise ValueError(f"its dialect cannot be read: {error}") from None
-    errors = ((rank, raw.output(rank, "stderr")) for rank in range(raw.places.first_ranks[-1]))
+    errors = ((rank, raw.output(rank, "stderr")) for rank in range(raw.layout.world_size))
     paths = chain(raw.printed(), ((rank, path) for rank, path in errors if path))
     for count, (_, path) in enumerate(paths):
         if count == MOST_LOGS:

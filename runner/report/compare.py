@@ -33,10 +33,7 @@ def compare(
 ) -> list[Block]:
     """Group runs into rows and blocks and compare each row with its block's baseline.
 
-    Args:
-        runs: in any order.
-        definition_of: returns the resolved definition of a run; a block's newest run is asked.
-        confidence: how sure intervals and claims have to be.
+    A block has the resolved definition of its newest run.
     """
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
@@ -97,14 +94,9 @@ def over_baseline(
     definition: dict[str, Any],
     elsewhere: CellRuns | None = None,
 ) -> Row:
-    """Compare a cell with its baseline; it may be claimed unless something other than its figures forbids that.
+    """Compare a cell with its baseline, which may be itself; it may be claimed unless more than its figures forbids it.
 
-    Args:
-        cell: the cell.
-        base: its baseline, which may be the cell itself.
-        series: all runs that were made with them.
-        definition: that of the block.
-        elsewhere: the same cell as the baseline, of runs that were made in another way.
+    `series` are all runs that were made with them, `elsewhere` is the baseline's cell of runs made in another way.
     """
     difference, why = None, None
     if base and base.first is not cell.first and base.seconds and cell.seconds:

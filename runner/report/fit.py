@@ -29,13 +29,7 @@ class Fitted:
 
 
 def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
-    """Return the grid as it fits a terminal with the least changes; the most narrow form if none fits.
-
-    Args:
-        grid: what to show.
-        columns: characters of a line of the terminal.
-        width: how many of them a text takes.
-    """
+    """Return the grid as it fits a terminal with the least changes; the most narrow form if none fits."""
     forms = list(_forms(grid))
     return next((form for form in forms if _width(form, width) <= columns), forms[-1])
 

@@ -43,13 +43,7 @@ def memory_differs(runs: Sequence[RunSummary]) -> str | None:
 
 
 def machine_decides(a: CellRuns, b: CellRuns, names: tuple[str, str]) -> str | None:
-    """Return why a difference between two cells may be one between their machines; None if it can be told apart.
-
-    Args:
-        a: the complete runs of one cell.
-        b: those of the other.
-        names: what the two are called.
-    """
+    """Return why a difference between two cells may be one between their machines; None if it can be told apart."""
     used = _used(a.complete, b.complete)
     for name, runs in zip(names, used, strict=True):
         if any("" in machines or not machines for machines in runs):

@@ -102,14 +102,7 @@ def exit_code(verdicts: list[Verdict]) -> int:
 
 
 def judge(a: list[RunSummary], b: list[RunSummary], detect: float, confidence: Confidence = DEFAULT) -> list[Verdict]:
-    """Compare the runs of two sides, cell by cell.
-
-    Args:
-        a: the runs of side A.
-        b: the runs of side B.
-        detect: the difference that is asked for, as a share: 0.05 is 5% more time.
-        confidence: how sure a verdict has to be.
-    """
+    """Compare the runs of two sides, cell by cell; `detect` is the difference asked for: 0.05 is 5% more time."""
     series = Series([*a, *b])
     measured = [(pair, *_difference(pair, series)) for pair in map(_apart, _matched(a, b, confidence))]
     tested = [difference.p for pair, _, difference in measured if difference and pair.repeats >= FEWEST]

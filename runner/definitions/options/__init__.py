@@ -69,16 +69,8 @@ FAMILIES = {
 def read_interface(root: Path, path: Path, search: tuple[Path, ...] = ()) -> Interface:
     """Read what a program takes from its source and from what it imports; nothing is run.
 
-    The library counts that the program's own file uses, or the nearest of those that it imports.
-
-    Args:
-        root: the project's folder.
-        path: the program.
-        search: further folders in which imported modules are found.
-
-    Raises:
-        RequestError: a source cannot be read as Python; with file and line.
-
+    The library counts that the program's own file uses, or the nearest of those that it imports. RequestError, with
+    file and line, if a source cannot be read as Python.
     """
     code = read_code(root, path, search)
     try:
