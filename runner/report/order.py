@@ -46,9 +46,8 @@ def in_order(
     `series` are all runs that were made with them: what lies between two runs makes them less alike. `way_out` is the
     command that makes such runs in turn; `paired` are runs that are compared in pairs, by their repeats.
     """
-    if difference.error is None or not all(
-        vary([run.seconds for run in side.complete if run.seconds]) for side in (a, b)
-    ):
+    times = [[run.seconds for run in side.complete if run.seconds] for side in (a, b)]
+    if difference.error is None or not all(map(vary, times)):
         return difference, NO_SPREAD
     if any(run.began is None for side in (a, b) for run in side.complete):
         return difference, f"{NOT_KNOWN}; {way_out}"

@@ -40,7 +40,10 @@ def read_results(results: Path) -> Contents:
             record = read_record(read_file(results / path / RECORD, LARGEST_RECORD, below=results))
             if record.status == "running":
                 is_supervised = not record.launch.by_hand
-                record = _with_fate(record, results / path)
+                try:
+                    record = fate_of(record, results / path)
+                except BROKEN as error:  # of one that was started by hand
+                    record.status, record.reason = "incomplete", f"started by hand and not collected: {why(error)}"
                 killed += is_supervised and record.status != "running"
             run = summary_of(record)
         except BROKEN as error:
@@ -59,15 +62,6 @@ def read_results(results: Path) -> Contents:
 def why(error: Exception) -> str:
     """Return in one line why a record cannot be read."""
     return one_line(getattr(error, "strerror", None) or error) or type(error).__name__
-
-
-def _with_fate(record: Record, folder: Path) -> Record:
-    """Return a record that says `running` as what became of the run, also if the one by hand cannot be read."""
-    try:
-        return fate_of(record, folder)
-    except BROKEN as error:
-        record.status, record.reason = "incomplete", f"started by hand and not collected: {why(error)}"
-        return record
 
 
 def fate_of(record: Record, folder: Path) -> Record:

@@ -124,7 +124,9 @@ def _difference(pair: Pair, series: Series) -> tuple[str | None, Difference | No
         return SAME_RUNS, None
     if why := _not_comparable(pair.a, pair.b, made=pair.in_pairs):
         return why, None
-    a, b = (_in_order_of_repeats(side) for side in (pair.a, pair.b))
+    # In the order of the pairs.
+    ordered = [sorted(side.complete, key=lambda run: run.repeat) for side in (pair.b, pair.a)]
+    b, a = ([run.seconds for run in runs if run.seconds] for runs in ordered)
     difference = (paired if pair.in_pairs else welch)(b, a, pair.a.confidence)
     if pair.repeats < FEWEST:
         return None, difference
@@ -132,11 +134,6 @@ def _difference(pair: Pair, series: Series) -> tuple[str | None, Difference | No
     way_out = one_line(f"in turn they are made by: runner compare COMMIT COMMIT {told} (docs/comparing.md)")
     difference, why = in_order(difference, pair.a, pair.b, series, way_out, paired=pair.in_pairs)
     return (why, None) if why else (None, difference)
-
-
-def _in_order_of_repeats(side: CellRuns) -> list[float]:
-    """Return the times of a side in the order of the pairs."""
-    return [run.seconds for run in sorted(side.complete, key=lambda run: run.repeat) if run.seconds]
 
 
 def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
@@ -149,10 +146,11 @@ def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
     for run in (*a.runs, *b.runs):
         if run.doubts:
             return f"doubtful: {run.doubts[0]} ({run.path})"
-    for name, side in (("A", a), ("B", b)):
+    sides = (("A", a), ("B", b))
+    for name, side in sides:
         if bad := len(side.runs) - len(side.complete):
             return f"{bad} of {len(side.runs)} runs of {name} not complete"
-    for name, side in (("A", a), ("B", b)):
+    for name, side in sides:
         if wrong := differing(list(side.complete)):
             return f"within {name}: {wrong}"
     return (
@@ -165,14 +163,9 @@ def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
     )
 
 
-def _differences(a: CellRuns, b: CellRuns) -> tuple[str, ...]:
-    """Return what differs between the sides, each with the value of A and that of B; it is what is compared."""
-    runs = [a.complete[0], b.complete[0]]
-    return (*settings_differ(runs), *(what for _, what in same_differs(runs)))
-
-
 def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detect: float, tests: int) -> Verdict:
     effect, half = math.log1p(detect), difference.half_width
+    runs = [side.complete[0] for side in (pair.a, pair.b) if side]
     shown = adjusted_p is not None and adjusted_p < difference.confidence.significant
     small = adjusted_p is not None and half is not None and abs(difference.log) + half < effect
     why = None
@@ -189,7 +182,7 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
         small=small,
         decided=shown or small,
         proposed=repeats_to_find(difference, effect, tests=tests),
-        differs=_differences(pair.a, pair.b) if pair.a and pair.b else (),
+        differs=(*settings_differ(runs), *(what for _, what in same_differs(runs))),
     )
 
 
@@ -210,9 +203,8 @@ def _matched(a: list[RunSummary], b: list[RunSummary], confidence: Confidence) -
         found += [Pair(name, ours.pop(setting), theirs.pop(setting)) for setting in equal]
         if len(ours) == len(theirs) == 1:
             found.append(Pair(name, ours.popitem()[1], theirs.popitem()[1]))
-        found += [Pair(name, side, None) for side in ours.values()] + [
-            Pair(name, None, side) for side in theirs.values()
-        ]
+        found += [Pair(name, side, None) for side in ours.values()]
+        found += [Pair(name, None, side) for side in theirs.values()]
     return found
 
 
