@@ -1,5 +1,6 @@
 """Raw files -> Record: a pure parse that can be done again at any time."""
 
+from operator import itemgetter
 from pathlib import Path
 
 from runner.core.layout import Layout
@@ -42,7 +43,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         record.metrics["wall_seconds"] = wall
     record.phases = run_events.phases()
     record.epochs = run_events.epochs()
-    record.evaluations = [fields for _, fields in sorted(run_events.evaluations, key=lambda one: one[0])]
+    record.evaluations = [fields for _, fields in sorted(run_events.evaluations, key=itemgetter(0))]
     record.facts = run_events.facts
     record.load = run_events.load()
     record.malformed = reading.malformed
