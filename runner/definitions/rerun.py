@@ -33,7 +33,9 @@ def run_of(launch: Launch, root: Path) -> Run:
     require_values(launch)
     experiment = definitions.load(definitions.find(launch.experiment, root), root)
     if _hash_as_kept(experiment, launch) != launch.definition_sha256:
-        changed = _changed(experiment, launch)
+        now, then = experiment.resolved(), launch.definition
+        names = [name for name in {**now, **then} if now.get(name) != then.get(name)]
+        changed = one_line(", ".join(names) or "what it means", 200)
         raise RequestError(f"{one_line(experiment.path)}: has changed since the run was started: {changed}")
     programs = experiment.programs()
     if launch.program not in programs:
@@ -59,13 +61,6 @@ def require_values(launch: Launch) -> None:
             named = " ".join(f"--set {name.removeprefix('args.')}=..." for name in lost)
             msg = f"the record holds no value of {listed(lost)}: {what}; runner run {launch.experiment} {named}"
             raise RequestError(one_line(msg, 300))
-
-
-def _changed(experiment: Experiment, launch: Launch) -> str:
-    """Name the keys of a definition that are not those of the record."""
-    now, then = experiment.resolved(), launch.definition
-    names = [name for name in {**now, **then} if now.get(name) != then.get(name)]
-    return one_line(", ".join(names) or "what it means", 200)
 
 
 def _hash_as_kept(experiment: Experiment, launch: Launch) -> str:

@@ -57,10 +57,8 @@ class Explanation:
     def lines(self, dialects: dict[str, int]) -> Iterator[str]:
         """Yield what was found, for a log of which these dialects count."""
         for (dialect, place), pattern in sorted(self.patterns.items()):
-            unused = (
-                "" if dialect in dialects else ", not used: nothing else bears them out, or another dialect is used"
-            )
-            yield f"{dialect}{place and f' ({place})'}: {pattern.count:,} lines{unused}"
+            why = "" if dialect in dialects else ", not used: nothing else bears them out, or another dialect is used"
+            yield f"{dialect}{place and f' ({place})'}: {pattern.count:,} lines{why}"
             yield from (f"    {line}" for line in pattern.first)
         if self.unread:
             yield "no dialect reads, of the lines with digits, first:"

@@ -157,10 +157,6 @@ def test_data_is_part_of_the_resolved_definition_if_it_is_said(project: Path) ->
     assert "data" not in load(path, project).resolved()
 
 
-def test_the_command_for_another_place_is_pure() -> None:
-    assert data.argv("line", [data.UNATTENDED]) == ["python", "-m", "experiments.line.prepare", "--unattended"]
-
-
 @pytest.mark.parametrize("family", data.families(ROOT))
 def test_every_family_s_own_help_shows_its_options(family: str) -> None:
     done = subprocess.run(
@@ -169,4 +165,4 @@ def test_every_family_s_own_help_shows_its_options(family: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"usage: runner prepare {family}")
-    assert {"--from", "--data-dir", data.UNATTENDED} <= set(done.stdout.replace("[", " ").replace("]", " ").split())
+    assert {"--from", "--data-dir", "--unattended"} <= set(done.stdout.replace("[", " ").replace("]", " ").split())

@@ -74,16 +74,11 @@ def read_interface(root: Path, path: Path, search: tuple[Path, ...] = ()) -> Int
     """
     code = read_code(root, path, search)
     try:
-        return _read(code)
+        family = next((family for source in code.sources if (family := _family(code, source))), None)
+        interface = family.read(code) if family else plain.read(code)
+        configuration = find_configuration(code, interface.options)
     except RecursionError as error:
         raise unreadable(path, error) from None
-
-
-def _read(code: Code) -> Interface:
-    marked = (family for source in code.sources if (family := _family(code, source)))
-    family = next(marked, None)
-    interface = family.read(code) if family else plain.read(code)
-    configuration = find_configuration(code, interface.options)
     if configuration is None or family is not None:
         return replace(interface, configuration=configuration)
     words = first_word(code) if interface.is_open else {}
