@@ -88,7 +88,7 @@ def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, d
         return None, stated
     found, metric = known[key], key[1]
     final = _evaluation(metric, found.last, found.last.scope)
-    if found.count > 1 and not (found.stated_best or found.are_doubtful) and stated is None:
+    if found.count > 1 and not (found.stated_best or len(found.guessed_units) > 1) and stated is None:
         best = found.best(metric)
         epoch = "" if best.epoch is None else f", epoch {best.epoch}"
         return final, _evaluation(metric, best, f"best of {found.count}{epoch}")

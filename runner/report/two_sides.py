@@ -68,17 +68,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Verdict(Pair):
-    """What can be said of one cell.
+    """What can be said of one cell: one of the four words above, and why, where the repeats do not decide.
 
-    Attributes:
-        verdict: one of the four words above.
-        why: what is not comparable, or why nothing is shown; None where the repeats decide.
-        ratio: the typical time of B over that of A, with its interval.
-        adjusted_p: the p-value after Holm's correction over all cells.
-        small: whether the whole interval is within the difference that was asked for, whatever its sign.
-        decided: whether B is faster or slower, or the difference is small.
-        proposed: repeats of each side that find the difference asked for in nine of ten comparisons, by this spread.
-        differs: what differs between the sides and is compared, each with its two values.
+    `ratio` is the typical time of B over that of A, `adjusted_p` its p-value after Holm's correction over all cells.
+    It is `small` if the whole interval is within the difference that was asked for, and `decided` if it is small, or
+    B faster or slower. `proposed` repeats of each side find the difference asked for in nine of ten comparisons.
+    `differs` is what differs between the sides and is compared, each with its two values.
     """
 
     verdict: str = NOT_COMPARABLE

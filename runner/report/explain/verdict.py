@@ -86,11 +86,6 @@ class Cause:
             return f"{said}; exchanges take {self.lost:.0%} of the training"
         return f"{said}; the others wait for {whom} {self.lost:.0%} of the training" if self.others_wait else said
 
-    @property
-    def help(self) -> str:
-        """What would make it better."""
-        return KINDS[self.kind][1]
-
 
 def notes_of(record: Record) -> list[str]:
     """Return what slows a run, one line for each cause."""
