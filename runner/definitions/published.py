@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-from runner.core.errors import did_you_mean
 from runner.core.values import LARGEST
 from runner.core.yaml_reader import Document
 from runner.definitions.axes import LAYOUT, ROW, check_axes
@@ -62,10 +61,7 @@ def read_published(document: Document, matrix: dict[str, list[Any]]) -> dict[str
     rows = []
     for index, row in enumerate(published["rows"]):
         place = ("published", "rows", index)
-        known = (*matrix, *_TEXTS, *_FIGURES)
-        for key in row:
-            if key not in known:
-                document.fail(f"unknown key '{key}'{did_you_mean(key, known)}", *place, key)
+        document.only_keys((*matrix, *_TEXTS, *_FIGURES), *place)
         if row.get("hardware") is None:
             document.fail("the row needs its 'hardware', for example 1x A100", *place)
         cell = {key: value for key, value in row.items() if key in matrix}

@@ -38,6 +38,8 @@ class RunEvents:
     def __init__(self, layout: Layout, doubts: Doubts) -> None:
         self.facts: dict[str, Any] = {}
         self.evaluations: list[tuple[float, dict[str, Any]]] = []
+        self.malformed: list[str] = []
+        self.broken = self.too_long = 0
         self._layout, self._doubts = layout, doubts
         self._ranks: dict[int, RankEvents] = {}
         self._metrics: dict[str, tuple[int, float]] = {}

@@ -120,7 +120,12 @@ def summary_of(record: Record) -> RunSummary:
         **_identity(launch),
         **_setting(record, layout, facts, doubts),
         **_measured(record, metrics),
-        **_state(record),
+        status=record.status,
+        reason=_reason(record),
+        slowed=notes_of(record) if record.status == "completed" else [],
+        repeat_with=_repeat_with(record),
+        began=moment_of(record),
+        ended=end_of(record),
         processes=layout.world_size * (_count(doubts, "devices", first.get("devices"), 1, LARGEST_WORLD) or 1),
         eval_samples=_count(doubts, "eval_samples", record.facts.get("eval_samples")),
         trained_samples=_total(doubts, "trained_samples", record.epochs),
@@ -196,18 +201,6 @@ def _measured(record: Record, metrics: dict[str, float]) -> dict[str, Any]:
         "disturbed": disturbances(record),
         "learned": figures_of(record),
         "sources": {_name(name): _name(place) for name, place in record.sources.items()},
-    }
-
-
-def _state(record: Record) -> dict[str, Any]:
-    """Return how a run went, and when."""
-    return {
-        "status": record.status,
-        "reason": _reason(record),
-        "slowed": notes_of(record) if record.status == "completed" else [],
-        "repeat_with": _repeat_with(record),
-        "began": moment_of(record),
-        "ended": end_of(record),
     }
 
 

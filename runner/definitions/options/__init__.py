@@ -38,10 +38,8 @@ __all__ = [
 class Family(NamedTuple):
     """A library that reads command lines.
 
-    Args:
-        read: says what a program takes that uses the library.
-        marks: what such a program calls: full names, or last parts of names that begin with a dot.
-        is_used: says of a file whether it uses the library, for what no name shows.
+    `marks` are what a program calls that uses it: full names, or last parts of names that begin with a dot. `is_used`
+    says of a file whether it uses the library, for what no name shows.
     """
 
     read: Callable[[Code], Interface]
