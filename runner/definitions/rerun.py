@@ -24,10 +24,7 @@ _NAME = re.compile(r"\w[\w-]*")
 
 
 def run_of(launch: Launch, root: Path) -> Run:
-    """Make the run that a launch describes, of the project's own definition.
-
-    RequestError if the definition or the program is not there or has changed; it names what has.
-    """
+    """Make the run that a launch describes, of the project's own definition; RequestError names what has changed."""
     if not _NAME.fullmatch(launch.experiment):
         raise RequestError(f"the record's experiment {one_line(launch.experiment, 80)!r} is no name")
     require_values(launch)

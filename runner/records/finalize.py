@@ -28,10 +28,7 @@ def derive(folder: RunFolder, most_bytes: int | None = None) -> Record | None:
 
 
 def finalize(folder: RunFolder) -> Record | None:
-    """Make the record of a run that was started by hand, and keep it; None while it still runs.
-
-    ValueError or OSError for a folder that is broken or cannot be written.
-    """
+    """Make the record of a run that was started by hand, and keep it; None while it still runs."""
     return None if folder.is_held() else finalize_ended(folder)
 
 

@@ -64,11 +64,7 @@ def hints() -> dict[str, Hint]:
 
 
 def find(said: list[str], printed: list[str], ended: Iterable[str]) -> str | None:
-    """Return the name of the first hint that fits a failure.
-
-    It is `said` in some lines, all that was `printed` last may be about more, and its process `ended` by a signal, or
-    `out_of_memory`.
-    """
+    """Return the name of the first hint that fits what a failure said, all that was printed last, and how it ended."""
     ends = set(ended)
     if OUT_OF_MEMORY in ends:
         return next(hint.name for hint in hints().values() if OUT_OF_MEMORY in hint.ended)

@@ -114,8 +114,8 @@ def _move(path: Path, to: Path) -> None:
             path.unlink()
 
 
-def _same(one: Path, other: Path) -> bool:
-    with files.open_file(one) as mine, files.open_file(other) as theirs:
+def _same(path: Path, other: Path) -> bool:
+    with files.open_file(path) as mine, files.open_file(other) as theirs:
         if os.fstat(mine.fileno()).st_size != os.fstat(theirs.fileno()).st_size:
             return False
         while block := mine.read(_BLOCK):

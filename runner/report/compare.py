@@ -32,10 +32,7 @@ def compare(
     definition_of: Callable[[RunSummary], dict[str, Any]] = lambda _: {},
     confidence: Confidence = DEFAULT,
 ) -> list[Block]:
-    """Group runs into rows and blocks and compare each row with its block's baseline.
-
-    A block has the resolved definition of its newest run.
-    """
+    """Group runs into rows and blocks, by the definition of each block's newest run; compare rows with baselines."""
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         groups[block_key(run)][key_of([run.layout, run.axes])].append(run)

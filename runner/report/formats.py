@@ -22,11 +22,7 @@ def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
 
 
 def document(form: str, blocks: list[Block], further: Iterable[Table] = ()) -> str:
-    """Write blocks in a form; behind them further tables, if it is one for people.
-
-    A row of json is a line of its own. What is no plain value becomes JSON within its field of csv. LaTeX needs the
-    package booktabs.
-    """
+    """Write blocks in a form; behind them further tables, if it is one for people."""
     if form == "json":
         return "[\n" + ",\n".join(map(json, to_rows(blocks))) + "\n]\n"
     if form == "csv":

@@ -27,10 +27,7 @@ class Contents(NamedTuple):
 
 
 def read_results(results: Path) -> Contents:
-    """Read every record below a folder; RequestError if there is no such folder.
-
-    A record that still says `running` is read as what became of the run.
-    """
+    """Read every record below a folder; RequestError if there is no such folder."""
     notes: list[str] = []
     runs: list[RunSummary] = []
     broken: list[str] = []

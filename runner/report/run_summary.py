@@ -104,10 +104,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
 
 
 def summary_of(record: Record) -> RunSummary:
-    """Reduce a record to what the table needs; ValueError for a record that cannot be compared with any other.
-
-    Where the record lies is for the reader to add.
-    """
+    """Reduce a record to what the table needs; ValueError for a record that cannot be compared with any other."""
     launch = record.launch
     doubts = Doubts()
     for doubt in record.doubts:
