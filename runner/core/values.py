@@ -19,11 +19,6 @@ _MAY_HOLD = (float, dict, list, tuple)
 """What may be or hold a float that JSON lacks."""
 
 
-def is_number(value: object) -> bool:
-    """Return whether a value is an int or a float, and no bool."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def number(value: object, least: float = -LARGEST, most: float = LARGEST) -> float | None:
     """Return a finite number between two bounds, else None; whole numbers stay whole."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:

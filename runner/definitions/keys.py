@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from runner.core.text import shown
-from runner.core.values import is_number
 from runner.core.yaml_reader import Document
 
 Node = Mapping[str, Any]
@@ -99,7 +98,7 @@ def _broken(node: Node, value: Any) -> str | None:
     is_blank = "pattern" in node and isinstance(value, str) and not value.strip()
     if is_blank or not any(isinstance(value, _TYPES[name]) for name in types):
         return "type"
-    if is_number(value):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         is_above = value > node["exclusiveMinimum"] if "exclusiveMinimum" in node else value >= node["minimum"]
         if not is_above:  # NaN is above nothing
             return "minimum"

@@ -8,7 +8,6 @@ function has the decorator `torch.distributed.elastic.multiprocessing.errors.rec
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -69,7 +68,6 @@ def of_message(text: str) -> Statement:
 
 class _Message(msgspec.Struct):
     message: str = ""
-    extraInfo: Any = None  # noqa: N815 - torch's name
 
 
 class _ErrorFile(msgspec.Struct):

@@ -15,16 +15,16 @@ from runner.records.schema import Launch, NodeExit, Outcome, Record
 from trainkit import files
 
 _LATEST = 253_402_300_799.0  # the end of the year 9999
-MOST_BYTES_IN_MEMORY = 64_000_000
+_MOST_BYTES_IN_MEMORY = 64_000_000
 """Raw bytes of a run whose record a summary makes in memory; of a larger one somebody has to ask for it."""
 
 
-def derive(folder: RunFolder, most_bytes: int | None = None) -> Record | None:
+def derive(folder: RunFolder) -> Record | None:
     """Make the record of a run that was started by hand, in memory, once it has ended; None while it still runs.
 
-    Nothing is written. ValueError or OSError for a folder that is broken, and for one of more than `most_bytes`.
+    Nothing is written. ValueError or OSError for a folder that is broken, and for one of too many bytes.
     """
-    return None if folder.is_held() else _make(folder, most_bytes)[1]
+    return None if folder.is_held() else _make(folder, _MOST_BYTES_IN_MEMORY)[1]
 
 
 def finalize(folder: RunFolder) -> Record | None:

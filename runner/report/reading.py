@@ -66,11 +66,11 @@ def fate_of(record: Record, folder: Path) -> Record:
 
     The record of a run that was started by hand is made in memory, until somebody collects it.
     """
-    from runner.records.finalize import MOST_BYTES_IN_MEMORY, derive  # rarely needed
+    from runner.records.finalize import derive  # rarely needed
     from runner.records.provenance import is_alive  # psutil takes its time
 
     if record.launch.by_hand:
-        return derive(RunFolder(folder), MOST_BYTES_IN_MEMORY) or record
+        return derive(RunFolder(folder)) or record
     if is_alive(plain(record.launch.runner)) is False:
         record.status, record.reason = NO_OUTCOME
         if is_file(folder / "raw" / "outcome.json"):

@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 from runner.definitions.options.argparse_calls import SPELLING, add
-from runner.definitions.options.literals import annotation, is_true, keywords, kind_of, literal, literals, texts
+from runner.definitions.options.literals import annotation, keywords, kind_of, literal, literals, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
 from runner.definitions.options.sources import Code, Source, last
 
@@ -40,7 +40,7 @@ def read(code: Code) -> Interface:
     for source, call in code.every_call():
         given = keywords(call)
         settings = given.get("context_settings")
-        is_open |= any(is_true(given.get(name)) for name in _TAKE_MORE)
+        is_open |= any(literal(given.get(name)) is True for name in _TAKE_MORE)
         is_open |= isinstance(settings, ast.Dict) and any(literal(key) in _TAKE_MORE for key in settings.keys)
         what = _what(source, call)
         if what in ("option", "argument"):
@@ -103,10 +103,10 @@ def _option(code: Code, call: ast.Call, *, is_argument: bool) -> Option | None:
         return Option(spelling.lower(), "value" if many else kind, choices, least, is_required, default, many=many)
     pairs = [word.partition("/") for word in texts(call.args) if "/" in word]
     off = next((no.strip() for yes, _, no in pairs if yes.strip() == spelling), "")
-    is_flag = is_true(given.get("is_flag")) or is_true(given.get("count")) or "flag_value" in given
-    many = REPEATED if is_true(given.get("multiple")) else many
+    is_flag = "flag_value" in given or any(literal(given.get(name)) is True for name in ("is_flag", "count"))
+    many = REPEATED if literal(given.get("multiple")) is True else many
     kind = "switch" if off else "flag" if is_flag else "value" if many else kind
-    is_required = required is True or (is_true(given.get("prompt")) and "default" not in given)
+    is_required = required is True or (literal(given.get("prompt")) is True and "default" not in given)
     return Option(spelling, kind, choices, least, is_required, default, off if kind == "switch" else "", many)
 
 
