@@ -58,7 +58,8 @@ def _where(times: Times, record: Record) -> str:
     shares = ", ".join(f"{LETTERS[part][1]} {means[part]:.0%}" for part in parts)
     unknown = "" if all(rank.knows_data for rank in times.ranks) else "; what waits for data counts as computing"
     state = "" if record.status == "completed" else f" in the epochs of a run that is {record.status}"
-    return f"Where the time went{state}: {shares} of {times.seconds:.4g} s (mean of {ranks}, {epochs}){unknown}"
+    seconds = max(sum(rank.seconds) for rank in times.ranks)
+    return f"Where the time went{state}: {shares} of {seconds:.4g} s (mean of {ranks}, {epochs}){unknown}"
 
 
 def _who(times: Times, found: list[Cause]) -> str:

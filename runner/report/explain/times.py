@@ -89,11 +89,6 @@ class Times:
     links: list[Link]
     epochs: int
 
-    @property
-    def seconds(self) -> float:
-        """The training of the slowest rank."""
-        return max(sum(rank.seconds) for rank in self.ranks)
-
     def mean(self, *parts: str) -> float:
         """Return the mean share over ranks and epochs."""
         return statistics.fmean(rank.mean(*parts) for rank in self.ranks)
