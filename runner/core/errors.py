@@ -33,8 +33,6 @@ class RequestError(KitError):
 class RunError(KitError):
     """A run was started and failed, and its record is kept; or a record or an archive is not what it has to be."""
 
-    exit_code = 1
-
 
 class Interrupted(KitError):  # noqa: N818 - it is asked for
     """A signal ended the command; whatever it had started has ended, and is recorded."""

@@ -250,14 +250,11 @@ def _write_repository(own: Path, settings: Settings, form: str, commit: str | No
     (own / "HEAD").write_text(f"{commit or 'ref: refs/heads/none'}\n", "ascii")
     version = 0 if form == "sha1" else 1
     lines = ["[gc]", "auto = 0", "[core]", f"repositoryformatversion = {version}", "bare = false"]
-    lines += [f"{key.partition('.')[2]} = {_quoted(value)}" for key, value in settings.values.items()]
+    escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+    for key, value in settings.values.items():
+        lines.append(f'{key.partition(".")[2]} = "{value.translate(escapes)}"')
     lines += ["[extensions]", f"objectformat = {form}"] if version else []
     (own / "config").write_text("\n".join(lines) + "\n", "utf-8", "surrogateescape")
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
 
 
 def _copy_index(path: Path, target: Path) -> None:

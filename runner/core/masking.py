@@ -16,11 +16,7 @@ _LINE = 16
 
 
 class Masker:
-    """Puts `MASK` in place of secrets: of those that their form or name shows, and of values that are known.
-
-    Args:
-        values: known secrets, wherever they stand.
-    """
+    """Puts `MASK` in place of secrets: of those that their form or name shows, and of `values`, which are known."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self.values = tuple(dict.fromkeys(value for value in values if len(value) >= SHORTEST and value != MASK))
@@ -35,10 +31,7 @@ class Masker:
         """Mask a text; if `assigned`, also literals assigned to a secret's name in it, as in `--token abc1`."""
         if self._known:
             text = self._cut_off(self._known.sub(MASK, text))
-        spans = [(found.start, found.end) for found in find_secrets(text)]
-        if assigned:
-            spans += find_assigned(text)
-        for start, end in _joined(spans):
+        for start, end in _joined([*find_secrets(text), *(find_assigned(text) if assigned else ())]):
             text = text[:start] + MASK + text[end:]
         return text
 
@@ -50,8 +43,9 @@ class Masker:
         if isinstance(value, str):
             return self.text(value, assigned=assigned)
         if isinstance(value, dict):
-            if named and _is_variable(value):
-                return {"name": value["name"], "value": MASK}
+            name = value["name"] if value.keys() == {"name", "value"} else None
+            if named and isinstance(name, str) and is_secret(name, value["value"]):
+                return {"name": name, "value": MASK}  # a variable of an environment, as a pod has it
             return {
                 self.text(key) if isinstance(key, str) else key: _emptied(item)
                 if named and is_secret(str(key), item)
@@ -72,15 +66,6 @@ class Masker:
                 if body.endswith(value[:length]):
                     return f"{body[:-length]}{MASK}..."
         return text
-
-
-def _is_variable(value: dict[Any, Any]) -> bool:
-    """Return whether a mapping is a secret of an environment, as a pod has it."""
-    return (
-        value.keys() == {"name", "value"}
-        and isinstance(value["name"], str)
-        and is_secret(value["name"], value["value"])
-    )
 
 
 def _emptied(value: Any) -> Any:

@@ -8,7 +8,7 @@ Anthropic, Slack and Google, JSON Web Tokens (RFC 7519), private keys in PEM (RF
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 MASK = "<masked>"
 """What stands for a secret."""
@@ -18,40 +18,24 @@ _RANDOM_LETTERS = 12
 _HEADER = r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 
 
-class Secret(NamedTuple):
-    """A secret in a text: what it is, and where it begins and ends."""
-
-    kind: str
-    start: int
-    end: int
-
-
 _FORMS = tuple(
-    (kind, hints, re.compile(pattern))
-    for kind, hints, pattern in (
-        ("an AWS access key id", ("akia", "asia", "abia", "acca"), r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
-        ("a GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),
-        ("a GitHub token", ("github_pat_",), r"\bgithub_pat_[A-Za-z0-9_]{22,255}\b"),
-        ("a GitLab token", ("glpat-",), r"\bglpat-[\w-]{20,255}"),
-        ("a Hugging Face token", ("hf_", "api_org_"), r"\b(?:hf|api_org)_[A-Za-z0-9]{30,100}\b"),
-        ("an OpenAI or Anthropic key", ("sk-",), r"\bsk-(?=[\w-]{0,200}[0-9])(?=[\w-]{0,200}[A-Z])[\w-]{20,250}"),
-        ("a Slack token", ("xox",), r"\bxox[abeoprs]-[A-Za-z0-9-]{10,250}"),
-        ("a Slack webhook", ("hooks.slack",), r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,200})"),
-        ("a Google API key", ("aiza",), r"\bAIza[0-9A-Za-z_-]{35}(?![\w-])"),
-        ("a JSON Web Token", ("eyj",), r"\beyJ[\w-]{10,4000}\.eyJ[\w-]{10,4000}\.[\w-]{10,4000}"),
-        (
-            "a private key",
-            ("private key",),
-            _HEADER + r"(?:\s|\\+[nr])[^-]{16,20000}(?:-----END [A-Z0-9 ]{1,60}-----)?",
-        ),
-        (
-            "a password in a URL",
-            ("://",),
-            r"://[^\s/:@\"'<>\\{}$]{0,200}:(?P<secret>[^\s/@\"'<>\\{}$]{1,200})(?=@[\w\[])",
-        ),
+    (hints, re.compile(pattern))
+    for hints, pattern in (
+        (("akia", "asia", "abia", "acca"), r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),  # AWS
+        (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),  # GitHub
+        (("github_pat_",), r"\bgithub_pat_[A-Za-z0-9_]{22,255}\b"),
+        (("glpat-",), r"\bglpat-[\w-]{20,255}"),  # GitLab
+        (("hf_", "api_org_"), r"\b(?:hf|api_org)_[A-Za-z0-9]{30,100}\b"),  # Hugging Face
+        (("sk-",), r"\bsk-(?=[\w-]{0,200}[0-9])(?=[\w-]{0,200}[A-Z])[\w-]{20,250}"),  # OpenAI, Anthropic
+        (("xox",), r"\bxox[abeoprs]-[A-Za-z0-9-]{10,250}"),  # Slack
+        (("hooks.slack",), r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,200})"),
+        (("aiza",), r"\bAIza[0-9A-Za-z_-]{35}(?![\w-])"),  # Google
+        (("eyj",), r"\beyJ[\w-]{10,4000}\.eyJ[\w-]{10,4000}\.[\w-]{10,4000}"),  # JSON Web Tokens
+        (("private key",), _HEADER + r"(?:\s|\\+[nr])[^-]{16,20000}(?:-----END [A-Z0-9 ]{1,60}-----)?"),
+        (("://",), r"://[^\s/:@\"'<>\\{}$]{0,200}:(?P<secret>[^\s/@\"'<>\\{}$]{1,200})(?=@[\w\[])"),  # passwords
     )
 )
-"""Of each kind its name, words in small letters of which one stands in each such secret, and its pattern.
+"""Of each kind of secret words in small letters of which one stands in it, and its pattern.
 
 The group `secret` of a pattern is the secret; without one, all of it is.
 """
@@ -98,24 +82,23 @@ def is_secret(name: str, value: object) -> bool:
 
 def may_hold_secrets(lowered: bytes) -> bool:
     """Return whether a text, in small letters, may hold a secret: a quick look before the long one."""
-    hints = (hint for _, hints, _ in _FORMS for hint in hints)
+    hints = (hint for hints, _ in _FORMS for hint in hints)
     return any(word.encode() in lowered for word in (*hints, *_HINTS))
 
 
-def find_secrets(text: str) -> Iterator[Secret]:
-    """Find the secrets that a text shows by their form, or by a quoted random value that is assigned to their name.
+def find_secrets(text: str) -> Iterator[tuple[int, int]]:
+    """Find where secrets stand, by their form, or as a quoted random value that is assigned to their name.
 
     They come kind by kind, and one may lie in another.
     """
     lowered = text.lower()
-    for kind, hints, pattern in _FORMS:
+    for hints, pattern in _FORMS:
         if any(hint in lowered for hint in hints):
             group = "secret" if "secret" in pattern.groupindex else 0
-            for match in pattern.finditer(text):
-                yield Secret(kind, *match.span(group))
-    for match, name in _assigned(text, lowered):
+            yield from (match.span(group) for match in pattern.finditer(text))
+    for match in _assigned(text, lowered):
         if match["quote"] and _is_random(match["value"]):
-            yield Secret(f"a value of {name}", *match.span("value"))
+            yield match.span("value")
 
 
 def find_assigned(text: str) -> Iterator[tuple[int, int]]:
@@ -123,7 +106,7 @@ def find_assigned(text: str) -> Iterator[tuple[int, int]]:
 
     A literal is quoted, stands behind an option, or has a digit: other words may be names of code.
     """
-    for match, _ in _assigned(text, text.lower()):
+    for match in _assigned(text, text.lower()):
         literal = match["quote"] or match["sign"].isspace() or any(letter.isdigit() for letter in match["value"])
         if literal and match["value"] not in _NO_VALUES:
             yield match.span("value")
@@ -146,12 +129,12 @@ def _collect(value: Any, path: str, found: dict[str, list[str]], *, inside: bool
             _collect(item, path, found, inside=inside)
     elif inside and value is not None and not isinstance(value, bool) and value not in ("", MASK):
         found.setdefault(path, []).append(str(value))
-    elif isinstance(value, str) and (shown := [value[one.start : one.end] for one in find_secrets(value)]):
+    elif isinstance(value, str) and (shown := [value[slice(*span)] for span in find_secrets(value)]):
         found.setdefault(path, []).extend(shown)
 
 
-def _assigned(text: str, lowered: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield the values that are assigned to the name of a secret, each with the whole name."""
+def _assigned(text: str, lowered: str) -> Iterator[re.Match[str]]:
+    """Yield the values that are assigned to the name of a secret."""
     if not any(hint in lowered for hint in _HINTS):
         return
     for match in _ASSIGNED.finditer(text):
@@ -161,9 +144,8 @@ def _assigned(text: str, lowered: str) -> Iterator[tuple[re.Match[str], str]]:
         name = text[begin : match.start("end")]
         if match["sign"].isspace() and not name.startswith("--"):
             continue
-        name = name.strip("-.").rpartition(".")[2]
-        if is_secret(name, match["value"]):
-            yield match, name
+        if is_secret(name.strip("-.").rpartition(".")[2], match["value"]):
+            yield match
 
 
 def _is_random(value: str) -> bool:

@@ -24,8 +24,11 @@ def one_line(text: object, most: int = LONGEST) -> str:
 def escaped(line: str, most: int = LONGEST, *, cut: bool = False) -> str:
     """Return a line with its spaces as they are, for example of a traceback; a character that hides is escaped."""
     line = line[: most + 1].expandtabs()
-    shown = line if line.isprintable() else "".join(sign if sign.isprintable() else _escape(sign) for sign in line)
-    return f"{shown[:most]}..." if cut or len(shown) > most else shown
+    if not line.isprintable():
+        line = "".join(
+            sign if sign.isprintable() else sign.encode("unicode_escape", "backslashreplace").decode() for sign in line
+        )
+    return f"{line[:most]}..." if cut or len(line) > most else line
 
 
 def listed(items: Iterable[object], between: str = ", ", most: int = MOST_NAMED) -> str:
@@ -37,7 +40,3 @@ def listed(items: Iterable[object], between: str = ", ", most: int = MOST_NAMED)
 def shown(value: object, most: int = 100) -> str:
     """Write a value from outside for a message that goes on after it."""
     return one_line(repr(value), most)
-
-
-def _escape(letter: str) -> str:
-    return letter.encode("unicode_escape", "backslashreplace").decode("ascii")

@@ -19,11 +19,6 @@ _MAY_HOLD = (float, dict, list, tuple)
 """What may be or hold a float that JSON lacks."""
 
 
-def is_number(value: object) -> bool:
-    """Return whether a value is an int or a float, and no bool."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def number(value: object, least: float = -LARGEST, most: float = LARGEST) -> float | None:
     """Return a finite number between two bounds, else None; whole numbers stay whole."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
@@ -73,11 +68,7 @@ def by_value(value: Any) -> Any:
 def plain(value: object, unfit: list[str] | None = None, place: str = "", depth: int = 0) -> Any:
     """Return a copy of a JSON value with null in place of everything that does not fit.
 
-    Args:
-        value: numbers, texts, lists and mappings, as a JSON reader gives them.
-        unfit: takes the place of each value that was replaced, for example `args.lr`.
-        place: where the value stands.
-        depth: how deep it stands; what is nested deeper than `DEEPEST` does not fit.
+    `unfit` takes the place of each value that was replaced, for example `args.lr`.
     """
     if value is None or isinstance(value, bool):
         return value

@@ -55,9 +55,8 @@ def _list(representer: SafeRepresenter, values: list[object]) -> SequenceNode:
 
 def _text(representer: SafeRepresenter, text: str) -> ScalarNode:
     plain = bool(_PLAIN.fullmatch(text)) and text.lower() not in _WORDS
-    bare = (
-        '"' in text and "'" not in text and text.isprintable()
-    )  # for example JSON, which is easier to read without backslashes
+    # JSON, for example, is easier to read without backslashes.
+    bare = '"' in text and "'" not in text and text.isprintable()
     return representer.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'" if bare else '"')
 
 

@@ -16,11 +16,7 @@ WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 _NAN = object()
 
 
-def _check_layout(document: Document, _key: str, value: object, *place: str | int) -> None:
-    canonical_layout(document, value, *place)
-
-
-def canonical_layout(document: Document, value: object, *place: str | int) -> str:
+def canonical_layout(document: Document, _key: str, value: object, *place: str | int) -> str:
     """Return a layout in its canonical form, or complain at its place."""
     try:
         return str(Layout.parse(value))
@@ -43,7 +39,7 @@ LAYOUT: Node = {
     "description": "nodes x processes, or the processes of heterogeneous nodes: 1x2, 2+3.",
     "type": "string",
     "pattern": f"^(?:{PATTERN})$",
-    "check": _check_layout,
+    "check": canonical_layout,
 }
 ROW: Node = {
     "type": "object",
@@ -115,7 +111,7 @@ def check_axes(document: Document, matrix: dict[str, list[Any]], row: dict[str, 
         if key not in matrix:
             document.fail(f"'{key}' is no axis of the matrix{did_you_mean(key, matrix)}", *place, key)
         if key == "layout":
-            row[key] = canonical_layout(document, value, *place, key)
+            row[key] = canonical_layout(document, key, value, *place, key)
         found = identity(row[key])
         if not any(identity(point) == found for point in matrix[key]):
             document.fail(f"{key} {shown(row[key])} matches no cell{did_you_mean(row[key], matrix[key])}", *place, key)

@@ -16,9 +16,6 @@ from runner.definitions.program import PREPARE
 from runner.definitions.settings import PACKAGE
 from trainkit.files import is_file
 
-UNATTENDED = "--unattended"
-"""An option of every `prepare.py` (`trainkit.prepare`): no one is there to choose another source."""
-
 
 def families(root: Path) -> list[str]:
     """List the families that prepare data."""
@@ -33,11 +30,6 @@ def missing(root: Path, name: str) -> str | None:
     return one_line(f"no family prepares the data '{name}' ({where}){did_you_mean(name, families(root))}")
 
 
-def argv(name: str, words: Sequence[str] = (), python: str = "python") -> list[str]:
-    """Write the command that prepares the data of a family: pure, for a place that has the same project."""
-    return [python, "-m", f"{PACKAGE}.{name}.{PREPARE}", *words]
-
-
 def prepare_command(root: Path, name: str, words: Sequence[str]) -> list[str]:
     """Write the command that prepares data here; RequestError if no family does.
 
@@ -45,7 +37,7 @@ def prepare_command(root: Path, name: str, words: Sequence[str]) -> list[str]:
     """
     if wrong := missing(root, name):
         raise RequestError(wrong)
-    return argv(name, words, sys.executable)
+    return [sys.executable, "-m", f"{PACKAGE}.{name}.{PREPARE}", *words]
 
 
 def environment(root: Path) -> dict[str, str]:

@@ -107,10 +107,7 @@ class Experiment:
     def cells(
         self, device: str | None = None, layouts: list[str] | None = None
     ) -> list[tuple[dict[str, Any], Skip | None]]:
-        """Return every point of the matrix, and the skip that leaves it out, if one does on this device.
-
-        Other layouts may stand in for the matrix's own.
-        """
+        """Return every point of the matrix, or of other layouts, and the skip that leaves it out on this device."""
         matrix = {**self.matrix, "layout": layouts or self.matrix["layout"]}
         points = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
         find_skip = finder(self.skip, device)

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from runner.core.text import shown
-from runner.core.values import is_number
 from runner.core.yaml_reader import Document
 
 Node = Mapping[str, Any]
@@ -93,25 +92,18 @@ def _broken(node: Node, value: Any) -> str | None:
     """Return the first keyword that a value breaks, not looking at what is in it."""
     if "enum" in node:
         return None if value in node["enum"] else "enum"
-    types = [node["type"]] if isinstance(node["type"], str) else node["type"]
+    types = {node["type"]} if isinstance(node["type"], str) else {*node["type"]}
+    # True and false are no numbers.
+    types = types & {"boolean"} if isinstance(value, bool) else types
     is_blank = "pattern" in node and isinstance(value, str) and not value.strip()
-    if is_blank or not any(_is(value, name) for name in types):
+    if is_blank or not any(isinstance(value, _TYPES[name]) for name in types):
         return "type"
-    if is_number(value):
-        return _broken_bound(node, value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        is_above = value > node["exclusiveMinimum"] if "exclusiveMinimum" in node else value >= node["minimum"]
+        if not is_above:  # NaN is above nothing
+            return "minimum"
+        return "maximum" if value > node["maximum"] else None
     return _broken_size(node, value) if isinstance(value, str | list | dict) else None
-
-
-def _is(value: object, name: str) -> bool:
-    """Return whether a value has a type of JSON Schema; true and false are no numbers."""
-    return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
-
-
-def _broken_bound(node: Node, value: float) -> str | None:
-    is_above = value > node["exclusiveMinimum"] if "exclusiveMinimum" in node else value >= node["minimum"]
-    if not is_above:  # NaN is above nothing
-        return "minimum"
-    return "maximum" if value > node["maximum"] else None
 
 
 def _broken_size(node: Node, value: str | list[Any] | dict[str, Any]) -> str | None:

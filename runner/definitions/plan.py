@@ -14,6 +14,7 @@ from runner.definitions.consistency import refused_layout
 from runner.definitions.definition import Experiment
 from runner.definitions.program import Program
 from runner.definitions.skips import Skip
+from runner.records.schema import Side
 
 MOST_RUNS = 100_000
 
@@ -43,15 +44,6 @@ class Cell:
 
     def __str__(self) -> str:
         return _name(str(self.layout), self.axes)
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two sides of a comparison: the comparison's id, `A` or `B`, and what the side is, for a person."""
-
-    comparison: str
-    name: str
-    label: str
 
 
 @dataclass(frozen=True)
@@ -115,9 +107,8 @@ def make_plan(
     repeats = experiment.repeat if repeat is None else repeat
     if len(cells) * repeats > MOST_RUNS:
         asked = f"{len(cells):,} cells x {repeats:,} repeats"
-        raise RequestError(
-            f"{one_line(experiment.path)}: {asked}; {MOST_RUNS:,} runs are the most: choose cells with --only"
-        )
+        most = f"{MOST_RUNS:,} runs are the most: choose cells with --only"
+        raise RequestError(f"{one_line(experiment.path)}: {asked}; {most}")
     runs = [
         Run(experiment, cell, number, repeats, device)
         for number in range(1, repeats + 1)

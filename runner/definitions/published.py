@@ -3,34 +3,22 @@
 import re
 from typing import Any
 
-from runner.core.errors import did_you_mean
 from runner.core.values import LARGEST
 from runner.core.yaml_reader import Document
 from runner.definitions.axes import LAYOUT, ROW, check_axes
 from runner.definitions.keys import LONGEST_LINE, Node
 
 MOST_ROWS = 200
-_TEXT = {
-    "type": "string",
-    "maxLength": LONGEST_LINE,
-    "says": {
-        "any": f"'{{key}}' has to be text of {LONGEST_LINE:,} characters at most, not {{shown}}",
-    },
-}
+_NO_TEXT = {"any": f"'{{key}}' has to be text of {LONGEST_LINE:,} characters at most, not {{shown}}"}
+_TEXT = {"type": "string", "maxLength": LONGEST_LINE, "says": _NO_TEXT}
 _NUMBER = {"type": "number", "minimum": 1e-18, "maximum": LARGEST, "meant": "a number above 0"}
 _SHARE = {**_NUMBER, "maximum": 1, "says": {"maximum": "'{key}' is a share from 0 to 1, not {shown}"}}
 _NO_CURVE = {"any": "'{key}' has to be a list of numbers, one for each epoch"}
 _POINT = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST, "says": _NO_CURVE}
 _CURVE = {"type": "array", "minItems": 1, "items": _POINT, "says": _NO_CURVE}
 _TEXTS = {"hardware": _TEXT, "where": _TEXT, "note": _TEXT}
-_NUMBERS = {
-    "total_seconds": _NUMBER,
-    "train_seconds": _NUMBER,
-    "round_trip_seconds": _NUMBER,
-    "speedup": _NUMBER,
-    "accuracy": _SHARE,
-    "best_accuracy": _SHARE,
-}
+_NUMBERS = dict.fromkeys(("total_seconds", "train_seconds", "round_trip_seconds", "speedup"), _NUMBER)
+_NUMBERS |= {"accuracy": _SHARE, "best_accuracy": _SHARE}
 NUMBERS = tuple(_NUMBERS)
 _FIGURES = {**_NUMBERS, "train_loss": _CURVE, "val_loss": _CURVE}
 PUBLISHED: Node = {
@@ -73,10 +61,7 @@ def read_published(document: Document, matrix: dict[str, list[Any]]) -> dict[str
     rows = []
     for index, row in enumerate(published["rows"]):
         place = ("published", "rows", index)
-        known = (*matrix, *_TEXTS, *_FIGURES)
-        for key in row:
-            if key not in known:
-                document.fail(f"unknown key '{key}'{did_you_mean(key, known)}", *place, key)
+        document.only_keys((*matrix, *_TEXTS, *_FIGURES), *place)
         if row.get("hardware") is None:
             document.fail("the row needs its 'hardware', for example 1x A100", *place)
         cell = {key: value for key, value in row.items() if key in matrix}
@@ -91,7 +76,7 @@ def figures(definition: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the published rows of a resolved definition, each with the speed-up that its own times give.
 
     `computed_speedup` is over the published one-process row of the same hardware and axes; a row on several kinds of
-    device, or without such a baseline, has none. `rounding` is what the printed speed-up may differ by for its digits.
+    device, or without such a baseline, has none.
     """
     rows = (definition.get("published") or {}).get("rows", [])
     axes = set(definition.get("matrix", {})) - {"layout"}
@@ -100,7 +85,7 @@ def figures(definition: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _with_speedup(row: dict[str, Any], rows: list[dict[str, Any]], axes: set[str]) -> dict[str, Any]:
     count, model = _devices(row["hardware"])
-    result = {**row, "devices": count, "rounding": 0.5 * 10 ** -_decimals(row.get("speedup"))}
+    result = {**row, "devices": count}
     result.pop("computed_speedup", None)  # a record may come from a stranger
     for base in rows:
         same = _devices(base["hardware"]) == (1, model) and all(base.get(axis) == row.get(axis) for axis in axes)
@@ -114,7 +99,3 @@ def _devices(hardware: str) -> tuple[int, str]:
     """Read `2x A100` as (2, "A100"); what names several kinds of device has no count."""
     found = re.fullmatch(r"(\d+)\s*x\s*([^+]+)", hardware.strip())
     return (int(found[1]), found[2].strip()) if found else (0, hardware)
-
-
-def _decimals(number: float | None) -> int:
-    return len(f"{number:g}".partition(".")[2]) if number else 2

@@ -24,20 +24,15 @@ _NAME = re.compile(r"\w[\w-]*")
 
 
 def run_of(launch: Launch, root: Path) -> Run:
-    """Make the run that a launch describes, of the project's own definition.
-
-    Args:
-        launch: what a record says of its start.
-        root: the project's folder.
-
-    Raises RequestError if the definition or the program is not there or has changed, and names what has.
-    """
+    """Make the run that a launch describes, of the project's own definition; RequestError names what has changed."""
     if not _NAME.fullmatch(launch.experiment):
         raise RequestError(f"the record's experiment {one_line(launch.experiment, 80)!r} is no name")
     require_values(launch)
     experiment = definitions.load(definitions.find(launch.experiment, root), root)
     if _hash_as_kept(experiment, launch) != launch.definition_sha256:
-        changed = _changed(experiment, launch)
+        now, then = experiment.resolved(), launch.definition
+        names = [name for name in {**now, **then} if now.get(name) != then.get(name)]
+        changed = one_line(", ".join(names) or "what it means", 200)
         raise RequestError(f"{one_line(experiment.path)}: has changed since the run was started: {changed}")
     programs = experiment.programs()
     if launch.program not in programs:
@@ -63,13 +58,6 @@ def require_values(launch: Launch) -> None:
             named = " ".join(f"--set {name.removeprefix('args.')}=..." for name in lost)
             msg = f"the record holds no value of {listed(lost)}: {what}; runner run {launch.experiment} {named}"
             raise RequestError(one_line(msg, 300))
-
-
-def _changed(experiment: Experiment, launch: Launch) -> str:
-    """Name the keys of a definition that are not those of the record."""
-    now, then = experiment.resolved(), launch.definition
-    names = [name for name in {**now, **then} if now.get(name) != then.get(name)]
-    return one_line(", ".join(names) or "what it means", 200)
 
 
 def _hash_as_kept(experiment: Experiment, launch: Launch) -> str:

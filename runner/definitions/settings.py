@@ -123,9 +123,8 @@ def _text(path: Path) -> str:
     try:
         return files.read_file(path, LARGEST_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(
-            f"{one_line(path)}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
-        ) from None
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RequestError(f"{one_line(path)}: cannot be read: {why}") from None
 
 
 def _parse(path: Path) -> Document:
@@ -154,8 +153,7 @@ def _lines(text: str) -> dict[tuple[str | int, ...], int]:
     table: list[str] = []
     for number, row in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[+([^\]]+)\]", row)  # [tool.runner.with.compose]
-        key = re.match(r"\s*([^=#\[]+)=", row)  # memory = "8gb"
-        found = header or key
+        found = header or re.match(r"\s*([^=#\[]+)=", row)  # memory = "8gb"
         if found is None:
             continue
         names = [name.strip(" \t\"'") for name in found[1].split(".")]

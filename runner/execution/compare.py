@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 from runner.core.errors import RequestError
-from runner.definitions.plan import Plan, Side
+from runner.definitions.plan import Plan
 from runner.execution.observer import Observer
 from runner.execution.run import carry_out, prepare
 from runner.execution.signals import Interrupts
 from runner.records.folder import new_id
-from runner.records.schema import Record
+from runner.records.schema import Record, Side
 from runner.report.run_summary import RunSummary, summary_of
 from runner.targets.base import Target
 

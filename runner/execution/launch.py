@@ -14,7 +14,7 @@ from runner.definitions import program
 from runner.definitions.plan import Cell, Run
 from runner.records import provenance
 from runner.records.folder import new_id
-from runner.records.schema import SCHEMA, Launch, Side
+from runner.records.schema import SCHEMA, Launch
 from runner.targets.base import NodeSpec
 from runner.targets.options import axes_of
 from runner.targets.torchrun import node_specs
@@ -62,7 +62,7 @@ def describe_launch(
         options=chosen,
         option_axes=axes_of(options) if options else {},
         dialects=experiment.dialect,
-        side=Side(**asdict(run.side)) if run.side else None,
+        side=run.side,
         **surroundings,
     )
 

@@ -78,8 +78,7 @@ class Pattern:
 
     def matches(self, text: str) -> list[re.Match[str]]:
         """Return each match in a line, of which only the beginning is looked at."""
-        text = text[:LINE]
-        return self._find(self.regex, text, once=text.count(self.literals[0]) == 1)
+        return self._find(self.regex, text[:LINE], once=text.count(self.literals[0], 0, LINE) == 1)
 
     def fits_after(self, above: str) -> bool:
         """Return whether the line before, the last one of some, is one after which such a line may come."""
@@ -110,10 +109,8 @@ class Pattern:
 
 
 def _is_cut(found: re.Match[str], name: str) -> bool:
-    if name in COUNTED:
-        return False
     at, text = found.end(name), found.string
-    return text[at : at + 1] in _POINTS and text[at + 1 : at + 2].isdigit()
+    return name not in COUNTED and text[at : at + 1] in _POINTS and text[at + 1 : at + 2].isdigit()
 
 
 @dataclass(frozen=True)

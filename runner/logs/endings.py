@@ -84,7 +84,11 @@ class Ends:
         says = record.says if begun else record.says - record.weak
         says = self._without_ignored(says, record, writer)
         if "container" in record.fields:
-            self._take_container(says, record.fields["container"])
+            container = record.fields["container"]
+            if "failed" in says and len(self.failed_containers) < MOST_WRITERS:
+                self.failed_containers.add(container)
+            if "completed" in says:
+                self.failed_containers.discard(container)
             says = says - {"completed"} if self.failed_containers else says
         for word in says - {"completed"}:
             self.said[word] = Value(word, record.line, one_line(record.text, _TEXT))
@@ -115,12 +119,6 @@ class Ends:
             return says
         begin = self._ignored.pop(writer, None)
         return says - {"trouble"} if begin and record.line - begin <= _LONGEST_TRACEBACK else says
-
-    def _take_container(self, says: set[str], container: str) -> None:
-        if "failed" in says and len(self.failed_containers) < MOST_WRITERS:
-            self.failed_containers.add(container)
-        if "completed" in says:
-            self.failed_containers.discard(container)
 
 
 @dataclass

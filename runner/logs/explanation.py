@@ -1,6 +1,7 @@
 """Which lines of a log matched which pattern, what was read from them, and what no pattern matched: for a person."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -18,18 +19,12 @@ _DIGIT = re.compile(rb"\d")
 
 
 @dataclass
-class _Pattern:
-    """The lines that a pattern matched."""
-
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-
-
-@dataclass
 class Explanation:
     """What is found while a log is read, each of its lines by itself."""
 
-    patterns: dict[tuple[str, str], _Pattern] = field(default_factory=dict)
+    patterns: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """Of each pattern the first lines that it matched."""
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     unread: dict[bytes, str] = field(default_factory=dict)
     """The first lines with digits that no pattern matched, each kind of line once."""
     _block: Block | None = None
@@ -38,11 +33,11 @@ class Explanation:
     def add(self, line: int, text: str, dialect: str, place: str, values: dict[str, Any]) -> None:
         """Take in what a pattern found in a line."""
         self._read.add(line)
-        pattern = self.patterns.setdefault((dialect, PurePath(place).name), _Pattern())
-        pattern.count += 1
-        if len(pattern.first) < MOST_SHOWN:
+        key = (dialect, PurePath(place).name)
+        self.counts[key] += 1
+        if self.counts[key] <= MOST_SHOWN:
             found = ", ".join(f"{name} {one_line(value, _TEXT)}" for name, value in values.items()) or "no figure"
-            pattern.first.append(f"line {line}: {found}: {one_line(text.strip(), _TEXT)}")
+            self.patterns.setdefault(key, []).append(f"line {line}: {found}: {one_line(text.strip(), _TEXT)}")
 
     def begin(self, block: Block | None) -> None:
         """Begin the next block: look through the one before for what no pattern matched."""
@@ -56,12 +51,10 @@ class Explanation:
 
     def lines(self, dialects: dict[str, int]) -> Iterator[str]:
         """Yield what was found, for a log of which these dialects count."""
-        for (dialect, place), pattern in sorted(self.patterns.items()):
-            unused = (
-                "" if dialect in dialects else ", not used: nothing else bears them out, or another dialect is used"
-            )
-            yield f"{dialect}{place and f' ({place})'}: {pattern.count:,} lines{unused}"
-            yield from (f"    {line}" for line in pattern.first)
+        for (dialect, place), first in sorted(self.patterns.items()):
+            why = "" if dialect in dialects else ", not used: nothing else bears them out, or another dialect is used"
+            yield f"{dialect}{place and f' ({place})'}: {self.counts[dialect, place]:,} lines{why}"
+            yield from (f"    {line}" for line in first)
         if self.unread:
             yield "no dialect reads, of the lines with digits, first:"
             yield from (f"    {line}" for line in self.unread.values())

@@ -88,11 +88,6 @@ class Line(NamedTuple):
     bare: dict[str, Figure]
     """A loss, or a metric, of which only the lines above can say what data it is of."""
 
-    @property
-    def is_placed(self) -> bool:
-        """Return whether it says where in the training it was printed."""
-        return "epoch" in self.figures or "step" in self.figures or "done" in self.figures
-
 
 def parse(text: str) -> Line | None:
     """Read a line; None if it says nothing."""

@@ -136,8 +136,9 @@ class General:
             self._explain(line, text, NAME, "", fields)
             record = Record(line, text, who, NAME, "stated", fields, units, weak=set(fields))
             self._take(record, (("table", " ".join(table.names)),))
-        elif not table.goes_on():
-            self._table = None
+        else:
+            table.others += 1
+            self._table = table if table.others <= _MOST_OTHERS else None
 
     def result(self) -> Facts | None:
         """Return the facts, if something was believed."""
@@ -158,13 +159,11 @@ class General:
         if self._restart or not (facts.losses.by_writer or facts.evaluations or self._is_counted):
             facts.epochs[True].clear()
             facts.highest = facts.lowest = None
-        facts.evaluations = {key: found for key, found in facts.evaluations.items() if not self._is_stale(key[1])}
+        # Of metrics that were no longer evaluated when others were, nothing counts.
+        least = self._evaluations - 2 * len(self._evaluated)
+        stale = {metric for metric, last in self._evaluated.items() if last < least}
+        facts.evaluations = {key: found for key, found in facts.evaluations.items() if key[1] not in stale}
         return facts
-
-    def _is_stale(self, metric: str) -> bool:
-        """Return whether a metric was no longer evaluated when others were."""
-        last = self._evaluated.get(metric)
-        return last is not None and self._evaluations - last > 2 * len(self._evaluated)
 
     def _take(self, record: Record, key: _Key) -> None:
         """Hold a line until another one in the same words has other numbers."""
@@ -207,7 +206,7 @@ class General:
 def _of_data_above(line: Line, above: str) -> dict[str, Figure]:
     """Return the figures of which the lines above say whether they are of the training or of an evaluation."""
     of = _section_above(above)
-    if of == EVAL and not line.is_placed:
+    if of == EVAL and not line.figures.keys() & {"epoch", "step", "done"}:  # not at a place of the training
         return {"val_loss" if name == "loss" else name: figure for name, figure in line.bare.items()}
     if of == TRAIN and "loss" in line.bare and not line.figures.keys() & {"val_loss", "train_loss"}:
         return {"train_loss": line.bare["loss"]}
@@ -267,7 +266,8 @@ class Table:
     """The field of each column; empty where it is not known."""
     between: re.Pattern[str]
     """What stands between two cells."""
-    _others: int = 0
+    others: int = 0
+    """Lines since the last row that are none."""
 
     @staticmethod
     def of_header(text: str) -> Table | None:
@@ -293,13 +293,8 @@ class Table:
                 found[name] = float(cell.rstrip("%"))
         if not found.keys() & {"epoch", "step"} or len(found) < 2:
             return {}
-        self._others = 0
+        self.others = 0
         return found
-
-    def goes_on(self) -> bool:
-        """Return whether another row may follow on a line that is none."""
-        self._others += 1
-        return self._others <= _MOST_OTHERS
 
 
 def _cells(text: str, between: re.Pattern[str]) -> list[str]:

@@ -64,13 +64,13 @@ def unit_of(metric: str, value: float) -> str | None:
 def evaluation(value: Any, levels: int = _DEEPEST) -> tuple[float | int | None, str | None]:
     """Return the number of an evaluation, and what it is of where there are several, for example boxes and masks."""
     if isinstance(value, list):
-        value = {f"value {place}": one for place, one in enumerate(value[:_MOST_PARTS], start=1)}
+        value = {f"value {place}": part for place, part in enumerate(value[:_MOST_PARTS], start=1)}
     if not isinstance(value, dict):
         return number(value), None
     for key in ("accuracy", "value"):
         if key in value:
             return evaluation(value[key], levels - 1) if levels else (None, None)
-    parts = [(name, found) for name, one in value.items() if (found := number(one)) is not None][:_MOST_PARTS]
+    parts = [(name, found) for name, part in value.items() if (found := number(part)) is not None][:_MOST_PARTS]
     if len(parts) < 2:
         return (parts[0][1] if parts else None), None
     others = ", ".join(f"{name} {found}" for name, found in parts[1:])

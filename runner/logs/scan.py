@@ -74,10 +74,7 @@ class Scanner:
     """Finds candidates in blocks, which are given in their order."""
 
     def __init__(self, patterns: Iterable[Pattern], *, is_general: bool = False, reads_all: bool = False) -> None:
-        """Take patterns.
-
-        Say whether other lines that may say something are candidates too, and whether no candidate is left out.
-        """
+        """Take patterns, whether other lines may be candidates too, and whether no candidate is left out."""
         self._is_general = is_general
         self._reads_all = reads_all
         self._everywhere: Fragments = {fragment: [] for fragment in _COMMON}
@@ -89,7 +86,7 @@ class Scanner:
             of = self._everywhere if pattern.everywhere or fragment in self._everywhere else at_ends
             of.setdefault(fragment, []).append((texts[0], pattern))
         self._all = self._everywhere | at_ends
-        self._more: Fragments = {one: [] for one in figures.FRAGMENTS if is_general and one not in self._everywhere}
+        self._more: Fragments = {part: [] for part in figures.FRAGMENTS if is_general and part not in self._everywhere}
         self._last = b""
         self._known: dict[bool, dict[bytes, Shape | None]] = {False: {}, True: {}}
         """What lines of a shape are, for both sets of fragments."""
@@ -135,9 +132,9 @@ class Scanner:
             patterns = [pattern for literal, pattern in shape.patterns if literal in lines[index]] if shape else []
             if patterns or (shape and (shape.mlperf or self._is_general)):
                 yield starts(index), lines[index], patterns, count
-        for one in fresh:
-            if len(one) > LONGEST_SHAPE or ((shape := known[one]) and shape.is_plain):
-                del known[one]
+        for line in fresh:
+            if len(line) > LONGEST_SHAPE or ((shape := known[line]) and shape.is_plain):
+                del known[line]
         if len(known) > _MOST_SHAPES:
             known.clear()
 

@@ -35,8 +35,8 @@ def is_log(path: Path) -> bool:
 
 def dialects_with(paths: Sequence[Path]) -> tuple[Dialect, ...]:
     """Return the dialects of the kit and those of some files; the name of a file's dialect is its own."""
-    own = tuple(load(path) for path in paths)
-    return (*(one for one in built_in() if one.name not in {mine.name for mine in own}), *own)
+    own = tuple(map(load, paths))
+    return (*(dialect for dialect in built_in() if dialect.name not in {mine.name for mine in own}), *own)
 
 
 def of_stream(

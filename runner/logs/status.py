@@ -55,10 +55,8 @@ def _of_its_container(facts: Facts) -> Status | None:
     note = f"line {failure.line} says: {failure.text}"
     if not facts.ends.completed:
         return Status("failed", failure.line, (note,))
-    order = (
-        "other lines say that a run completed, and containers that stand one after the other do not say which was last"
-    )
-    return Status(None, failure.line, (note, order))
+    order = "containers that stand one after the other do not say which was last"
+    return Status(None, failure.line, (note, f"other lines say that a run completed, and {order}"))
 
 
 def _completed(facts: Facts, trained: int) -> int:

@@ -88,7 +88,7 @@ def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, d
         return None, stated
     found, metric = known[key], key[1]
     final = _evaluation(metric, found.last, found.last.scope)
-    if found.count > 1 and not (found.stated_best or found.are_doubtful) and stated is None:
+    if found.count > 1 and not (found.stated_best or len(found.guessed_units) > 1) and stated is None:
         best = found.best(metric)
         epoch = "" if best.epoch is None else f", epoch {best.epoch}"
         return final, _evaluation(metric, best, f"best of {found.count}{epoch}")
@@ -139,7 +139,7 @@ def _contradictions(facts: Facts, wall: Value | None) -> dict[str, list[dict[str
     if wall is None:
         found["wall_time_s"] = facts.ends.walls.contradictory()
     return {
-        "epochs_declared" if name == "epochs" else name: [{"value": one.value, "line": one.line} for one in values]
+        "epochs_declared" if name == "epochs" else name: [{"value": said.value, "line": said.line} for said in values]
         for name, values in found.items()
         if values
     }
@@ -152,7 +152,7 @@ def _notes(facts: Facts, contradictions: dict[str, list[dict[str, Any]]], wall: 
         notes.append(f"contradictory {name}: {words}")
     strong, weak = (facts.walls[is_weak].chosen() for is_weak in (False, True))
     if wall is None:
-        notes += [f"line {one.line}: the duration of one epoch: {one.text}" for one in (strong, weak) if one][:1]
+        notes += [f"line {wall.line}: the duration of one epoch: {wall.text}" for wall in (strong, weak) if wall][:1]
     elif weak and wall is strong and abs(wall.value - weak.value) > _ROUNDING * abs(wall.value):
         notes.append(f"wall_time_s is that of line {wall.line}; line {weak.line} says {weak.value} s")
     notes += [f"line {value.line}: left out: {why}: {value.text}" for why, value in facts.left_out.items()]

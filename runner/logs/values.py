@@ -122,6 +122,7 @@ class Evaluations:
     """Whether the best is only taken where it is stated."""
     count: int = 0
     guessed_units: set[str | None] = field(default_factory=set)
+    """With several of them nobody knows what a value is: 0.9 beside 45.1 is perhaps a percentage too."""
 
     def add(self, value: Value) -> None:
         """Take the next evaluation."""
@@ -130,11 +131,6 @@ class Evaluations:
         self.guessed_units |= {value.unit} if value.is_guessed else set()
         self.highest = value if value.comparable > self.highest.comparable else self.highest
         self.lowest = value if value.comparable < self.lowest.comparable else self.lowest
-
-    @property
-    def are_doubtful(self) -> bool:
-        """Return whether it is not known what their units are: 0.9 beside 45.1 is perhaps a percentage too."""
-        return len(self.guessed_units) > 1
 
     def best(self, metric: str) -> Value:
         """Return the best one, which depends on what is measured."""

@@ -7,9 +7,7 @@ function has the decorator `torch.distributed.elastic.multiprocessing.errors.rec
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -29,12 +27,7 @@ _REFUSAL = re.compile(r"(?:[\w./-]{1,100}: )?error: \S|[\w./-]{0,200}python[\d.]
 
 @dataclass
 class Statement:
-    """What a process said of its failure.
-
-    Attributes:
-        cause: the exception and its message, in one line.
-        lines: all lines that belong to it, and to the exceptions from which it followed.
-    """
+    """What a process said of its failure: the exception in one line, and all lines of it and of what it followed."""
 
     cause: str | None = None
     lines: list[str] = field(default_factory=list)
@@ -46,14 +39,13 @@ def read(lines: list[str]) -> Statement:
     if chain:
         cause = _sentence(chain[-1])
         return Statement(cause, [cause, *(line for block in reversed(chain) for line in block)])
+    places = range(len(lines) - 1, -1, -1)
     for mark in ("what():", "Fatal Python error:"):
-        if (found := _last(mark in line for line in lines)) is not None:
+        if (found := next((place for place in places if mark in lines[place]), None)) is not None:
             block = lines[found : found + _FOLLOWING]
-            text = block[0].partition("what():")[2].strip() or block[0].strip()
-            return Statement(text, block)
-    if (found := _last(_REFUSAL.match(line) is not None for line in lines)) is not None:
-        return Statement(lines[found].strip(), [lines[found]])
-    return Statement()
+            return Statement(block[0].partition("what():")[2].strip() or block[0].strip(), block)
+    refusal = next((line for line in reversed(lines) if _REFUSAL.match(line)), None)
+    return Statement() if refusal is None else Statement(refusal.strip(), [refusal])
 
 
 def read_error_file(data: bytes) -> Statement:
@@ -76,7 +68,6 @@ def of_message(text: str) -> Statement:
 
 class _Message(msgspec.Struct):
     message: str = ""
-    extraInfo: Any = None  # noqa: N815 - torch's name
 
 
 class _ErrorFile(msgspec.Struct):
@@ -121,10 +112,3 @@ def _sentence(block: list[str]) -> str:
     if "Last error:" in further[:-1]:
         first = f"{first}; last error: {further[further.index('Last error:') + 1]}"
     return first
-
-
-def _last(flags: Iterable[bool]) -> int | None:
-    found = None
-    for number, flag in enumerate(flags):
-        found = number if flag else found
-    return found

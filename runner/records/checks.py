@@ -3,7 +3,7 @@
 from typing import Any
 
 from runner.core.text import one_line
-from runner.core.values import number
+from runner.core.values import LARGEST, number
 
 MOST_KEPT = 20
 _LONGEST = 300
@@ -19,9 +19,7 @@ class Doubts:
     def add(self, doubt: str) -> None:
         """Take in one sentence."""
         doubt = one_line(doubt, _LONGEST)
-        if doubt in self._kept:
-            return
-        if len(self._kept) < MOST_KEPT:
+        if doubt in self._kept or len(self._kept) < MOST_KEPT:
             self._kept[doubt] = None
         else:
             self._further += 1
@@ -50,12 +48,8 @@ def check_figure(name: str, value: object, doubts: Doubts, where: str = "") -> f
 
     Seconds, bytes and rates are 0 or more, an accuracy is a share from 0 to 1, and none is beyond `values.LARGEST`.
     """
-    if name.endswith("accuracy"):
-        found = number(value, 0.0, 1.0)
-    elif name.endswith(("seconds", "bytes", "per_second")):
-        found = number(value, 0.0)
-    else:
-        found = number(value)
+    least = 0.0 if name.endswith(("accuracy", "seconds", "bytes", "per_second")) else -LARGEST
+    found = number(value, least, 1.0 if name.endswith("accuracy") else LARGEST)
     if found is None and isinstance(value, int | float) and not isinstance(value, bool):
         shown = f"{value:g}" if isinstance(value, float) or abs(value) < 10**15 else "beyond 10^15"
         doubts.add(f"{where}{name} {shown}: no such figure can be measured")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from runner.core.text import escaped, one_line
 from runner.records import cause, hints
@@ -34,7 +34,8 @@ _TAIL_BYTES = 16_384
 _REPORT_BYTES = 4_000_000
 # With these words torchrun begins to report a worker that failed.
 _REPORT = re.compile(r"Sending process \d+ closing signal|failed \(exitcode: -?\d+\)")
-# Searched in time linear in the line's length: nothing unbounded stands before a part that may fail.
+# Of lines about a lost rank: whoever printed them may be only a victim. Searched in time linear in the line's length:
+# nothing unbounded stands before a part that may fail.
 _VICTIM = re.compile(
     r"connection (closed|reset|refused)|broken pipe|connection was (closed|reset)|peer [^\n]{0,100}(closed|lost)|"
     r"remote process exited|socket timeout|recvvalue failed|\]:\d{1,5}: [^\n]{0,100}(reset|closed)|distnetworkerror|"
@@ -61,7 +62,7 @@ def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
     held = next((rank for rank in stuck.ranks if rank.rank == stuck.rank), None)
     lines = held.stack if held else [f"rank {rank.rank} {rank.words}" for rank in stuck.ranks]
     cause = one_line(stuck.says[0], _LONGEST_CAUSE) if stuck.says else None
-    node = raw.places.node_of(held.rank) if held else 0
+    node = raw.layout.node_of(held.rank) if held else 0
     hint = hints.find(stuck.says, [], [])
     return Failure(held.rank if held else None, node, last_lines=lines[:MOST_STUCK_LINES], cause=cause, hint=hint)
 
@@ -85,9 +86,10 @@ def _first(logs: LastLines, raw: RawFiles, outcome: Outcome | None, ranks: list[
         first = alike[0] if alike and not words[first.rank] else first
         killed = next((node for node in own if node.signal), None)
         if killed is None or not _innocence(first, words[first.rank], aborted):
-            name = _signal_name(-first.code) if first.code < 0 else None
+            known = {number.value: number.name for number in signal.Signals}
+            name = known.get(-first.code, f"signal {-first.code}") if first.code < 0 else None
             code = first.code if first.code >= 0 else None
-            node = raw.places.node_of(first.rank)
+            node = raw.layout.node_of(first.rank)
             lines = words[first.rank] or (logs.said_for(node, aborted) if code else [])
             return Failure(first.rank, node, code, name, lines)
         launcher = killed
@@ -99,7 +101,7 @@ def _innocence(child: Child, words: list[str], aborted: set[int]) -> int:
 
     One that died by a signal or in silence is none.
     """
-    is_victim = child.code > 0 and _speaks_of_a_peer(words)
+    is_victim = child.code > 0 and any(map(_VICTIM.search, words))
     return is_victim + (is_victim and child.rank in aborted)
 
 
@@ -134,25 +136,12 @@ def _statements(failure: Failure, logs: LastLines, ranks: list[RankFacts]) -> tu
     return [logs.error_file(rank), event, cause.read(said)], [line for lines in tails for line in lines]
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-@dataclass(frozen=True)
-class Child:
+class Child(NamedTuple):
     """A worker that failed, as its torchrun reports: its rank, its exit code or minus its signal, and when."""
 
     rank: int
     code: int
     time: str
-
-
-def _speaks_of_a_peer(lines: list[str]) -> bool:
-    """Return whether lines are about a lost rank, so that the one that printed them may be only a victim."""
-    return any(_VICTIM.search(line) for line in lines)
 
 
 class LastLines:
@@ -190,9 +179,9 @@ class LastLines:
 
         torchrun may see another of them end first, and end this one before it has an exit code of its own.
         """
-        speaker = self._raw.places.first_ranks[node]
+        speaker = self._raw.layout.first_rank(node)
         lines = self.last_lines(speaker) if speaker in aborted else []
-        return [] if _speaks_of_a_peer(lines) else lines
+        return [] if any(map(_VICTIM.search, lines)) else lines
 
     def last_lines(self, rank: int) -> list[str]:
         """Return the end of a rank's stderr, or of its stdout where it said nothing there, fit to be shown."""
@@ -203,12 +192,12 @@ class LastLines:
 
         A pod has one log for its launcher and all of its processes: what stands before the launcher's report.
         """
-        if rank >= self._raw.places.first_ranks[-1]:
+        if rank >= self._raw.layout.world_size:
             return []
         own = [self._raw.output(rank, stream) for stream in ("stderr", "stdout")]
         if any(own):
             return [self._tail(path) for path in own]
-        return [self._tail(self._raw.agents.get(self._raw.places.node_of(rank)), _REPORT)]
+        return [self._tail(self._raw.agents.get(self._raw.layout.node_of(rank)), _REPORT)]
 
     def launcher(self, node: int) -> list[str]:
         """Return the last lines that a node's launcher printed."""

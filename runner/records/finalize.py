@@ -3,7 +3,7 @@
 from datetime import datetime, timezone
 from pathlib import Path
 
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.records.folder import RunFolder
@@ -15,32 +15,27 @@ from runner.records.schema import Launch, NodeExit, Outcome, Record
 from trainkit import files
 
 _LATEST = 253_402_300_799.0  # the end of the year 9999
-MOST_BYTES_IN_MEMORY = 64_000_000
+_MOST_BYTES_IN_MEMORY = 64_000_000
 """Raw bytes of a run whose record a summary makes in memory; of a larger one somebody has to ask for it."""
 
 
-def derive(folder: RunFolder, most_bytes: int | None = None) -> Record | None:
+def derive(folder: RunFolder) -> Record | None:
     """Make the record of a run that was started by hand, in memory, once it has ended; None while it still runs.
 
-    Nothing is written. ValueError or OSError for a folder that is broken, and for one of more than `most_bytes`.
+    Nothing is written. ValueError or OSError for a folder that is broken, and for one of too many bytes.
     """
-    return None if folder.is_held() else _make(folder, most_bytes)[1]
+    return None if folder.is_held() else _make(folder, _MOST_BYTES_IN_MEMORY)[1]
 
 
 def finalize(folder: RunFolder) -> Record | None:
-    """Make the record of a run that was started by hand, and keep it; None while it still runs.
-
-    ValueError or OSError for a folder that is broken or cannot be written.
-    """
+    """Make the record of a run that was started by hand, and keep it; None while it still runs."""
     return None if folder.is_held() else finalize_ended(folder)
 
 
 def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Record:
     """Make the record of a run that was started by hand and is known to have ended, and keep it.
 
-    Args:
-        folder: the run's folder.
-        exits: how its nodes ended, where somebody knows more of that than they have reported.
+    `exits` are how its nodes ended, where somebody knows more of that than they have reported.
     """
     outcome, record = _make(folder, None, exits)
     folder.keep_outcome(outcome)
@@ -59,7 +54,8 @@ def reparse(path: Path) -> Record:
         lacks = f"it has no {Path(str(error.filename)).name}" if path.is_dir() else "it does not exist"
         raise RequestError(f"{one_line(path)}: no run's folder: {lacks}") from None
     except (ValueError, OSError) as error:
-        raise RequestError(one_line(f"{path}: {_words(error)}")) from None
+        place = f"{Path(str(error.filename)).name}: " if isinstance(error, OSError) and error.filename else ""
+        raise RequestError(one_line(f"{path}: {place}{reason_of(error)}")) from None
 
 
 def _reparse(folder: RunFolder) -> Record:
@@ -86,25 +82,19 @@ def _make(folder: RunFolder, most_bytes: int | None, exits: list[NodeExit] | Non
     if most_bytes is not None and raw.bytes > most_bytes:
         raise ValueError(f"its raw files have {raw.bytes:,} bytes")
     known, broken = folder.exits(raw)
-    outcome = _outcome(launch, {one.node: one for one in exits or known}, layout.nodes, raw.last_written)
+    by_node = {ended.node: ended for ended in exits or known}
+    outcome = _outcome(launch, [by_node.get(node) or NodeExit(node) for node in range(layout.nodes)], raw.last_written)
     record = collect(folder, launch, outcome)
     record.doubts += broken
     return outcome, record
 
 
-def _outcome(launch: Launch, known: dict[int, NodeExit], nodes: int, last_written: float) -> Outcome:
+def _outcome(launch: Launch, exits: list[NodeExit], last_written: float) -> Outcome:
     began = read_moment(launch.started)
     ended = datetime.fromtimestamp(min(max(last_written, began.timestamp()), _LATEST), timezone.utc)
-    exits = [known.get(node) or NodeExit(node) for node in range(nodes)]
     return Outcome(
         ended=ended.isoformat(timespec="milliseconds"),
         wall_seconds=(ended - began).total_seconds(),
         exits=exits,
-        stopped_because=next((one.stopped_because for one in exits if one.stopped_because), None),
+        stopped_because=next((ended.stopped_because for ended in exits if ended.stopped_because), None),
     )
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{Path(str(error.filename)).name}: {error.strerror}" if error.filename else error.strerror
-    return str(error)

@@ -23,7 +23,7 @@ from typing import BinaryIO
 import msgspec
 
 from runner.core import clock
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.masking import Masker
 from runner.records import manifest
@@ -46,12 +46,7 @@ _NAME = re.compile(r"\w[\w.+-]{0,199}")
 
 
 class RunFolder:
-    """The folder of one run.
-
-    Args:
-        path: where it is.
-        secrets: values that its processes got and that stand nowhere in its record.
-    """
+    """The folder of one run; `secrets` are values that its processes got and that stand nowhere in its record."""
 
     def __init__(self, path: Path, secrets: tuple[str, ...] = ()) -> None:
         self.path = path
@@ -72,10 +67,10 @@ class RunFolder:
 
     def open_agent(self, node: int) -> BinaryIO:
         """Make a node's folder, and open the file that takes what its launcher itself prints."""
-        _require_folder(self.raw)
+        require_folder(self.raw)
         with suppress(FileExistsError):
             self.node(node).mkdir()
-        _require_folder(self.node(node))
+        require_folder(self.node(node))
         return files.create_file(self.agent(node), below=self.path)
 
     def keep_longer_agent(self, node: int, chunks: Iterable[bytes]) -> None:
@@ -156,7 +151,7 @@ class RunFolder:
                     raise ValueError(f"it is of node {ended.node}")  # noqa: TRY301
                 exits.append(ended)
             except (OSError, ValueError) as error:
-                broken.append(f"raw/{path.name}: left out: {getattr(error, 'strerror', None) or error}")
+                broken.append(f"raw/{path.name}: left out: {reason_of(error)}")
         return exits, broken
 
     def keep_recording(self, recording: Path) -> Path:
@@ -240,10 +235,10 @@ class RunFolder:
         """Give each process's file its lasting name, all of them having ended."""
         raw = self.raw_files(Layout.parse(self.launch().layout))
         for (rank, stream), path in raw.workers.items():
-            lasting = self.raw / f"node{raw.places.node_of(rank)}-rank{rank}.{stream}"
+            lasting = self.raw / f"node{raw.layout.node_of(rank)}-rank{rank}.{stream}"
             if (rank, stream) not in raw.outputs:
                 files.move_file(path, lasting, below=self.path)
-        for node in range(len(raw.places.processes)):
+        for node in range(raw.layout.nodes):
             if files.is_folder(self.node(node)):
                 files.remove_empty_folders(self.node(node), below=self.path)
 
@@ -266,7 +261,7 @@ class RunFolder:
         for folder in (kept.parent, kept):
             with suppress(FileExistsError):
                 folder.mkdir()
-            _require_folder(folder)
+            require_folder(folder)
         if not files.is_file(kept / "run.json"):
             self._write(kept / "run.json", _text(record))
         for name in ("raw", "artifacts", "request"):
@@ -275,7 +270,7 @@ class RunFolder:
                 own.rename(kept / name)
             with suppress(FileExistsError):
                 own.mkdir()
-            _require_folder(own)
+            require_folder(own)
         self.write_request(launch, request, diff, file)
         self.replace(Record(launch=launch, status="running"))
 
@@ -328,7 +323,7 @@ def begin(
     made = False
     try:
         folder.path.parent.mkdir(parents=True, exist_ok=True)
-        _require_folder(folder.path.parent)
+        require_folder(folder.path.parent)
         folder.path.mkdir()
         made = True
         for inner in ("raw", "request", "artifacts"):
@@ -346,6 +341,7 @@ def _text(value: Record | Launch | Outcome) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=1)
 
 
-def _require_folder(path: Path) -> None:
+def require_folder(path: Path) -> None:
+    """Raise OSError where something else than a folder lies, or a link."""
     if not files.is_folder(path):
         raise OSError(errno.ENOTDIR, f"{path.name} is no folder, or a link", str(path))

@@ -13,10 +13,7 @@ RECORD = "run.json"
 
 
 def list_runs(results: Path, left_out: list[str]) -> list[str]:
-    """Return where below a folder each run with a record lies; RequestError if there is no such folder.
-
-    `left_out` takes a note for each run that has no record, and for each folder that is a link or cannot be read.
-    """
+    """Return where below a folder each run with a record lies, and note what is left out; RequestError without one."""
     if not results.is_dir():
         raise RequestError(f"{results}: there is no such folder; make a first run with: runner run quickstart")
     found = []

@@ -23,12 +23,8 @@ def kind_of(record: Record) -> dict[str, str]:
     # These cores are the cell's: what its axis names, or what Slurm and Kubernetes allot to so many processes.
     allotted = any("job" in place or "limits" in place for _, place in nodes) and not launch.options.get("cpu")
     of_the_cell = allotted or "cpus" in launch.options
-    found = (
-        _listed(_told(record, "cpu")),
-        "" if of_the_cell else _listed(_told(record, "cores")),
-        _listed(_told(record, "kernel")),
-    )
-    return dict(zip(KIND, found, strict=True))
+    cpu, cores, kernel = (_listed(_told(record, name)) for name in ("cpu", "cores", "kernel"))
+    return dict(zip(KIND, (cpu, "" if of_the_cell else cores, kernel), strict=True))
 
 
 def memory_of(record: Record) -> list[float]:
@@ -40,14 +36,13 @@ def memory_of(record: Record) -> list[float]:
 
 def machines_of(record: Record) -> list[Machine]:
     """Return the machines of a run, each once; one of which nothing is known has neither id nor name."""
-    return sorted({_machine(facts, place, record.launch) for facts, place in _nodes(record)})
-
-
-def _machine(facts: Mapping[str, Any], place: Mapping[str, Any], launch: Launch) -> Machine:
-    """Name a node's machine; the host of a container is its own name, and no machine's."""
-    here = _here(launch)
-    name = place.get("machine") or (facts.get("host") if launch.image is None else None) or here.get("name")
-    return one_line(facts.get("machine") or here.get("machine") or "", _LONGEST), one_line(name or "", _LONGEST)
+    here, found = _here(record.launch), set()
+    for facts, place in _nodes(record):
+        # The host of a container is its own name, and no machine's.
+        host = facts.get("host") if record.launch.image is None else None
+        id_, name = facts.get("machine") or here.get("machine"), place.get("machine") or host or here.get("name")
+        found.add((one_line(id_ or "", _LONGEST), one_line(name or "", _LONGEST)))
+    return sorted(found)
 
 
 def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -56,7 +51,7 @@ def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     for rank in record.ranks:
         if rank.facts:
             said.setdefault(rank.node, rank.facts)
-    places = {one.node: one.place for one in record.outcome.exits} if record.outcome else {}
+    places = {ended.node: ended.place for ended in record.outcome.exits} if record.outcome else {}
     nodes = sorted({*said, *places})
     found = [(said.get(node, {}), places.get(node, {})) for node in nodes]
     lacking = len(nodes) < Layout.parse(record.launch.layout).nodes

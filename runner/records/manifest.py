@@ -92,7 +92,7 @@ def listing(folder: Path) -> tuple[list[str], dict[str, str]]:
                     regular.append(name)
                 else:
                     other[name] = _KINDS.get(stat.S_IFMT(mode), "no regular file, or one too many")
-    return sorted(one for one in regular if one != NAME), dict(sorted(other.items()))
+    return sorted(name for name in regular if name != NAME), dict(sorted(other.items()))
 
 
 def make(folder: Path, said: Iterable[str] = (AT_THE_END,)) -> Manifest:

@@ -21,12 +21,7 @@ _PLAIN = ("host", "device", "device_name", "machine", "python", "torch", "cuda",
 
 
 def mask_record(record: Record, known: Iterable[str]) -> None:
-    """Mask what a record has from its raw files; its launch is masked already.
-
-    Args:
-        record: it is changed.
-        known: the secrets of the run, as far as they are known.
-    """
+    """Mask what a record has from its raw files; its launch is masked already, and `known` are secrets of the run."""
     known = tuple(known)
     masked = {name.rpartition(".")[2] for name in record.launch.masked if name.startswith(_ARGS)}
     if not masked and not any(map(Masker(known).may_apply, _encoded(record))):

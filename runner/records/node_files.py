@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from runner.records.folder import RunFolder
+from runner.records.folder import RunFolder, require_folder
 from trainkit import files
 
 _WORKER = re.compile(r"logs/[\w.-]{1,200}/attempt_\d{1,9}/\d{1,9}/(?:stdout\.log|stderr\.log|error\.json)", re.ASCII)
@@ -77,12 +77,11 @@ class NodeFiles:
 
     def _make(self, folder: Path) -> None:
         """Make the folders above a file, none of them through a link."""
-        above = [one for one in folder.parents if one.is_relative_to(self._folder.path)]
-        for one in [*reversed(above), folder]:
+        above = [place for place in folder.parents if place.is_relative_to(self._folder.path)]
+        for place in [*reversed(above), folder]:
             with suppress(FileExistsError):
-                one.mkdir()
-            if not files.is_folder(one):
-                raise OSError(errno.ENOTDIR, f"{one.name} is no folder, or a link", str(one))
+                place.mkdir()
+            require_folder(place)
 
 
 def settle(folder: RunFolder, nodes: int) -> None:
@@ -115,8 +114,8 @@ def _move(path: Path, to: Path) -> None:
             path.unlink()
 
 
-def _same(one: Path, other: Path) -> bool:
-    with files.open_file(one) as mine, files.open_file(other) as theirs:
+def _same(path: Path, other: Path) -> bool:
+    with files.open_file(path) as mine, files.open_file(other) as theirs:
         if os.fstat(mine.fileno()).st_size != os.fstat(theirs.fileno()).st_size:
             return False
         while block := mine.read(_BLOCK):

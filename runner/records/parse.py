@@ -1,5 +1,6 @@
 """Raw files -> Record: a pure parse that can be done again at any time."""
 
+from operator import itemgetter
 from pathlib import Path
 
 from runner.core.layout import Layout
@@ -32,25 +33,24 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         doubts.add(f"started again: {len(launch.attempts) + 1} attempts")
     for left_out in raw.left_out:
         doubts.add(left_out)
-    reading = _Reading(folder.path, RunEvents(raw.places, doubts), doubts)
+    run_events = RunEvents(raw.layout, doubts)
     for rank, path in () if launch.dialects else raw.printed():
-        reading.read(path, rank)
-    run_events = reading.run_events
+        _read(path, rank, folder.path, run_events, doubts)
     record = Record(launch=launch, status="running", outcome=outcome, ranks=run_events.ranks())
     record.metrics = run_events.metrics()
     if outcome and (wall := check_figure("wall_seconds", outcome.wall_seconds, doubts)) is not None:
         record.metrics["wall_seconds"] = wall
     record.phases = run_events.phases()
     record.epochs = run_events.epochs()
-    record.evaluations = [fields for _, fields in sorted(run_events.evaluations, key=lambda one: one[0])]
+    record.evaluations = [fields for _, fields in sorted(run_events.evaluations, key=itemgetter(0))]
     record.facts = run_events.facts
     record.load = run_events.load()
-    record.malformed = reading.malformed
+    record.malformed = run_events.malformed
     record.events = {
         "seen": sum(rank.events_seen for rank in record.ranks),
         "expected": sum(rank.events_expected or 0 for rank in record.ranks),
-        "malformed": reading.broken,
-        **({"too_long": reading.too_long} if reading.too_long else {}),
+        "malformed": run_events.broken,
+        **({"too_long": run_events.too_long} if run_events.too_long else {}),
     }
     if lost := nan_since(record.epochs, record.evaluations):
         doubts.add(lost)
@@ -63,29 +63,21 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     return record
 
 
-class _Reading:
-    """The raw files of one run, read one after the other."""
-
-    def __init__(self, below: Path, run_events: RunEvents, doubts: Doubts) -> None:
-        self.run_events = run_events
-        self.malformed: list[str] = []
-        self.broken = self.too_long = 0
-        self._below, self._doubts = below, doubts
-
-    def read(self, path: Path, rank: int) -> None:
-        """Read what one process printed; a file that cannot be read is a doubt."""
-        try:
-            with files.open_file(path, self._below) as file:
-                if file.seek(0, 2) > LARGEST_FILE:
-                    self._doubts.add(f"raw/{path.name}: left out: it has more than {LARGEST_FILE:,} bytes")
-                    return
-                file.seek(0)
-                for events, malformed, too_long in read_events(file):
-                    for event in events:
-                        self.run_events.take(event, rank)
-                    for line in malformed[: MOST_MALFORMED_KEPT - len(self.malformed)]:
-                        self.malformed.append(one_line(f"raw/{path.name}:{line.line}: {line.reason}: {line.text}"))
-                    self.broken += len(malformed)
-                    self.too_long += too_long
-        except OSError as error:
-            self._doubts.add(f"raw/{path.name}: left out: {error.strerror or error}")
+def _read(path: Path, rank: int, below: Path, run_events: RunEvents, doubts: Doubts) -> None:
+    """Read what one process printed; a file that cannot be read is a doubt."""
+    try:
+        with files.open_file(path, below) as file:
+            if file.seek(0, 2) > LARGEST_FILE:
+                doubts.add(f"raw/{path.name}: left out: it has more than {LARGEST_FILE:,} bytes")
+                return
+            file.seek(0)
+            for events, malformed, too_long in read_events(file):
+                for event in events:
+                    run_events.take(event, rank)
+                for line in malformed[: MOST_MALFORMED_KEPT - len(run_events.malformed)]:
+                    said = f"raw/{path.name}:{line.line}: {line.reason}: {line.text}"
+                    run_events.malformed.append(one_line(said))
+                run_events.broken += len(malformed)
+                run_events.too_long += too_long
+    except OSError as error:
+        doubts.add(f"raw/{path.name}: left out: {error.strerror or error}")

@@ -29,10 +29,6 @@ def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any]
 
     `sources_sha256` is over the Python files behind the program: two runs with the same one ran the same programs,
     whatever else was committed or edited meanwhile.
-
-    Args:
-        root: the project's folder.
-        sources: the Python files behind the program, by their paths.
     """
     code: dict[str, Any] = {"sources_sha256": hash_sources(sources)}
     lock = root / "requirements.lock"

@@ -3,9 +3,7 @@
 import os
 import re
 import stat
-from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
 from pathlib import Path
 
 from runner.core.layout import Layout
@@ -17,18 +15,6 @@ _OWN = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json)|
 _WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(?:(stdout|stderr)\.log|(error\.json))")
 
 
-class Places:
-    """Which ranks are on which node of a layout; looked up without a walk over all nodes."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.processes = layout.processes
-        self.first_ranks = [0, *accumulate(layout.processes)]
-
-    def node_of(self, rank: int) -> int:
-        """Return a rank's node, and 0 for a rank that the layout does not have."""
-        return bisect_right(self.first_ranks, rank) - 1 if 0 <= rank < self.first_ranks[-1] else 0
-
-
 class RawFiles:
     """The files of `raw/`: each process's output, each launcher's, and how each node ended.
 
@@ -37,7 +23,7 @@ class RawFiles:
     """
 
     def __init__(self, raw: Path, layout: Layout) -> None:
-        self.places = Places(layout)
+        self.layout = layout
         self.left_out: list[str] = []
         self.outputs: dict[tuple[int, str], Path] = {}
         self.workers: dict[tuple[int, str], Path] = {}
@@ -63,7 +49,7 @@ class RawFiles:
         """
         ranks = sorted({rank for rank, stream in (*self.outputs, *self.workers) if stream == "stdout"})
         yield from ((rank, path) for rank in ranks if (path := self.output(rank, "stdout")))
-        yield from ((self.places.first_ranks[node], self.agents[node]) for node in sorted(self.agents))
+        yield from ((self.layout.first_rank(node), self.agents[node]) for node in sorted(self.agents))
 
     def _walk(self, folder: str, inner: str, depth: int) -> None:
         try:
@@ -97,17 +83,17 @@ class RawFiles:
             self._sort(name, Path(entry.path))
 
     def _sort(self, name: str, path: Path) -> None:
-        places = self.places
+        layout = self.layout
         if own := _OWN.fullmatch(name):
             node, rank, stream, agent, _ = own.groups()
-            if stream and int(rank) < places.first_ranks[-1]:
+            if stream and int(rank) < layout.world_size:
                 self.outputs[int(rank), stream] = path
-            elif not stream and int(node) < len(places.processes):
+            elif not stream and int(node) < layout.nodes:
                 (self.agents if agent else self.exits)[int(node)] = path
         elif worker := _WORKER.fullmatch(name):
             node, local_rank = int(worker[1]), int(worker[2])
-            if node < len(places.processes) and local_rank < places.processes[node]:
-                self.workers[places.first_ranks[node] + local_rank, worker[3] or worker[4]] = path  # the last attempt's
+            if node < layout.nodes and local_rank < layout.processes[node]:
+                self.workers[layout.first_rank(node) + local_rank, worker[3] or worker[4]] = path  # the last attempt's
 
     def _leave_out(self, name: str, why: str) -> None:
         if len(self.left_out) <= DEEPEST * 4:

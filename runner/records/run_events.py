@@ -5,13 +5,12 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from runner.core.layout import LARGEST_WORLD
+from runner.core.layout import LARGEST_WORLD, Layout
 from runner.core.text import one_line
 from runner.core.values import number, plain, weight, whole
 from runner.records.checks import Doubts, check_figure
 from runner.records.events import Event
 from runner.records.rank_events import RankEvents
-from runner.records.raw_files import Places
 from runner.records.schema import RankFacts
 from runner.records.utilization import NodeLoad
 
@@ -36,10 +35,12 @@ _FACT = re.compile(r"\w{1,100}")
 class RunEvents:
     """What all events of a run come to."""
 
-    def __init__(self, places: Places, doubts: Doubts) -> None:
+    def __init__(self, layout: Layout, doubts: Doubts) -> None:
         self.facts: dict[str, Any] = {}
         self.evaluations: list[tuple[float, dict[str, Any]]] = []
-        self._places, self._doubts = places, doubts
+        self.malformed: list[str] = []
+        self.broken = self.too_long = 0
+        self._layout, self._doubts = layout, doubts
         self._ranks: dict[int, RankEvents] = {}
         self._metrics: dict[str, tuple[int, float]] = {}
         self._phases: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
@@ -70,7 +71,7 @@ class RunEvents:
             return
         rank = self._ranks.get(number)
         if rank is None:
-            rank = self._ranks[number] = RankEvents(number, self._places.node_of(number), self._doubts)
+            rank = self._ranks[number] = RankEvents(number, self._layout.node_of(number), self._doubts)
             self._mark(rank, event)
         rank.take(event)
         taker = self._takers.get(event.key)
@@ -79,11 +80,11 @@ class RunEvents:
 
     def ranks(self) -> list[RankFacts]:
         """Return what is known of each rank: those of the layout, and others that were heard of."""
-        known = sorted({*range(self._places.first_ranks[-1]), *self._ranks})
+        known = sorted({*range(self._layout.world_size), *self._ranks})
         return [
             self._ranks[rank].facts_kept()
             if rank in self._ranks
-            else RankFacts(rank=rank, node=self._places.node_of(rank))
+            else RankFacts(rank=rank, node=self._layout.node_of(rank))
             for rank in known
         ]
 
@@ -122,7 +123,7 @@ class RunEvents:
 
     def _node_load(self, node: int) -> NodeLoad:
         if node not in self._load:
-            self._load[node] = NodeLoad(len(self._places.processes))
+            self._load[node] = NodeLoad(self._layout.nodes)
         return self._load[node]
 
     def _fields(self, event: Event) -> dict[str, Any]:

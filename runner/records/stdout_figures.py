@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import number
@@ -61,7 +61,7 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
         dialects = chosen(record.launch.dialects)
     except RequestError as error:  # the record may be a stranger's
         raise ValueError(f"its dialect cannot be read: {error}") from None
-    errors = ((rank, raw.output(rank, "stderr")) for rank in range(raw.places.first_ranks[-1]))
+    errors = ((rank, raw.output(rank, "stderr")) for rank in range(raw.layout.world_size))
     paths = chain(raw.printed(), ((rank, path) for rank, path in errors if path))
     for count, (_, path) in enumerate(paths):
         if count == MOST_LOGS:
@@ -71,7 +71,7 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
         try:
             yield summary(name, read_log(path, dialects))
         except (OSError, ValueError, RequestError) as error:
-            doubts.add(f"{name}: left out: {getattr(error, 'strerror', None) or error}")
+            doubts.add(f"{name}: left out: {reason_of(error)}")
 
 
 def _merged(logs: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _merged(logs: Iterable[dict[str, Any]]) -> dict[str, Any]:
         dialects.update(log["dialects"])
         if log["dialects"] and len(notes) < MOST_NOTES:
             notes |= dict.fromkeys(f"{log['log']}: {note}" for note in log["notes"])
-    found["status"] = next((statuses[one] for one in _WORST_FIRST if one in statuses), None)
+    found["status"] = next((statuses[status] for status in _WORST_FIRST if status in statuses), None)
     return {**found, "dialects": dict(dialects), "notes": list(notes)[:MOST_NOTES]}
 
 
@@ -103,11 +103,8 @@ def _figures(found: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         value = found[field] and found[field]["value"]
         if value and value["metric"] == "accuracy" and value["unit"] in ("percent", "fraction"):
             yield name, field, value["value"] / 100 if value["unit"] == "percent" else value["value"]
-    for name, field in (
-        ("stated_seconds", "wall_time_s"),
-        ("span_seconds", "timestamps_span_s"),
-        ("final_loss", "last_train_loss"),
-    ):
+    others = {"stated_seconds": "wall_time_s", "span_seconds": "timestamps_span_s", "final_loss": "last_train_loss"}
+    for name, field in others.items():
         if found[field] and number(found[field]["value"]["value"]) is not None:
             yield name, field, found[field]["value"]["value"]
     throughput = found["throughput"] and found["throughput"]["value"]
@@ -118,5 +115,5 @@ def _figures(found: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
 def place_of(found: dict[str, Any]) -> str:
     """Name the file and the line that a field is from."""
     line = found["line"]
-    lines = "-".join(str(one) for one in (line[0], line[-1])) if isinstance(line, list) else line
+    lines = f"{line[0]}-{line[-1]}" if isinstance(line, list) else line
     return one_line(f"{found['log']}:{lines}" if lines else found["log"])

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from runner.core.values import number
@@ -59,7 +60,7 @@ class NodeLoad:
         if len(self._held) > self._most:
             pairs = zip(self._held[::2], self._held[1::2], strict=False)
             last = self._held[-1:] if len(self._held) % 2 else []
-            self._held = [_merged([one, other]) for one, other in pairs] + last
+            self._held = [*map(_merged, pairs), *last]
 
     def summary(self, node: int) -> dict[str, Any] | None:
         """Return `looks`, `mean` and `most` of each figure while the node trained, and its `points`.
@@ -71,7 +72,7 @@ class NodeLoad:
         held = sorted(self._held, key=lambda look: look.time_ms)
         began, ended = self._training
         # A look reports on the second before it.
-        training = [one for one in held if began < one.time_ms <= ended + 1000] or held
+        training = [look for look in held if began < look.time_ms <= ended + 1000] or held
         during = _merged(training).figures
         stretch = -(-len(held) // MOST_POINTS)
         parts = [_merged(held[start : start + stretch]) for start in range(0, len(held), stretch)]
@@ -102,7 +103,7 @@ def mean(nodes: list[dict[str, Any]], name: str) -> float | None:
     """Average the means of the figures with this name over nodes and, as `gpu0_percent` is one, over devices."""
     wanted = re.compile(name)
     means = [node.get("mean") for node in nodes]
-    told = [(key, number(value)) for one in means if isinstance(one, dict) for key, value in one.items()]
+    told = [(key, number(value)) for own in means if isinstance(own, dict) for key, value in own.items()]
     values = [value for key, value in told if value is not None and wanted.fullmatch(key)]
     return sum(values) / len(values) if values else None
 
@@ -112,7 +113,7 @@ def figure_of(name: str) -> str | None:
     return next((figure for figure, names in FIGURES.items() if re.fullmatch(names, name)), None)
 
 
-def _merged(looks: list[_Look]) -> _Look:
+def _merged(looks: Sequence[_Look]) -> _Look:
     figures: dict[str, tuple[float, int, float]] = {}
     for look in looks:
         for name, (total, count, most) in look.figures.items():

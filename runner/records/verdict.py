@@ -23,18 +23,16 @@ def _stopped(record: Record, launch: Launch) -> tuple[str, str] | None:
     outcome = record.outcome
     if outcome is None:
         return NO_OUTCOME
+    where = _stuck(outcome) or _whys(outcome)
     if outcome.stopped_because == "interrupted":
-        return "interrupted", f"stopped by Ctrl-C or a signal to the runner{_stuck(outcome) or _whys(outcome)}"
+        return "interrupted", f"stopped by Ctrl-C or a signal to the runner{where}"
     if outcome.stopped_because == "timed_out":
-        if said := [one.why for one in outcome.exits if one.stopped_because == "timed_out" and one.why]:
+        if said := [ended.why for ended in outcome.exits if ended.stopped_because == "timed_out" and ended.why]:
             return "timed_out", said[0]  # by a limit that is not the run's own
-        return (
-            "timed_out",
-            f"not done after timeout_seconds: {launch.timeout_seconds:g}{_stuck(outcome) or _whys(outcome)}",
-        )
+        return "timed_out", f"not done after timeout_seconds: {launch.timeout_seconds:g}{where}"
     if outcome.stopped_because == "hung":
         patience = "" if launch.patience_seconds is None else f" (patience_seconds: {launch.patience_seconds:g})"
-        return "failed", f"no progress{patience}{_stuck(outcome) or _whys(outcome)}"
+        return "failed", f"no progress{patience}{where}"
     return ("failed", outcome.stopped_because) if outcome.stopped_because else None
 
 
@@ -45,7 +43,16 @@ def _failed(record: Record) -> tuple[str, str] | None:
     if gone and (not record.failure or record.failure.node in {ended.node for ended in gone}):
         whys = dict.fromkeys(ended.why or "killed, removed, or never started" for ended in gone)
         return "killed", f"node {listed(ended.node for ended in gone)} left no exit code: {'; '.join(whys)}"
-    return ("failed", _describe_failure(record)) if record.failure else None
+    failure = record.failure
+    if failure is None:
+        return None
+    who = f"rank {failure.rank} (node {failure.node})" if failure.rank is not None else f"node {failure.node}"
+    why = "".join(f": {ended.why}" for ended in exits if ended.node == failure.node and ended.why)
+    if failure.signal:
+        starved = any(ended.out_of_memory for ended in exits)
+        return "failed", f"{who} was killed by {failure.signal}{': the container ran out of memory' * starved}{why}"
+    how = "failed" if failure.exit_code is None else f"exited with {failure.exit_code}"
+    return "failed", f"{who} {how}{why}"
 
 
 def _told(record: Record, launch: Launch) -> tuple[str, str | None]:
@@ -72,7 +79,7 @@ def _printed(record: Record) -> tuple[str, str | None]:
     if told and told["value"] == "failed":
         return "failed", f"exit code 0, yet {place_of(told)} says that it failed"
     if told and told["value"] == "truncated":
-        return ("incomplete", f"exit code 0, yet its output ends at {place_of(told)}, before the training was done")
+        return "incomplete", f"exit code 0, yet its output ends at {place_of(told)}, before the training was done"
     return "completed", None
 
 
@@ -91,19 +98,3 @@ def _whys(outcome: Outcome) -> str:
         if ended.why:
             nodes[ended.why].append(ended.node)
     return "".join(f"; node {listed(numbers)}: {why}" for why, numbers in nodes.items())
-
-
-def _describe_failure(record: Record) -> str:
-    """Return in one line who failed first and how."""
-    failure = record.failure
-    if failure is None:
-        return record.reason or record.status
-    who = f"rank {failure.rank} (node {failure.node})" if failure.rank is not None else f"node {failure.node}"
-    exits = record.outcome.exits if record.outcome else []
-    starved = any(ended.out_of_memory for ended in exits)
-    why = "".join(f": {ended.why}" for ended in exits if ended.node == failure.node and ended.why)
-    if failure.signal:
-        return f"{who} was killed by {failure.signal}{': the container ran out of memory' * starved}{why}"
-    if failure.exit_code is not None:
-        return f"{who} exited with {failure.exit_code}{why}"
-    return f"{who} failed{why}"

@@ -1,5 +1,7 @@
 """Figures as the words of a table's cells, and as a page writes them."""
 
+from collections.abc import Callable
+
 from runner.report.statistics import Estimate, decimals
 
 _FOUR_DIGITS = 1_000
@@ -14,9 +16,7 @@ def estimate(found: Estimate | None, least: int = 0) -> str:
     if found is None:
         return ""
     digits = max(least, _digits(found.value))
-    if found.low is None or found.high is None:
-        return _fixed(found.value, digits)
-    return f"{_fixed(found.value, digits)} [{_fixed(found.low, digits)}, {_fixed(found.high, digits)}]"
+    return _with_ends(found, lambda value: _fixed(value, digits))
 
 
 def interval(found: Estimate) -> str:
@@ -56,10 +56,7 @@ def page_seconds(value: float) -> str:
 
 def page_times(found: Estimate | None) -> str:
     """Write typical seconds and their interval, for example `1,204 [1,190, 1,219]`."""
-    if found is None:
-        return "no complete run"
-    ends = [page_seconds(end) for end in (found.low, found.high) if end is not None]
-    return page_seconds(found.value) + (f" [{', '.join(ends)}]" if ends else "")
+    return "no complete run" if found is None else _with_ends(found, page_seconds)
 
 
 def page_ratio(value: float) -> str:
@@ -69,11 +66,13 @@ def page_ratio(value: float) -> str:
 
 def page_estimate(found: Estimate | None) -> str:
     """Write a ratio and its interval, if it has one."""
-    if found is None:
-        return ""
+    return "" if found is None else _with_ends(found, page_ratio)
+
+
+def _with_ends(found: Estimate, write: Callable[[float], str]) -> str:
     if found.low is None or found.high is None:
-        return page_ratio(found.value)
-    return f"{page_ratio(found.value)} [{page_ratio(found.low)}, {page_ratio(found.high)}]"
+        return write(found.value)
+    return f"{write(found.value)} [{write(found.low)}, {write(found.high)}]"
 
 
 def _digits(value: float) -> int:

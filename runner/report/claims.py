@@ -32,13 +32,7 @@ SPREAD_SHARE = 0.1
 
 
 def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = None) -> str | None:
-    """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may.
-
-    Args:
-        cell: the cell.
-        base: its baseline, if there is one.
-        elsewhere: the same cell as the baseline, of runs that were made in another way.
-    """
+    """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may."""
     run = cell.first
     if run.target == "replay":
         return "replayed, not measured here"

@@ -14,15 +14,10 @@ from runner.report.utilization import limit
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """One column: its key for scripts, what a row has in it, its head, and how that is written in a cell.
 
-    Attributes:
-        key: its name for scripts.
-        value: returns what a row has in it.
-        head: its head; that of the seconds is the name of what was measured.
-        write: writes a value in the cell of a table.
-        write_on_page: writes it on a page, also where there is none.
-        has_interval: whether its value is an Estimate, whose ends have keys of their own.
+    The head of the seconds is the name of what was measured. `write_on_page` also writes that there is no value. A
+    value that `has_interval` is an Estimate, whose ends have keys of their own.
     """
 
     key: str

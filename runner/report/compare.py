@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -31,19 +32,18 @@ def compare(
     definition_of: Callable[[RunSummary], dict[str, Any]] = lambda _: {},
     confidence: Confidence = DEFAULT,
 ) -> list[Block]:
-    """Group runs into rows and blocks and compare each row with its block's baseline.
-
-    Args:
-        runs: in any order.
-        definition_of: returns the resolved definition of a run; a block's newest run is asked.
-        confidence: how sure intervals and claims have to be.
-    """
+    """Group runs into rows and blocks, by the definition of each block's newest run; compare rows with baselines."""
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         groups[block_key(run)][key_of([run.layout, run.axes])].append(run)
     blocks = [[cell_runs(own, confidence) for own in cells.values()] for _, cells in sorted(groups.items())]
-    elsewhere = _Elsewhere(blocks)
-    return [_block(cells, definition_of, elsewhere) for cells in blocks]
+
+    @cache
+    def everywhere() -> dict[tuple[str, bytes], CellRuns]:
+        complete = [cell for cells in reversed(blocks) for cell in reversed(cells) if cell.complete]
+        return {_place(cell.first, {}): cell for cell in complete}
+
+    return [_block(cells, definition_of, everywhere) for cells in blocks]
 
 
 def block_key(run: RunSummary) -> BlockKey:
@@ -55,8 +55,11 @@ def block_key(run: RunSummary) -> BlockKey:
 
 
 def _block(
-    cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str, Any]], elsewhere: _Elsewhere
+    cells: list[CellRuns],
+    definition_of: Callable[[RunSummary], dict[str, Any]],
+    everywhere: Callable[[], dict[tuple[str, bytes], CellRuns]],
 ) -> Block:
+    """Compare the cells of a block; the complete cells of all blocks say why one has no baseline in its own."""
     newest = max((run for cell in cells for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
     # The one-process row with the same axes, or the cell that the definition declares.
@@ -66,28 +69,14 @@ def _block(
     rows = []
     for cell in sorted(cells, key=_order):
         base = by_cell.get(_cell_key(cell.first, changes))
-        other = None if base and base.complete else elsewhere.find(cell.first, changes)
+        other = None if base and base.complete else everywhere().get(_place(cell.first, changes))
         rows.append(over_baseline(cell, base, series, definition, other))
     return Block(tuple(with_claims(rows)), definition)
 
 
-class _Elsewhere:
-    """The complete cells of all blocks, to say why a cell has no baseline in its own."""
-
-    def __init__(self, blocks: list[list[CellRuns]]) -> None:
-        self._blocks = blocks
-        self._cells: dict[tuple[str, bytes], CellRuns] | None = None
-
-    def find(self, run: RunSummary, changes: dict[str, Any]) -> CellRuns | None:
-        """Return a cell of the run's experiment whose runs lie in the same folder, and which has these axes."""
-        if self._cells is None:
-            self._cells = {}
-            for cell in (cell for cells in self._blocks for cell in cells if cell.complete):
-                self._cells.setdefault(self._place(cell.first, {}), cell)
-        return self._cells.get(self._place(run, changes))
-
-    def _place(self, run: RunSummary, changes: dict[str, Any]) -> tuple[str, bytes]:
-        return f"{run.path.rpartition('/')[0]} {run.experiment}", _cell_key(run, changes)
+def _place(run: RunSummary, changes: dict[str, Any]) -> tuple[str, bytes]:
+    """Return the folder and the experiment of a run, and its cell with some other axes."""
+    return f"{run.path.rpartition('/')[0]} {run.experiment}", _cell_key(run, changes)
 
 
 def over_baseline(
@@ -97,14 +86,9 @@ def over_baseline(
     definition: dict[str, Any],
     elsewhere: CellRuns | None = None,
 ) -> Row:
-    """Compare a cell with its baseline; it may be claimed unless something other than its figures forbids that.
+    """Compare a cell with its baseline, which may be itself; it may be claimed unless more than its figures forbids it.
 
-    Args:
-        cell: the cell.
-        base: its baseline, which may be the cell itself.
-        series: all runs that were made with them.
-        definition: that of the block.
-        elsewhere: the same cell as the baseline, of runs that were made in another way.
+    `series` are all runs that were made with them, `elsewhere` is the baseline's cell of runs made in another way.
     """
     difference, why = None, None
     if base and base.first is not cell.first and base.seconds and cell.seconds:
@@ -134,10 +118,8 @@ def with_claims(rows: list[Row]) -> list[Row]:
 
     A row that is refused for another reason is not tested, so it makes it no harder for the others.
     """
-    p_values = {
-        place: row.difference.p for place, row in enumerate(rows) if row.claimed is True and row.difference is not None
-    }
-    tested = {place: p for place, p in p_values.items() if p is not None}
+    open_rows = ((place, row.difference) for place, row in enumerate(rows) if row.claimed is True)
+    tested = {place: difference.p for place, difference in open_rows if difference and difference.p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
     found = [replace(row, adjusted_p=adjusted.get(place)) for place, row in enumerate(rows)]
     return [replace(row, claimed=not_shown(row) or True) if row.claimed is True else row for row in found]

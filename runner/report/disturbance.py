@@ -28,7 +28,9 @@ def disturbances(record: Record) -> list[str]:
 
 def is_load_known(record: Record) -> bool:
     """Return whether each node of a run has reported what others took of its machine."""
-    reported = {node.number for nodes, _ in _by_machine(record) for node in nodes if node.tells_of_others}
+    nodes = [node for alike, _ in _by_machine(record) for node in alike]
+    told = [(node.number, (node.cores, node.mean("cpu_percent"), node.mean("own_cpu_percent"))) for node in nodes]
+    reported = {number for number, figures in told if None not in figures}
     return bool(reported) and reported >= {rank.node for rank in record.ranks}
 
 
@@ -58,11 +60,6 @@ class _Node:
         self.machine: object = machine if isinstance(machine, str) else self.number
         self.cores = whole(own.get("machine_cores"), 1, _LARGEST_MACHINE)
         self._mean = entry.get("mean")
-
-    @property
-    def tells_of_others(self) -> bool:
-        """Return whether what others took of the machine is known."""
-        return None not in (self.cores, self.mean("cpu_percent"), self.mean("own_cpu_percent"))
 
     def mean(self, name: str) -> float | None:
         """Return the mean of a figure."""

@@ -1,5 +1,6 @@
 """A Grid for a terminal of some width: what is long moves below the table before anything is wrapped."""
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from runner.report.table import Grid
 
 _LONGEST_INLINE = len("the baseline")
 _FEWEST_DOTS = 2
+_DOTTED_NAME = re.compile(r"[^\W\d]\w*\.[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,7 @@ class Fitted:
 
 
 def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
-    """Return the grid as it fits a terminal with the least changes; the most narrow form if none fits.
-
-    Args:
-        grid: what to show.
-        columns: characters of a line of the terminal.
-        width: how many of them a text takes.
-    """
+    """Return the grid as it fits a terminal with the least changes; the most narrow form if none fits."""
     forms = list(_forms(grid))
     return next((form for form in forms if _width(form, width) <= columns), forms[-1])
 
@@ -82,20 +78,15 @@ def _without_common_prefixes(form: Fitted) -> Fitted:
     """Move a prefix such as `mnist.`, which all cells of a column share, into its head."""
     head, lines = list(form.head), [list(line) for line in form.lines]
     for place in range(len(head)):
-        prefixes = {line[place].partition(".")[0] for line in lines if line[place].isascii()}
-        words = [line[place] for line in lines]
-        if len(set(words)) < _FEWEST_DOTS or len(prefixes) != 1 or not all(_dotted_name(word) for word in words):
+        words = {line[place] for line in lines}
+        prefixes = {word.partition(".")[0] for word in words if word.isascii()}
+        if len(words) < _FEWEST_DOTS or len(prefixes) != 1 or not all(map(_DOTTED_NAME.fullmatch, words)):
             continue
         [prefix] = prefixes
         head[place] = [*head[place], f"{prefix}."]
         for line in lines:
             line[place] = line[place].removeprefix(f"{prefix}.")
     return replace(form, head=head, lines=lines)
-
-
-def _dotted_name(word: str) -> bool:
-    prefix, dot, name = word.partition(".")
-    return bool(dot) and prefix.isidentifier() and name.isidentifier()
 
 
 def _with_footnotes(form: Fitted) -> Fitted:

@@ -22,28 +22,19 @@ def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
 
 
 def document(form: str, blocks: list[Block], further: Iterable[Table] = ()) -> str:
-    """Write blocks in a form; behind them further tables, if it is one for people.
-
-    A row of json is a line of its own. What is no plain value becomes JSON within its field of csv. LaTeX needs the
-    package booktabs.
-    """
+    """Write blocks in a form; behind them further tables, if it is one for people."""
     if form == "json":
         return "[\n" + ",\n".join(map(json, to_rows(blocks))) + "\n]\n"
     if form == "csv":
-        return _csv(to_rows(blocks))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: csv_cell(value) for key, value in row.items()} for row in to_rows(blocks))
+        return text.getvalue()
     tables = [*map(to_table, blocks), *further]
     if form == "markdown":
         return "\n".join(map(_markdown, tables))
     return "% These tables need \\usepackage{booktabs}.\n" + "\n".join(map(_latex, tables))
-
-
-def _csv(rows: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, FIELDS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({key: csv_cell(value) for key, value in row.items()})
-    return text.getvalue()
 
 
 def _markdown(table: Table) -> str:
@@ -72,11 +63,8 @@ def _latex(table: Table) -> str:
 
 def _tabular(head: list[str], lines: list[list[str]]) -> list[str]:
     rows = [" & ".join(map(latex, cells)) + " \\\\" for cells in (head, *lines)]
-    return [
-        f"\\begin{{tabular}}{{{'l' * len(head)}}}",
-        *("\\toprule", rows[0], "\\midrule", *rows[1:], "\\bottomrule"),
-        "\\end{tabular}",
-    ]
+    begin = f"\\begin{{tabular}}{{{'l' * len(head)}}}"
+    return [begin, "\\toprule", rows[0], "\\midrule", *rows[1:], "\\bottomrule", "\\end{tabular}"]
 
 
 def _pipes(grid: Grid) -> list[str]:

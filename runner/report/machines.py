@@ -43,18 +43,13 @@ def memory_differs(runs: Sequence[RunSummary]) -> str | None:
 
 
 def machine_decides(a: CellRuns, b: CellRuns, names: tuple[str, str]) -> str | None:
-    """Return why a difference between two cells may be one between their machines; None if it can be told apart.
-
-    Args:
-        a: the complete runs of one cell.
-        b: those of the other.
-        names: what the two are called.
-    """
+    """Return why a difference between two cells may be one between their machines; None if it can be told apart."""
     used = _used(a.complete, b.complete)
     for name, runs in zip(names, used, strict=True):
         if any("" in machines or not machines for machines in runs):
             return f"not known on which machine {name} ran"
-    if _shared(*used) or all(_spread(runs) for runs in used):
+    # Or every run was made on machines of its own.
+    if _shared(*used) or all(sum(map(len, runs)) == len(set().union(*runs)) for runs in used):
         return None
     ran = (f"{name} on {_named(side.complete)}" for name, side in zip(names, (a, b), strict=True))
     return f"the machine may make the difference: {', '.join(ran)}"
@@ -83,11 +78,6 @@ def _shares(runs: list[set[str]]) -> defaultdict[str, float]:
 
 def _nodes_each(runs: list[set[str]]) -> float:
     return sum(map(len, runs)) / len(runs)
-
-
-def _spread(runs: list[set[str]]) -> bool:
-    """Return whether every run was made on machines of its own."""
-    return sum(map(len, runs)) == len(set().union(*runs))
 
 
 def _used(*sides: Sequence[RunSummary]) -> list[list[set[str]]]:

@@ -21,7 +21,14 @@ def notes(block: Block) -> list[str]:
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
-    found += [*_together(block), *_widened(block), *granted(block), *_more_repeats(block)]
+    tested = sum(row.adjusted_p is not None for row in block.rows)
+    if tested > 1:  # the intervals beside them stand each for itself
+        below = f"p < {block.confidence.significant:.2g}"
+        found.append(f"claims: {tested} rows are compared, so each has to hold after Holm's correction: {below}")
+    widened = [(row.first.cell, row.difference.widened) for row in block.rows if row.difference]
+    if each := "; ".join(f"{cell}: x {factor:.3g}" for cell, factor in widened if factor > 1):
+        found.append(f"interval widened by the order of the runs: {each}")
+    found += [*granted(block), *_more_repeats(block, tested)]
     if block.first.side:
         comparison, name, label = block.first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
@@ -55,21 +62,6 @@ def _of_row(row: Row) -> list[str]:
     return found
 
 
-def _together(block: Block) -> list[str]:
-    """Return what the claims of a table allow for; the intervals beside them stand each for itself."""
-    tested = sum(row.adjusted_p is not None for row in block.rows)
-    below = f"p < {block.confidence.significant:.2g}"
-    said = f"claims: {tested} rows are compared, so each has to hold after Holm's correction: {below}"
-    return [said] if tested > 1 else []
-
-
-def _widened(block: Block) -> list[str]:
-    """Return by how much the order of the runs makes intervals wider."""
-    rows = [(row.first.cell, row.difference.widened) for row in block.rows if row.difference]
-    each = "; ".join(f"{cell}: x {widened:.3g}" for cell, widened in rows if widened > 1)
-    return [f"interval widened by the order of the runs: {each}"] if each else []
-
-
 def granted(block: Block) -> list[str]:
     """Name the claimed rows of which something is taken for granted, and those whose runs are on several machines."""
     found: dict[str, list[str]] = {}
@@ -85,10 +77,9 @@ def granted(block: Block) -> list[str]:
     return [f"{what}: {'; '.join(cells)}" for what, cells in found.items()]
 
 
-def _more_repeats(block: Block) -> list[str]:
+def _more_repeats(block: Block, tested: int) -> list[str]:
     """Return how many more repeats would narrow a wide interval, or show the difference that was seen."""
     narrower, clearer = [], []
-    tested = sum(row.adjusted_p is not None for row in block.rows)
     for row in block.rows:
         difference = row.difference
         if difference is None or difference.error is None:

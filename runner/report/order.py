@@ -43,17 +43,11 @@ def in_order(
 ) -> tuple[Difference, str | None]:
     """Return a difference as sure as the order of its runs lets it be, and why nothing is shown by it, if that is so.
 
-    Args:
-        difference: of the two sides, by the spread of their runs alone.
-        a: one side.
-        b: the other side.
-        series: all runs that were made with them: what lies between two runs makes them less alike.
-        way_out: the command that makes such runs in turn.
-        paired: whether the runs are compared in pairs, by their repeats.
+    `series` are all runs that were made with them: what lies between two runs makes them less alike. `way_out` is the
+    command that makes such runs in turn; `paired` are runs that are compared in pairs, by their repeats.
     """
-    if difference.error is None or not all(
-        vary([run.seconds for run in side.complete if run.seconds]) for side in (a, b)
-    ):
+    times = [[run.seconds for run in side.complete if run.seconds] for side in (a, b)]
+    if difference.error is None or not all(map(vary, times)):
         return difference, NO_SPREAD
     if any(run.began is None for side in (a, b) for run in side.complete):
         return difference, f"{NOT_KNOWN}; {way_out}"
@@ -123,12 +117,8 @@ def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) ->
     """Return by what a standard error has to be multiplied because of the order of the runs; 1 for a good order.
 
     It is the larger of what two kinds of disturbance need: a steady drift, by the standard errors that it puts between
-    the sides, and noise whose correlation between one run and the next is one half.
-
-    Args:
-        a: the places of the runs of one side in their series.
-        b: those of the other side.
-        paired: whether the runs are compared in pairs, in the order that they are given in.
+    the sides, and noise whose correlation between one run and the next is one half. Each side has the places of its
+    runs in their series; paired ones in the order of the pairs.
     """
     if min(len(a), len(b)) <= 1:
         return 1.0

@@ -27,10 +27,7 @@ class Contents(NamedTuple):
 
 
 def read_results(results: Path) -> Contents:
-    """Read every record below a folder; RequestError if there is no such folder.
-
-    A record that still says `running` is read as what became of the run.
-    """
+    """Read every record below a folder; RequestError if there is no such folder."""
     notes: list[str] = []
     runs: list[RunSummary] = []
     broken: list[str] = []
@@ -40,7 +37,10 @@ def read_results(results: Path) -> Contents:
             record = read_record(read_file(results / path / RECORD, LARGEST_RECORD, below=results))
             if record.status == "running":
                 is_supervised = not record.launch.by_hand
-                record = _with_fate(record, results / path)
+                try:
+                    record = fate_of(record, results / path)
+                except BROKEN as error:  # of one that was started by hand
+                    record.status, record.reason = "incomplete", f"started by hand and not collected: {why(error)}"
                 killed += is_supervised and record.status != "running"
             run = summary_of(record)
         except BROKEN as error:
@@ -61,25 +61,16 @@ def why(error: Exception) -> str:
     return one_line(getattr(error, "strerror", None) or error) or type(error).__name__
 
 
-def _with_fate(record: Record, folder: Path) -> Record:
-    """Return a record that says `running` as what became of the run, also if the one by hand cannot be read."""
-    try:
-        return fate_of(record, folder)
-    except BROKEN as error:
-        record.status, record.reason = "incomplete", f"started by hand and not collected: {why(error)}"
-        return record
-
-
 def fate_of(record: Record, folder: Path) -> Record:
     """Find out what became of a run whose record says `running`; nothing is written.
 
     The record of a run that was started by hand is made in memory, until somebody collects it.
     """
-    from runner.records.finalize import MOST_BYTES_IN_MEMORY, derive  # rarely needed
+    from runner.records.finalize import derive  # rarely needed
     from runner.records.provenance import is_alive  # psutil takes its time
 
     if record.launch.by_hand:
-        return derive(RunFolder(folder), MOST_BYTES_IN_MEMORY) or record
+        return derive(RunFolder(folder)) or record
     if is_alive(plain(record.launch.runner)) is False:
         record.status, record.reason = NO_OUTCOME
         if is_file(folder / "raw" / "outcome.json"):

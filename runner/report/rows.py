@@ -129,11 +129,11 @@ def once(runs: Iterable[RunSummary]) -> list[RunSummary]:
     copies: dict[str, list[RunSummary]] = defaultdict(list)
     for run in sorted(runs, key=_age):
         copies[run.id or run.path].append(run)
-    return sorted((max(own, key=_worth) for own in copies.values()), key=_age)
 
+    def worth(run: RunSummary) -> tuple[bool, str, bool]:
+        return is_complete(run), run.started, run.path.split("/")[:-1][-1:] == [run.experiment]
 
-def _worth(run: RunSummary) -> tuple[bool, str, bool]:
-    return is_complete(run), run.started, run.path.split("/")[:-1][-1:] == [run.experiment]
+    return sorted((max(own, key=worth) for own in copies.values()), key=_age)
 
 
 def _age(run: RunSummary) -> tuple[str, str]:

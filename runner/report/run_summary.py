@@ -1,5 +1,6 @@
 """Record -> RunSummary: the few fields of a record that the table is made of, each checked."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +16,6 @@ from runner.records.moment import end_of, moment_of
 from runner.records.quality import figures_of
 from runner.records.schema import Launch, Record
 from runner.report.disturbance import disturbances, is_load_known
-from runner.report.environment import speed_variables
 from runner.report.explain.verdict import notes_of
 from runner.report.target_axes import target_axes
 
@@ -26,6 +26,15 @@ _LONGEST_NAME = 200
 _LONGEST_IDENTITY = 1_000
 _LARGEST_COUNT = 10**15
 _LARGEST_SHARE = 1_000.0
+_MOST_VARIABLES = 100
+_COMPARED = re.compile(r"(?:NCCL|GLOO|OMP|TORCH|PYTORCH)_\w{1,100}")
+_LEFT_OUT = re.compile(
+    r"OMP_NUM_THREADS"  # the threads of a process are compared as torch counts them
+    r"|NCCL_DEBUG.*|.*_(?:LOGS?|LOG_\w+|STACKTRACES|DUMP\w*|VERSION)|NCCL_.*WARN\w*"  # what is printed
+    r"|.*_(?:SOCKET_IFNAME|COMM_ID|HOSTID|ADDR|PORT)"  # interfaces and addresses, for example NCCL_SOCKET_IFNAME
+    r"|.*_(?:\w*FILE|DIR|PATH|HOME)"  # places
+    r"|.*_ASYNC_ERROR_HANDLING|TORCH_CPU",  # torchrun's own, which changes with its version; the image's
+)
 
 
 class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
@@ -95,10 +104,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
 
 
 def summary_of(record: Record) -> RunSummary:
-    """Reduce a record to what the table needs; ValueError for a record that cannot be compared with any other.
-
-    Where the record lies is for the reader to add.
-    """
+    """Reduce a record to what the table needs; ValueError for a record that cannot be compared with any other."""
     launch = record.launch
     doubts = Doubts()
     for doubt in record.doubts:
@@ -111,7 +117,12 @@ def summary_of(record: Record) -> RunSummary:
         **_identity(launch),
         **_setting(record, layout, facts, doubts),
         **_measured(record, metrics),
-        **_state(record),
+        status=record.status,
+        reason=_reason(record),
+        slowed=notes_of(record) if record.status == "completed" else [],
+        repeat_with=_repeat_with(record),
+        began=moment_of(record),
+        ended=end_of(record),
         processes=layout.world_size * (_count(doubts, "devices", first.get("devices"), 1, LARGEST_WORLD) or 1),
         eval_samples=_count(doubts, "eval_samples", record.facts.get("eval_samples")),
         trained_samples=_total(doubts, "trained_samples", record.epochs),
@@ -148,7 +159,10 @@ def _setting(record: Record, layout: Layout, facts: list[dict[str, Any]], doubts
     launch = record.launch
     axes, args = _mapping(launch.axes, "axes", doubts), _mapping(launch.args, "args", doubts)
     models = sorted({_name(fact["device_name"]) for fact in facts if fact.get("device_name")})
-    cores = _count(doubts, "cores", _cores(record, facts[0] if facts else {}), most=MOST_CORES)
+    # Of the runner's own machine, unless a scheduler chose another one for the job.
+    is_elsewhere = any("job" in end.place for end in (record.outcome.exits if record.outcome else []))
+    own = facts[0].get("machine_cores") if facts and is_elsewhere else None
+    cores = _count(doubts, "cores", own or launch.host.get("cores"), most=MOST_CORES)
     hardware = listed(models or [_device_from_outside(record)], " + ")
     own_axes = target_axes(launch, layout)
     return {
@@ -187,18 +201,6 @@ def _measured(record: Record, metrics: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def _state(record: Record) -> dict[str, Any]:
-    """Return how a run went, and when."""
-    return {
-        "status": record.status,
-        "reason": _reason(record),
-        "slowed": notes_of(record) if record.status == "completed" else [],
-        "repeat_with": _repeat_with(record),
-        "began": moment_of(record),
-        "ended": end_of(record),
-    }
-
-
 def _same(record: Record, facts: list[dict[str, Any]]) -> dict[str, str]:
     """Return what has to be the same in all runs of a claim, by name."""
     launch = record.launch
@@ -215,6 +217,21 @@ def _same(record: Record, facts: list[dict[str, Any]]) -> dict[str, str]:
         **kind_of(record),
         **speed_variables(facts),
     }
+
+
+def speed_variables(facts: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return the variables of a run's processes that change its speed, by name.
+
+    Left out are those that name places, addresses or interfaces, and those that say what is printed.
+    """
+    found: dict[str, set[str]] = {}
+    for own in facts:
+        env = own.get("env")
+        for name, value in env.items() if isinstance(env, dict) else ():
+            is_compared = _COMPARED.fullmatch(name) and not _LEFT_OUT.fullmatch(name)
+            if is_compared and (name in found or len(found) < _MOST_VARIABLES):
+                found.setdefault(name, set()).add(one_line(value, _LONGEST_NAME))
+    return {name: listed(sorted(found[name])) for name in sorted(found)}
 
 
 def _repeat_with(record: Record) -> str:
@@ -295,13 +312,6 @@ def _device_from_outside(record: Record) -> str:
     if launch.device == "cuda" and isinstance(gpus, list) and gpus:
         return _name(gpus[0])
     return _name(launch.host.get("cpu", "unknown"))
-
-
-def _cores(record: Record, first: dict[str, Any]) -> object:
-    """Return the cores of the machine that ran: of the runner's own, unless a scheduler chose another for the job."""
-    exits = record.outcome.exits if record.outcome else []
-    is_elsewhere = any("job" in end.place for end in exits)
-    return (is_elsewhere and first.get("machine_cores")) or record.launch.host.get("cores")
 
 
 def _values(facts: Iterable[dict[str, Any]], field: str, between: str = ", ") -> str:

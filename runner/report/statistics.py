@@ -58,14 +58,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean or a difference of means on the log scale, and the spread that it was measured with.
+    """A mean or a difference of means of natural logarithms, and the spread that it was measured with.
 
-    Attributes:
-        log: the difference of the means of the natural logarithms.
-        samples: of each independent sample its variance (None where no two values differ) and how many they are: two of
-            them for two sides that are compared as a whole, one for the differences within pairs of runs.
-        confidence: how sure its interval is.
-        widened: by what the order of the runs multiplies the standard error.
+    Of each independent sample `samples` has the variance (None where no two values differ) and how many they are: two
+    of them for two sides that are compared as a whole, one for the differences within pairs of runs. `widened` is by
+    what the order of the runs multiplies the standard error.
     """
 
     log: float

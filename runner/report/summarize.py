@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import msgspec
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.core.values import plain
+from runner.definitions.published import NUMBERS
 from runner.records.folder import RunFolder
 from runner.report.compare import compare
 from runner.report.reading import Contents, read_results
@@ -23,38 +24,18 @@ _Loss = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 _Text = Annotated[str, msgspec.Meta(max_length=200)]
 
 
-class _Skip(TypedDict):
-    why: str
-
-
-class _Hardware(TypedDict):
-    hardware: _Text
-
-
-class _Row(_Hardware, total=False):
-    total_seconds: _Figure
-    train_seconds: _Figure
-    round_trip_seconds: _Figure
-    speedup: _Figure
-    accuracy: _Share
-    best_accuracy: _Share
-    val_loss: list[_Loss]
-    where: str
-    note: str
-
-
-class _Published(TypedDict):
-    source: str
-    rows: Annotated[list[_Row], msgspec.Meta(max_length=500)]
-
-
+_KINDS = {**dict.fromkeys(NUMBERS, _Figure), "accuracy": _Share, "best_accuracy": _Share, "val_loss": list[_Loss]}
+_KINDS |= {"where": str, "note": str}
+_ROW: Any = msgspec.defstruct("_Row", [("hardware", _Text), *((name, kind, None) for name, kind in _KINDS.items())])
+_SKIP: Any = msgspec.defstruct("_Skip", [("why", str)])
+_ROWS = Annotated[list[_ROW], msgspec.Meta(max_length=500)]
 _SHAPES: dict[str, Any] = {
     "summary": str,
     "args": dict[str, Any],
     "matrix": dict[str, list[Any]],
     "baseline": dict[str, Any],
-    "skip": Annotated[list[_Skip], msgspec.Meta(max_length=500)],
-    "published": _Published,
+    "skip": Annotated[list[_SKIP], msgspec.Meta(max_length=500)],
+    "published": msgspec.defstruct("_Published", [("source", str), ("rows", _ROWS)]),
 }
 
 

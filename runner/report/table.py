@@ -1,6 +1,7 @@
 """Block -> Table: what is common above, one line a row, the published rows in a table of their own, notes below."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from runner.core.text import listed, one_line
 from runner.report.cells import seconds
@@ -20,9 +21,8 @@ class Grid:
 
     def __post_init__(self) -> None:
         """Make one line of each text: whatever a record holds, it cannot forge a row or move a cursor."""
-        object.__setattr__(self, "title", one_line(self.title))
-        object.__setattr__(self, "head", [one_line(text) for text in self.head])
-        object.__setattr__(self, "lines", [[one_line(cell) for cell in line] for line in self.lines])
+        for name, value in dict(vars(self)).items():
+            object.__setattr__(self, name, _printable(value))
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,12 @@ class Table(Grid):
     published: Grid = field(default_factory=Grid)
     notes: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        """Make one line of each text."""
-        super().__post_init__()
-        for name in ("common", "notes"):
-            object.__setattr__(self, name, [one_line(text) for text in getattr(self, name)])
+
+def _printable(value: Any) -> Any:
+    """Return a text as one line, and the items of a list so; a grid is so already."""
+    if isinstance(value, str):
+        return one_line(value)
+    return [_printable(item) for item in value] if isinstance(value, list) else value
 
 
 def to_table(block: Block) -> Table:

@@ -33,12 +33,7 @@ def target_axes(launch: Launch, layout: Layout) -> dict[str, str]:
 
 
 def at_layout(cell: dict[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Return what is left of a cell's axes at another layout: one node has no link, and the cores of the first.
-
-    Args:
-        cell: a layout, and the axes of a run at any layout.
-        kinds: the kind of each axis that is an option of the run's target.
-    """
+    """Return what is left of a cell's axes at another layout: one node has no link, and the cores of the first."""
     with suppress(ValueError):  # the layout of a baseline is whatever a record says
         if Layout.parse(str(cell["layout"])).nodes == 1:
             cell = {axis: value for axis, value in cell.items() if kinds.get(axis) != BETWEEN_NODES}

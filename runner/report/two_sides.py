@@ -68,17 +68,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Verdict(Pair):
-    """What can be said of one cell.
+    """What can be said of one cell: one of the four words above, and why, where the repeats do not decide.
 
-    Attributes:
-        verdict: one of the four words above.
-        why: what is not comparable, or why nothing is shown; None where the repeats decide.
-        ratio: the typical time of B over that of A, with its interval.
-        adjusted_p: the p-value after Holm's correction over all cells.
-        small: whether the whole interval is within the difference that was asked for, whatever its sign.
-        decided: whether B is faster or slower, or the difference is small.
-        proposed: repeats of each side that find the difference asked for in nine of ten comparisons, by this spread.
-        differs: what differs between the sides and is compared, each with its two values.
+    `ratio` is the typical time of B over that of A, `adjusted_p` its p-value after Holm's correction over all cells.
+    It is `small` if the whole interval is within the difference that was asked for, and `decided` if it is small, or
+    B faster or slower. `proposed` repeats of each side find the difference asked for in nine of ten comparisons.
+    `differs` is what differs between the sides and is compared, each with its two values.
     """
 
     verdict: str = NOT_COMPARABLE
@@ -102,14 +97,7 @@ def exit_code(verdicts: list[Verdict]) -> int:
 
 
 def judge(a: list[RunSummary], b: list[RunSummary], detect: float, confidence: Confidence = DEFAULT) -> list[Verdict]:
-    """Compare the runs of two sides, cell by cell.
-
-    Args:
-        a: the runs of side A.
-        b: the runs of side B.
-        detect: the difference that is asked for, as a share: 0.05 is 5% more time.
-        confidence: how sure a verdict has to be.
-    """
+    """Compare the runs of two sides, cell by cell; `detect` is the difference asked for: 0.05 is 5% more time."""
     series = Series([*a, *b])
     measured = [(pair, *_difference(pair, series)) for pair in map(_apart, _matched(a, b, confidence))]
     tested = [difference.p for pair, _, difference in measured if difference and pair.repeats >= FEWEST]
@@ -131,7 +119,9 @@ def _difference(pair: Pair, series: Series) -> tuple[str | None, Difference | No
         return SAME_RUNS, None
     if why := _not_comparable(pair.a, pair.b, made=pair.in_pairs):
         return why, None
-    a, b = (_in_order_of_repeats(side) for side in (pair.a, pair.b))
+    # In the order of the pairs.
+    ordered = [sorted(side.complete, key=lambda run: run.repeat) for side in (pair.b, pair.a)]
+    b, a = ([run.seconds for run in runs if run.seconds] for runs in ordered)
     difference = (paired if pair.in_pairs else welch)(b, a, pair.a.confidence)
     if pair.repeats < FEWEST:
         return None, difference
@@ -139,11 +129,6 @@ def _difference(pair: Pair, series: Series) -> tuple[str | None, Difference | No
     way_out = one_line(f"in turn they are made by: runner compare COMMIT COMMIT {told} (docs/comparing.md)")
     difference, why = in_order(difference, pair.a, pair.b, series, way_out, paired=pair.in_pairs)
     return (why, None) if why else (None, difference)
-
-
-def _in_order_of_repeats(side: CellRuns) -> list[float]:
-    """Return the times of a side in the order of the pairs."""
-    return [run.seconds for run in sorted(side.complete, key=lambda run: run.repeat) if run.seconds]
 
 
 def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
@@ -156,10 +141,11 @@ def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
     for run in (*a.runs, *b.runs):
         if run.doubts:
             return f"doubtful: {run.doubts[0]} ({run.path})"
-    for name, side in (("A", a), ("B", b)):
+    sides = (("A", a), ("B", b))
+    for name, side in sides:
         if bad := len(side.runs) - len(side.complete):
             return f"{bad} of {len(side.runs)} runs of {name} not complete"
-    for name, side in (("A", a), ("B", b)):
+    for name, side in sides:
         if wrong := differing(list(side.complete)):
             return f"within {name}: {wrong}"
     return (
@@ -172,14 +158,9 @@ def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
     )
 
 
-def _differences(a: CellRuns, b: CellRuns) -> tuple[str, ...]:
-    """Return what differs between the sides, each with the value of A and that of B; it is what is compared."""
-    runs = [a.complete[0], b.complete[0]]
-    return (*settings_differ(runs), *(what for _, what in same_differs(runs)))
-
-
 def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detect: float, tests: int) -> Verdict:
     effect, half = math.log1p(detect), difference.half_width
+    runs = [side.complete[0] for side in (pair.a, pair.b) if side]
     shown = adjusted_p is not None and adjusted_p < difference.confidence.significant
     small = adjusted_p is not None and half is not None and abs(difference.log) + half < effect
     why = None
@@ -196,7 +177,7 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
         small=small,
         decided=shown or small,
         proposed=repeats_to_find(difference, effect, tests=tests),
-        differs=_differences(pair.a, pair.b) if pair.a and pair.b else (),
+        differs=(*settings_differ(runs), *(what for _, what in same_differs(runs))),
     )
 
 
@@ -217,9 +198,8 @@ def _matched(a: list[RunSummary], b: list[RunSummary], confidence: Confidence) -
         found += [Pair(name, ours.pop(setting), theirs.pop(setting)) for setting in equal]
         if len(ours) == len(theirs) == 1:
             found.append(Pair(name, ours.popitem()[1], theirs.popitem()[1]))
-        found += [Pair(name, side, None) for side in ours.values()] + [
-            Pair(name, None, side) for side in theirs.values()
-        ]
+        found += [Pair(name, side, None) for side in ours.values()]
+        found += [Pair(name, None, side) for side in theirs.values()]
     return found
 
 

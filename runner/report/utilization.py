@@ -31,10 +31,7 @@ def limit(row: Row) -> str | None:
 
 
 def _devices_of_their_own(row: Row) -> bool:
-    """Return whether no two processes share a core, nothing else took it, and no CPU stands in for several devices.
-
-    Else that explains a loss.
-    """
+    """Return whether no two processes share a core, nothing else took it, and no CPU stands in for several devices."""
     run = row.first
     if any(each.disturbed for each in (*row.complete, *(row.baseline.complete if row.baseline else ()))):
         return False

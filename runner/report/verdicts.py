@@ -53,10 +53,12 @@ def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     found += [
         note for cell in verdicts for name, side in (("A", cell.a), ("B", cell.b)) for note in _runs(cell, name, side)
     ]
-    return [
-        *found,
-        *(_proposal(cell, detect) for cell in verdicts if cell.ratio and cell.ratio.low is not None),
-    ]
+    for cell in verdicts:
+        if cell.ratio and cell.ratio.low is not None:
+            needed = f"over {MOST:,}" if cell.proposed is None else f"{cell.proposed:,}"
+            finds = f"--repeat {needed} finds a difference of {100 * detect:.3g}% in {POWER * 10:.0f} of 10 comparisons"
+            found.append(f"{cell.name}: {finds}; there were {cell.repeats}")
+    return found
 
 
 def _runs(cell: Verdict, name: str, side: CellRuns | None) -> list[str]:
@@ -75,13 +77,6 @@ def _runs(cell: Verdict, name: str, side: CellRuns | None) -> list[str]:
         first = f"{'; '.join(disturbed[0].disturbed)} ({disturbed[0].path})"
         found.append(f"{cell.name}: {name}: {len(disturbed)} of {len(side.runs)} runs disturbed, the first: {first}")
     return found
-
-
-def _proposal(cell: Verdict, detect: float) -> str:
-    needed = f"over {MOST:,}" if cell.proposed is None else f"{cell.proposed:,}"
-    power = f"{POWER * 10:.0f} of 10 comparisons"
-    there = f"there were {cell.repeats}"
-    return f"{cell.name}: --repeat {needed} finds a difference of {100 * detect:.3g}% in {power}; {there}"
 
 
 def to_plain(a: str, b: str, verdicts: list[Verdict], detect: float) -> dict[str, Any]:

@@ -43,7 +43,7 @@ OTHER_NAMES += ["num_key_value_heads", "secretary", "passes", "password_file", "
 @pytest.mark.parametrize("around", ["{}", "x={} y", '{{"note": "{}"}}', "see {}, please", "+    login('{}')", "({})"])
 def test_a_well_known_form_is_found_wherever_it_stands(kind: str, around: str) -> None:
     text = around.format(BY_FORM[kind])
-    assert kind in {one.kind for one in find_secrets(text)}
+    assert list(find_secrets(text))
     assert BY_FORM[kind] not in Masker().text(text)
     assert MASK in Masker().text(text)
 
@@ -126,7 +126,7 @@ def test_no_committed_file_holds_a_secret() -> None:
     for name in names:
         text = (ROOT / name).read_bytes().decode("utf-8", "surrogateescape")
         read += len(text)
-        found += [f"{name}:{text.count(chr(10), 0, one.start) + 1}: {one.kind}" for one in find_secrets(text)]
+        found += [f"{name}:{text.count(chr(10), 0, start) + 1}" for start, _ in find_secrets(text)]
     assert read > 1_000_000
     assert found == []
 
@@ -136,9 +136,9 @@ def test_a_secret_planted_in_a_committed_file_is_found(kind: str) -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     middle = text.index("\n", len(text) // 2)
     planted = f"{text[:middle]}\nexport KEY={BY_FORM[kind]}\n{text[middle:]}"
-    assert [one.kind for one in find_secrets(planted)] == [kind]
+    assert len(list(find_secrets(planted))) == 1
 
 
 def test_a_random_value_assigned_to_a_secrets_name_is_found_in_source() -> None:
     planted = f'config = {{"aws_secret_access_{"key"}": "{"wJalrXUtnFEMI" + "K7MDENGbPxRfiCYzEK9"}"}}'
-    assert [one.kind for one in find_secrets(planted)] == ["a value of aws_secret_access_key"]
+    assert len(list(find_secrets(planted))) == 1

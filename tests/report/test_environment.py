@@ -2,7 +2,7 @@
 
 import pytest
 
-from runner.report.environment import speed_variables
+from runner.report.run_summary import speed_variables
 
 
 @pytest.mark.parametrize(

@@ -73,19 +73,14 @@ def add(options: dict[str, Option], option: Option | None) -> None:
         return
     key = option.spelling.lstrip("-").replace("-", "_")
     known = options.setdefault(key, option)
-    takes_value = {"int", "float", "value"}
-    if known.kind != option.kind and {known.kind, option.kind} <= takes_value:
+    if known.kind != option.kind and {known.kind, option.kind} <= {"int", "float", "value"}:
         options[key] = known._replace(kind="value", choices=(), least=None)
     elif known.choices != option.choices:
         options[key] = known._replace(choices=())
     required = known.required and option.required
-    options[key] = options[key]._replace(required=required, commands=_together(known.commands, option.commands))
-
-
-def _together(known: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    """Join the commands that take an option; without names it may be any of them."""
-    both = (*known, *(name for name in more if name not in known)) if known and more else ()
-    return both if len(both) <= _MOST_COMMANDS else ()
+    # Without names any command may take it.
+    both = tuple(dict.fromkeys((*known.commands, *option.commands))) if known.commands and option.commands else ()
+    options[key] = options[key]._replace(required=required, commands=both if len(both) <= _MOST_COMMANDS else ())
 
 
 def declared(call: ast.Call) -> Option | None:

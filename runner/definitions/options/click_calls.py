@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 from runner.definitions.options.argparse_calls import SPELLING, add
-from runner.definitions.options.literals import annotation, is_true, keywords, kind_of, literal, literals, texts
+from runner.definitions.options.literals import annotation, keywords, kind_of, literal, literals, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
 from runner.definitions.options.sources import Code, Source, last
 
@@ -40,12 +40,12 @@ def read(code: Code) -> Interface:
     for source, call in code.every_call():
         given = keywords(call)
         settings = given.get("context_settings")
-        is_open |= any(is_true(given.get(name)) for name in _TAKE_MORE)
+        is_open |= any(literal(given.get(name)) is True for name in _TAKE_MORE)
         is_open |= isinstance(settings, ast.Dict) and any(literal(key) in _TAKE_MORE for key in settings.keys)
         what = _what(source, call)
         if what in ("option", "argument"):
             is_open |= not _spelling(call)
-            option = _option(code, call) if what == "option" else _argument(code, call)
+            option = _option(code, call, is_argument=what == "argument")
             add(options, commands.place(call, option) if commands and option else option)
     if commands:
         options = {"command": Option("command", "value", commands.names, required=True, depth=1), **options}
@@ -90,35 +90,24 @@ def _spelling(call: ast.Call) -> str:
     return spelling if SPELLING.fullmatch(spelling) else ""
 
 
-def _option(code: Code, call: ast.Call) -> Option | None:
+def _option(code: Code, call: ast.Call, *, is_argument: bool) -> Option | None:
     spelling, given = _spelling(call), keywords(call)
-    if not spelling.startswith("-"):
+    if not spelling or spelling.startswith("-") is is_argument:
         return None
+    default, nargs = literal(given.get("default")), given.get("nargs")
+    kind, choices, least = _type(code, given.get("type"), default)
+    many = LISTED if nargs is not None and literal(nargs) != 1 else ""
+    required = literal(given.get("required"))
+    if is_argument:
+        is_required = "default" not in given and literal(nargs) != -1 if required is None else bool(required)
+        return Option(spelling.lower(), "value" if many else kind, choices, least, is_required, default, many=many)
     pairs = [word.partition("/") for word in texts(call.args) if "/" in word]
     off = next((no.strip() for yes, _, no in pairs if yes.strip() == spelling), "")
-    default = literal(given.get("default"))
-    is_flag = is_true(given.get("is_flag")) or is_true(given.get("count")) or "flag_value" in given
-    many = REPEATED if is_true(given.get("multiple")) else _several(given.get("nargs"))
-    kind, choices, least = _type(code, given.get("type"), default)
+    is_flag = "flag_value" in given or any(literal(given.get(name)) is True for name in ("is_flag", "count"))
+    many = REPEATED if literal(given.get("multiple")) is True else many
     kind = "switch" if off else "flag" if is_flag else "value" if many else kind
-    required = is_true(given.get("required")) or (is_true(given.get("prompt")) and "default" not in given)
-    return Option(spelling, kind, choices, least, required, default, off if kind == "switch" else "", many)
-
-
-def _argument(code: Code, call: ast.Call) -> Option | None:
-    spelling, given = _spelling(call), keywords(call)
-    if not spelling or spelling.startswith("-"):
-        return None
-    default = literal(given.get("default"))
-    many = _several(given.get("nargs"))
-    kind, choices, least = _type(code, given.get("type"), default)
-    required = literal(given.get("required"))
-    is_required = "default" not in given and literal(given.get("nargs")) != -1 if required is None else bool(required)
-    return Option(spelling.lower(), "value" if many else kind, choices, least, is_required, default, many=many)
-
-
-def _several(nargs: ast.expr | None) -> str:
-    return LISTED if nargs is not None and literal(nargs) != 1 else ""
+    is_required = required is True or (literal(given.get("prompt")) is True and "default" not in given)
+    return Option(spelling, kind, choices, least, is_required, default, off if kind == "switch" else "", many)
 
 
 def _type(code: Code, node: ast.expr | None, default: object) -> tuple[str, tuple[object, ...], int | None]:

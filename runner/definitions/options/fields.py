@@ -83,10 +83,7 @@ def _field(node: ast.AnnAssign) -> Field | None:
 def read_fields(
     code: Code, found: Fields, make: Callable[[str, Field, Annotation], Option]
 ) -> tuple[dict[str, Option], bool]:
-    """Make an option of every field, those of a dataclass that a field holds below its name: `optimizer.lr`.
-
-    Returns the options and whether there may be more.
-    """
+    """Return the options of fields, those of a dataclass in one below its name, `optimizer.lr`; and if more may be."""
     options: dict[str, Option] = {}
     known: dict[str, Fields] = {}
     is_open, looked = found.is_open, 0

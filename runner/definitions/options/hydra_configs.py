@@ -42,7 +42,9 @@ def _primary(folder: Path, name: str) -> dict[str, Option]:
         path = folder.joinpath(*group.split("/"), choice.removesuffix(_SUFFIX) + _SUFFIX)
         inner = _load(path)
         inner.pop("defaults", None)
-        options.update(_options(inner, _package(path, group)))
+        # Its values stand below the key of its group, unless it says otherwise.
+        is_global = not is_file(path) or b"@package _global_" in read_file(path, LARGEST_CONFIG)[:1_000]
+        options.update(_options(inner, "" if is_global else group.replace("/", ".")))
     options.update(_options(values, ""))
     return options
 
@@ -55,13 +57,6 @@ def _chosen(entries: object) -> Iterator[tuple[str, str]]:
             is_path = isinstance(choice, str) and choice != "_self_" and (group + choice).isprintable()
             if is_path and "@" not in group and not group.startswith("override "):
                 yield group, choice
-
-
-def _package(path: Path, group: str) -> str:
-    """Return the key below which a file's values stand: that of its group, unless it says `@package _global_`."""
-    if not is_file(path) or b"@package _global_" in read_file(path, LARGEST_CONFIG)[:1_000]:
-        return ""
-    return group.replace("/", ".")
 
 
 def _load(path: Path) -> dict[str, Any]:

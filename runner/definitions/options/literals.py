@@ -59,11 +59,6 @@ def is_none(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def is_true(node: ast.expr | None) -> bool:
-    """Return whether `True` stands there."""
-    return isinstance(node, ast.Constant) and node.value is True
-
-
 def kind_of(value: object) -> str:
     """Return the kind of a default, for an argument without a type: any number may follow a number."""
     return "bool" if isinstance(value, bool) else "float" if isinstance(value, int | float) else "value"

@@ -100,10 +100,8 @@ class Option(NamedTuple):
 class Configuration:
     """A file of settings that a program reads by itself: YAML, JSON or TOML.
 
-    Args:
-        form: `yaml`, `json` or `toml`.
-        key: the argument that names the file; empty if none is seen.
-        path: the file, as the source or the argument's default says it, from the folder where the program is started.
+    `key` is the argument that names the file, and `path` the file, from the folder where the program is started, as
+    the source or the argument's default says it; each is empty if none is seen.
     """
 
     form: str

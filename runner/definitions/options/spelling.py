@@ -14,18 +14,13 @@ _BRACKETS = {"[": "]", "{": "}", "(": ")"}
 
 
 class Style(NamedTuple):
-    """The rules of one library.
-
-    Args:
-        write: writes a value that is no boolean.
-        joined: always `--key=value`, one word.
-        assigns: `key=value`, without hyphens.
-        truth: the words for true and false.
-    """
+    """The rules of one library: how a value that is no boolean is written, and the words for true and false."""
 
     write: Callable[[object], str]
     joined: bool = False
+    """Always `--key=value`, one word."""
     assigns: bool = False
+    """`key=value`, without hyphens."""
     truth: tuple[str, str] = ("true", "false")
 
 

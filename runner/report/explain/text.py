@@ -4,7 +4,7 @@ from runner.core.text import one_line
 from runner.records.schema import Record
 from runner.report.disturbance import disturbances
 from runner.report.explain.times import RankTimes, Times, times_of
-from runner.report.explain.verdict import LEAST_EXCHANGE, LEAST_LOST, Cause, causes
+from runner.report.explain.verdict import KINDS, LEAST_EXCHANGE, LEAST_LOST, Cause, causes
 
 LETTERS = {
     "data": ("d", "waiting for data"),
@@ -58,7 +58,8 @@ def _where(times: Times, record: Record) -> str:
     shares = ", ".join(f"{LETTERS[part][1]} {means[part]:.0%}" for part in parts)
     unknown = "" if all(rank.knows_data for rank in times.ranks) else "; what waits for data counts as computing"
     state = "" if record.status == "completed" else f" in the epochs of a run that is {record.status}"
-    return f"Where the time went{state}: {shares} of {times.seconds:.4g} s (mean of {ranks}, {epochs}){unknown}"
+    seconds = max(sum(rank.seconds) for rank in times.ranks)
+    return f"Where the time went{state}: {shares} of {seconds:.4g} s (mean of {ranks}, {epochs}){unknown}"
 
 
 def _who(times: Times, found: list[Cause]) -> str:
@@ -75,7 +76,7 @@ def _what_helps(times: Times, found: list[Cause], *, is_disturbed: bool) -> str:
     if is_disturbed:
         words = "ending what disturbed it and running it again, before anything else is changed"
     elif found:
-        words = "; ".join(dict.fromkeys(cause.help for cause in found))
+        words = "; ".join(dict.fromkeys(KINDS[cause.kind][1] for cause in found))
     elif times.shown()["core"] >= LEAST_LOST:
         words = "as many processes and threads as there are cores, with nothing else on them"
     elif times.mean("data") >= LEAST_LOST:

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from runner.core.layout import LARGEST_WORLD
 from runner.core.text import one_line
@@ -21,8 +21,7 @@ MOST_LOOKED_AT = 500_000
 """Ranks times epochs; a record that has more was not made by the kit."""
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """How fast one rank's messages reached another rank."""
 
     source: int
@@ -89,11 +88,6 @@ class Times:
     ranks: list[RankTimes]
     links: list[Link]
     epochs: int
-
-    @property
-    def seconds(self) -> float:
-        """The training of the slowest rank."""
-        return max(sum(rank.seconds) for rank in self.ranks)
 
     def mean(self, *parts: str) -> float:
         """Return the mean share over ranks and epochs."""

@@ -32,17 +32,12 @@ SLOW_LINK = 500e6 / 8
 """Bytes per second; within a machine gigabytes are usual, and the slowest network of any cluster carries 1 Gbit/s."""
 SLOW_BESIDE_OTHERS = 0.25
 FEWEST_LINKS = 3
-
-
 KINDS = {
     "loader": (
         "its loader",
         "more workers of that rank's loader (num_workers), fetching ahead, or its data on a faster disk",
     ),
-    "quota": (
-        "a CPU quota",
-        "a higher CPU limit of that node (cpu of the container or pod), or fewer threads there",
-    ),
+    "quota": ("a CPU quota", "a higher CPU limit of that node (cpu of the container or pod), or fewer threads there"),
     "processor": (
         "its computing: a slower processor, or more work than the others have",
         "nodes of one kind, or a smaller part of each batch for that rank",
@@ -70,9 +65,8 @@ KINDS = {
 class Cause:
     """What slows a run: which ranks, and its figures.
 
-    `kind` is one of `KINDS`; `lost` is the part of the training that it costs
-    the other ranks, or all of them, `excess` by which part of it a rank was busy longer; `others_wait` is false if all
-    ranks are named.
+    `kind` is one of `KINDS`; `lost` is the part of the training that it costs the other ranks, or all of them,
+    `excess` by which part of it a rank was busy longer; `others_wait` is false if all ranks are named.
     """
 
     ranks: tuple[int, ...]
@@ -91,11 +85,6 @@ class Cause:
         if self.kind == "link":
             return f"{said}; exchanges take {self.lost:.0%} of the training"
         return f"{said}; the others wait for {whom} {self.lost:.0%} of the training" if self.others_wait else said
-
-    @property
-    def help(self) -> str:
-        """What would make it better."""
-        return KINDS[self.kind][1]
 
 
 def notes_of(record: Record) -> list[str]:
