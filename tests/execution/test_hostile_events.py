@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.cli.progress import Progress
@@ -65,6 +65,7 @@ EVENTS = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(EVENTS, max_size=6))
 def test_progress_is_shown_after_any_events(events: list[Event]) -> None:
     run: Any = SimpleNamespace(cell="1x1", repeat=1)

@@ -56,6 +56,13 @@ class Ended:
         return self.all(key)[0]
 
     @property
+    def error(self) -> str:
+        """The one line in which a program that failed has said why."""
+        assert self.code != 0
+        [line] = [line for line in self.stderr.splitlines() if line.startswith("error: ")]
+        return line
+
+    @property
     def losses(self) -> list[str]:
         """Every loss told, to the last bit."""
         metadata = [event["metadata"] for event in self.events]
@@ -96,7 +103,7 @@ def ends(ranks: list[subprocess.Popen[bytes]]) -> int:
     code, deadline, running = 0, math.inf, list(ranks)
     try:
         while running and time.monotonic() < deadline:
-            for rank in [one for one in running if one.poll() is not None]:
+            for rank in [process for process in running if process.poll() is not None]:
                 running.remove(rank)
                 if rank.returncode and not code:
                     code, deadline = rank.returncode, time.monotonic() + patient(GRACE_SECONDS)

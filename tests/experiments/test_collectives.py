@@ -101,11 +101,10 @@ def test_the_largest_size_is_the_headline_and_a_person_gets_a_table(plain: Launc
     assert len(lines) == 1 + len(ended.all("collective"))
 
 
-@pytest.mark.parametrize("world", [2, 5])
-def test_the_ring_gives_what_the_library_gives_for_any_size(world: int) -> None:
-    ended = start([str(Path(__file__).parent / "ring_against_library.py")], world, {})
+def test_the_ring_gives_what_the_library_gives_for_any_size() -> None:
+    ended = start([str(Path(__file__).parent / "ring_against_library.py")], 5, {})
     assert ended.code == 0, ended.stderr
-    assert sorted(ended.stdout.decode().splitlines()) == [f"rank {rank} of {world}: equal" for rank in range(world)]
+    assert sorted(ended.stdout.decode().splitlines()) == [f"rank {rank} of 5: equal" for rank in range(5)]
 
 
 @given(st.integers(4, 10**6), st.integers(0, 10**9), st.integers(2, 16))
@@ -132,25 +131,22 @@ def test_sizes_without_sense_are_refused(changes: dict[str, Any], text: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("world", "words", "text"),
+    ("program", "world", "words", "text"),
     [
-        (2, ("--max-bytes", str(10**15)), "2 of 2 ranks have no room for two such buffers"),
-        (None, ("--operations", "send"), "gloo cannot do send here: it needs 2 ranks and there is 1"),
-        (2, ("--operations", "reduce_scatter", *QUICK), "gloo cannot do reduce_scatter here"),
+        ("measure", 2, ("--max-bytes", str(10**15)), "2 of 2 ranks have no room for two such buffers"),
+        ("measure", None, ("--operations", "send"), "gloo cannot do send here: it needs 2 ranks and there is 1"),
+        ("measure", 2, ("--operations", "reduce_scatter", *QUICK), "gloo cannot do reduce_scatter here"),
+        ("network", None, (), "a network needs 2 ranks and there is 1"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(plain: Launch, world: int | None, words: Any, text: str) -> None:
-    ended = plain("collectives.measure", world, *words)
+def test_what_cannot_be_measured_is_one_line(
+    plain: Launch, program: str, world: int | None, words: Any, text: str
+) -> None:
+    ended = plain(f"collectives.{program}", world, *words)
     if "reduce_scatter" in words and ended.code == 0:
         pytest.skip("this torch's Gloo has reduce_scatter")
-    refused(ended, world, text)
-
-
-def refused(ended: Any, world: int | None, text: str) -> None:
+    assert text in ended.error
     assert ended.code == (2 if world is None else 1)  # torchrun has its own
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1, ended.stderr
-    assert text in lines[0]
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * (world or 1)
 
 
@@ -161,7 +157,6 @@ def refused(ended: Any, world: int | None, text: str) -> None:
         (2**28, 0.04, 100, 2),
         (2**28, 3.0, 100, 1),
         (2**28, 0.001, 5, 5),
-        (2**20, 1.0, 100, 64),
         (0, 0.0, 100, 100),
     ],
 )
@@ -171,8 +166,7 @@ def test_a_round_of_large_messages_has_several_calls_as_long_as_it_stays_short(
     assert calls_of_round(size, seconds, most_calls) == calls
 
 
-@pytest.mark.slow
-def test_the_network_is_measured_both_ways_between_all_pairs(plain: Launch) -> None:
+def test_the_network_is_measured_both_ways_between_all_pairs_and_with_all_ranks_at_once(plain: Launch) -> None:
     ended = plain("collectives.network", 3, *PING)
     story(ended)
     rows = {event["value"]: event["metadata"] for event in ended.all("network")}
@@ -184,11 +178,6 @@ def test_the_network_is_measured_both_ways_between_all_pairs(plain: Launch) -> N
     stats = ended.first("tracked_stats")["value"]
     assert stats["round_trip_seconds"] == max(row["round_trip_seconds"] for row in rows.values())
     assert stats["bytes_per_second"] == min(row["bytes_per_second"] for row in rows.values())
-
-
-def test_the_network_is_also_measured_with_all_ranks_at_once(plain: Launch) -> None:
-    ended = plain("collectives.network", 3, *PING)
-    stats = ended.first("tracked_stats")["value"]
     assert [event["value"] for event in ended.all("all_reduce")] == sizes(65536) == [4096, 32768, 65536]
     for size in sizes(65536):
         assert stats[f"all_reduce_{size}_seconds"] > 0
@@ -202,14 +191,10 @@ def test_the_network_is_also_measured_with_all_ranks_at_once(plain: Launch) -> N
     assert stats["cast_bytes_per_second"] > 1e6
 
 
-def test_a_network_of_one_rank_is_refused_in_one_line(plain: Launch) -> None:
-    refused(plain("collectives.network", None), None, "a network needs 2 ranks and there is 1")
-
-
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=300))
 def test_the_quantiles_are_of_what_was_measured(seconds: list[float]) -> None:
     median, p99 = quantiles(seconds)
     assert median == statistics.median(seconds)
     assert p99 in seconds
-    assert sum(one <= p99 for one in seconds) >= math.ceil(0.99 * len(seconds))
-    assert sum(one < p99 for one in seconds) < 0.99 * len(seconds)
+    assert sum(value <= p99 for value in seconds) >= math.ceil(0.99 * len(seconds))
+    assert sum(value < p99 for value in seconds) < 0.99 * len(seconds)

@@ -83,17 +83,3 @@ def test_a_script_of_ones_own_has_a_complete_record_and_a_row(name: str, project
     shown = project.runner("summarize", "results", "--format", "json")
     assert shown.code == 0, shown.snapshot
     assert "train.py" in json.dumps(json.loads(shown.stdout))
-
-
-def test_a_script_and_its_module_that_differ_are_other_code(project: Project) -> None:
-    lines = ["import helper", "from trainkit import running", "with running() as run:"]
-    (project.root / "train.py").write_text("\n".join([*lines, "    run.report(train_seconds=helper.VALUE)\n"]))
-    project.define(program="train.py", matrix={"layout": ["1x1"]})
-    hashes = set()
-    for text in ("VALUE = 1\n", "VALUE = 2\n"):
-        (project.root / "helper.py").write_text(text)
-        assert project.runner("run", "tiny", "--device", "cpu").code == 0
-        record = project.record(project.runs()[-1])
-        assert record["metrics"]["train_seconds"] == int(text[-2])
-        hashes.add(record["launch"]["code"]["sources_sha256"])
-    assert len(hashes) == 2

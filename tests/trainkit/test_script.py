@@ -208,8 +208,9 @@ def test_the_batch_that_a_script_reports_stands_in_each_epoch_in_place_of_the_co
     """
     for words, found in (((), [8, 16]), (("states",), [32, 32])):
         ended = good(script(text, None, *words))
-        assert [one["metadata"]["global_batch_size"] for one in ended.all("epoch_stop")] == found
-        assert [one["value"] for one in ended.all("global_batch_size")] == found[:1]
+        assert [event["metadata"]["global_batch_size"] for event in ended.all("epoch_stop")] == found
+        assert [event["value"] for event in ended.all("global_batch_size")] == found[:1]
+        assert not any("data_seconds" in event["metadata"] for event in ended.all("epoch_stop"))  # nothing is timed
 
 
 def test_a_place_that_no_launcher_sets_so_is_one_line(script: Script) -> None:
