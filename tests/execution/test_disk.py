@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.execution.disk import RESERVE_BYTES, Reserve, describe_error, what_is_lost
+from runner.execution.disk import describe_error, what_is_lost
 from tests.support.launches import (
     BEGINNING,
     END,
@@ -136,17 +136,3 @@ def test_a_folder_that_can_be_written_is_not_lost_and_a_read_only_one_is(tmp_pat
     assert what_is_lost(tmp_path) is None
     assert "is gone" in str(what_is_lost(tmp_path / "nowhere"))
     assert "read-only" in str(what_is_lost(Path("/proc/sys")))
-
-
-def test_the_reserve_has_no_name_and_is_given_back(tmp_path: Path) -> None:
-    reserve = Reserve(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-    assert open_below(tmp_path) >= RESERVE_BYTES
-    reserve.free()
-    assert open_below(tmp_path) == 0
-
-
-def open_below(folder: Path) -> int:
-    """The bytes on the disk of the files in a folder that this process holds open, whether they have a name or not."""
-    held = [one for one in Path("/proc/self/fd").iterdir() if one.is_symlink() and str(folder) in str(one.readlink())]
-    return sum(one.stat().st_blocks * 512 for one in held)

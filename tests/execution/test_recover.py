@@ -91,15 +91,6 @@ def test_a_run_of_a_dead_runner_is_finished_with_all_that_was_printed(project: P
     assert (again.code, again.stdout, again.stderr) == (0, "", "results: every run is finished, or its runner lives\n")
 
 
-def test_the_summary_names_the_command_once(project: Project) -> None:
-    for _ in range(2):
-        begun(project)
-    (note,) = [line for line in project.runner("summarize").stderr.splitlines() if "runner recover" in line]
-    assert note.startswith("note: the runners of 2 runs were killed; runner recover results ends what is left")
-    assert recovered(project).code == 0
-    assert "recover" not in project.runner("summarize").stderr
-
-
 def test_a_runner_that_died_while_it_wrote_the_record_completes(project: Project) -> None:
     done = make_run(project.results, runner=DEAD)
     record = done.read()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runner.records.folder import RunFolder
-from tests.support.launches import BEGINNING, END, WAIT, ended, one_run, until, words_are_printed
+from tests.support.launches import BEGINNING, END, WAIT, one_run, until, words_are_printed
 from tests.support.projects import Project
 
 SECOND = Path("go")
@@ -96,17 +96,6 @@ def test_a_killed_run_is_finished_first(project: Project) -> None:
     record = project.record(run)
     assert [one["status"] for one in record["launch"]["attempts"]] == ["incomplete"]
     assert "waits" in (run / "attempts" / "1" / "raw" / "node0-rank0.stdout").read_text()
-
-
-def test_an_interrupted_attempt_is_recorded_too(project: Project) -> None:
-    one_run(project, BEGINNING + WAIT, "1x1")
-    for words in (("run", "tiny"), ("resume",)):
-        process = project.start(*words, *([project.runs()[0]] if words == ("resume",) else []))
-        until(words_are_printed(project, "waits", 1 if words[0] == "run" else 2))
-        os.killpg(process.pid, signal.SIGINT)
-        assert ended(process)[0] == 130
-    record = project.record()
-    assert (record["status"], record["launch"]["attempts"][0]["status"]) == ("interrupted", "interrupted")
 
 
 def test_a_completed_run_is_refused(project: Project) -> None:

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -23,7 +22,6 @@ from tests.support.held_runs import run_here
 from tests.support.launches import (
     BEGINNING,
     WAIT,
-    ended,
     nothing_is_left_of,
     one_run,
     processes_of,
@@ -57,27 +55,6 @@ def test_a_run_that_overruns_its_time_in_silence_is_ended_and_says_where_its_ran
     assert record["events"]["seen"] == 4
     assert "time is up" in capsys.readouterr().err
     assert nothing_is_left_of(project.runs()[0])
-
-
-@pytest.mark.slow
-def test_a_signal_to_the_runner_alone_interrupts_the_run_and_impatience_changes_nothing(project: Project) -> None:
-    one_run(project, BEGINNING + WAIT, "1x2", repeat=3)
-    process = project.start("run", "tiny")
-    until(words_are_printed(project, "waits", 2))
-    process.send_signal(signal.SIGHUP)
-    time.sleep(0.2)
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGINT)
-    code, stderr = ended(process)
-    assert code == 130, stderr
-    assert "interrupted" in stderr
-    record = project.record()
-    assert record["status"] == "interrupted"
-    assert record["events"]["seen"] == 4
-    (run,) = project.runs()
-    for rank in (0, 1):
-        assert f"rank {rank} waits" in (run / "raw" / f"node0-rank{rank}.stdout").read_text()
-    assert nothing_is_left_of(run)
 
 
 @pytest.mark.slow

@@ -57,11 +57,13 @@ def test_the_ranks_parts_are_the_global_batch_of_one_process(reviews: Path, worl
     def rows(rank: int, of: int) -> list[list[tuple[int, ...]]]:
         batches = data.Batches(whole, 7, run, 60)
         batches.parts = partial(shards.rank_slices, len(whole), 60, rank, of)
-        return [
-            [tuple(row[mask.bool()].tolist()) for row, mask in zip(batch.tokens, batch.mask, strict=True)]
-            [: batch.samples]
-            for batch in batches.epoch(3)
-        ]  # fmt: skip
+        found = []
+        for batch in batches.epoch(3):
+            assert batch.mask.any(dim=0).all()  # no batch is padded beyond its own longest sentence
+            assert (batch.tokens[batch.mask == 0] == 0).all()
+            sentence_rows = [row[mask.bool()] for row, mask in zip(batch.tokens, batch.mask, strict=True)]
+            found.append([tuple(row.tolist()) for row in sentence_rows[: batch.samples]])
+        return found
 
     parts = [rows(rank, world) for rank in range(world)]
     joined = [[row for part in step for row in part] for step in zip(*parts, strict=True)]
@@ -84,13 +86,6 @@ def test_the_ranks_speeds_are_measured_with_sentences_that_are_about_as_long(rev
     assert {*parts[0], *parts[1]} <= middle or batch_size == 1  # then a rank has none, and takes another one
     if batch_size > 60:  # then the longest is among them, and no rank has all of the longer half
         assert min(parts[0]) < max(parts[1])
-
-
-def test_no_batch_is_padded_beyond_its_own_longest_sentence(reviews: Path) -> None:
-    run = Run("test", arguments_for(reviews))
-    for batch in data.Batches(load(reviews).train, 1, run, 60).epoch(1):
-        assert batch.mask.any(dim=0).all()
-        assert (batch.tokens[batch.mask == 0] == 0).all()
 
 
 def test_a_sentence_longer_than_the_model_takes_is_cut(reviews: Path) -> None:

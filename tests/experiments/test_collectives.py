@@ -39,16 +39,11 @@ AFTER = {  # of rank 1 of 3, written out by hand
 ON_RANK_0 = {"gather": [1, 2, 3, 4, 5, 6], "reduce": [9, 12], "scatter": [0, 0]}
 
 
-def story(ended: Any) -> list[str]:
-    assert ended.code == 0, ended.stderr
-    assert {event["metadata"]["status"] for event in ended.all("run_stop")} == {"success"}
-    return [event["key"] for event in ended.events]
-
-
 @pytest.mark.parametrize("world", [None, 3])
 def test_every_operation_is_shown_or_said_to_be_unsupported(plain: Launch, world: int | None) -> None:
     ended = plain("collectives.measure", world, *QUICK)
-    story(ended)
+    assert ended.code == 0, ended.stderr
+    assert {event["metadata"]["status"] for event in ended.all("run_stop")} == {"success"}
     told = [event for event in ended.all("lesson") if event["metadata"]["rank"] == 0]
     outcomes = {event["value"]: event["metadata"]["outcome"] for event in told}
     assert list(outcomes) == list(OPERATIONS)
@@ -73,7 +68,7 @@ def test_each_operation_gives_what_arithmetic_says(plain: Launch) -> None:
     assert where == {"right", "not defined on this rank"}
 
 
-def test_bandwidths_are_those_of_nccl_tests(plain: Launch) -> None:
+def test_bandwidths_are_those_of_nccl_tests_and_a_person_gets_a_table(plain: Launch) -> None:
     ended = plain("collectives.measure", 3, *QUICK)
     factors = {"all_reduce": 4 / 3, "ring_all_reduce": 4 / 3, "broadcast": 1, "reduce": 1, "send": 1, "isend": 1}
     rows = [event["metadata"] | {"name": event["value"]} for event in ended.all("collective")]
@@ -86,19 +81,15 @@ def test_bandwidths_are_those_of_nccl_tests(plain: Launch) -> None:
         factor = factors.get(row["name"], 2 / 3)  # all others have (n - 1) / n of the total size
         assert row["bus_bytes_per_second"] == pytest.approx(factor * row["algorithm_bytes_per_second"])
         assert 0 < row["min_seconds"] <= row["seconds"]
-    assert [row["bytes"] for row in rows if row["name"] == "all_reduce"] == [1024, 4096]
-    assert [row["bytes"] for row in rows if row["name"] == "all_gather"] == [1020, 4092]  # 3 equal parts
-
-
-def test_the_largest_size_is_the_headline_and_a_person_gets_a_table(plain: Launch) -> None:
-    ended = plain("collectives.measure", 3, *QUICK)
     stats = ended.first("tracked_stats")["value"]
-    largest = [event["metadata"] for event in ended.all("collective") if event["value"] == "all_reduce"][-1]
-    assert stats["all_reduce_seconds"] == largest["seconds"]
-    assert stats["all_reduce_bus_bytes_per_second"] == largest["bus_bytes_per_second"]
+    small, large = [row for row in rows if row["name"] == "all_reduce"]
+    assert (small["bytes"], large["bytes"]) == (1024, 4096)
+    assert stats["all_reduce_seconds"] == large["seconds"]
+    assert stats["all_reduce_bus_bytes_per_second"] == large["bus_bytes_per_second"]
     lines = ended.stderr.split("3 ranks\n")[1].splitlines()
     assert lines[0].split() == ["operation", "bytes", "mean", "us", "min", "us", "algbw", "GB/s", "busbw", "GB/s"]
-    assert len(lines) == 1 + len(ended.all("collective"))
+    assert len(lines) == 1 + len(rows)
+    assert [row["bytes"] for row in rows if row["name"] == "all_gather"] == [1020, 4092]  # 3 equal parts
 
 
 def test_the_ring_gives_what_the_library_gives_for_any_size() -> None:
@@ -168,7 +159,8 @@ def test_a_round_of_large_messages_has_several_calls_as_long_as_it_stays_short(
 
 def test_the_network_is_measured_both_ways_between_all_pairs_and_with_all_ranks_at_once(plain: Launch) -> None:
     ended = plain("collectives.network", 3, *PING)
-    story(ended)
+    assert ended.code == 0, ended.stderr
+    assert {event["metadata"]["status"] for event in ended.all("run_stop")} == {"success"}
     rows = {event["value"]: event["metadata"] for event in ended.all("network")}
     assert set(rows) == {f"{a} -> {b}" for a in range(3) for b in range(3) if a != b}
     for row in rows.values():

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from bench.gpu_check.__main__ import is_prepared
 from bench.gpu_check.checks import Check, Plan, checks
 from bench.gpu_check.results import Result, own_lines, read, table, verdict
-from experiments.mnist.inputs import NAMES
 from tests.support.fork_server import command
 
 ROOT = Path(__file__).parents[2]
@@ -78,15 +76,6 @@ def test_eight_gpus_are_used_alone_and_together(tmp_path: Path) -> None:
         "resnet50.pipelined": 1,
         "bert.ddp": 8,
     }
-
-
-def test_the_digits_stand_in_until_all_files_of_mnist_are_there(tmp_path: Path) -> None:
-    assert not is_prepared(tmp_path / "mnist")
-    (tmp_path / "mnist").mkdir()
-    for number, name in enumerate(NAMES):
-        assert not is_prepared(tmp_path / "mnist")
-        (tmp_path / "mnist" / (name if number % 2 else f"{name}.gz")).touch()
-    assert is_prepared(tmp_path / "mnist")
 
 
 def test_the_bandwidth_of_a_bus_is_no_result_of_one_process() -> None:

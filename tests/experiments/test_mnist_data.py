@@ -36,18 +36,6 @@ def test_the_digits_are_those_of_scikit_learn_byte_for_byte() -> None:
         assert gzip.decompress((data.DIGITS / f"{name}.gz").read_bytes()) == content
 
 
-def test_the_digits_counts_divide_by_no_usual_number_of_processes() -> None:
-    args = arguments()
-    digits = data.load(args, Run("test", args))
-    train, test = len(digits.train), len(digits.test)
-    assert (train, test, train + test) == (1438, 359, 1797)
-    assert all(test % world for world in (2, 3, 4, 5, 7, 8))
-    assert torch.bincount(digits.train.labels).min() > 130
-    assert digits.train.pixels.shape == (1438, 28, 28)
-    pixels = digits.train.pixels.float() / 255
-    assert (pixels.mean().item(), pixels.std().item()) == pytest.approx(data.NORMALISE["digits"], abs=1e-3)
-
-
 def test_both_loaders_give_the_same_batches_to_the_last_bit() -> None:
     pairs = list(zip(batches(), batches("--loader", "torchvision"), strict=True))
     assert len(pairs) == 15

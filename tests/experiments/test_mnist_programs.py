@@ -121,7 +121,7 @@ def test_one_process_reports_what_its_step_is_made_of(train: Launch) -> None:
     assert several.first("traffic")["metadata"]["all_reduce_bytes"] == told["gradient_bytes"]
 
 
-def test_final_and_best_accuracy_are_both_told(train: Launch) -> None:
+def test_the_clock_of_training_holds_no_tests_and_no_loading_and_two_accuracies_are_told(train: Launch) -> None:
     ended = train("mnist.single", None, *ALIKE)
     stats = ended.first("tracked_stats")["value"]
     accuracies = [event["value"] for event in ended.all("eval_accuracy")]
@@ -129,11 +129,6 @@ def test_final_and_best_accuracy_are_both_told(train: Launch) -> None:
     assert stats["best_accuracy"] == max(accuracies) == accuracies[stats["best_epoch"] - 1]
     assert stats["final_loss"] == ended.all("epoch_stop")[-1]["metadata"]["loss"]
     assert stats["peak_bytes"] > 10**8
-
-
-def test_the_clock_of_training_holds_no_tests_and_no_loading(train: Launch) -> None:
-    ended = train("mnist.single", None, *ALIKE)
-    stats = ended.first("tracked_stats")["value"]
     epochs = sum(event["metadata"]["train_seconds"] for event in ended.all("epoch_stop"))
     tests = sum(event["metadata"]["seconds"] for event in ended.all("eval_stop"))
     others = sum(ended.first(f"{name}_stop")["metadata"]["seconds"] for name in ("data", "setup", "warmup"))
@@ -155,6 +150,8 @@ def test_a_start_tells_what_only_the_inside_knows(train: Launch) -> None:
     assert "PATH" not in told["env"]
     assert told["torch"] == torch.__version__
     assert told["device_name"]
+    assert told["sources_sha256"] == hash_sources(read_sources(ROOT, "mnist.ddp")) == sources_sha256("mnist.single")
+    assert told["sources_sha256"] != hash_sources(read_sources(ROOT, "bert.ddp"))
 
 
 @pytest.mark.parametrize(
@@ -257,12 +254,6 @@ def test_mlcommons_own_parser_reads_what_a_program_prints(train: Launch, tmp_pat
     lines, errors = parse_file(str(path), ruleset="4.1.0")
     assert not errors
     assert len(lines) == len(ended.events) > 30
-
-
-def test_a_process_reports_the_hash_of_the_library_and_of_its_own_family(train: Launch) -> None:
-    reported = train("mnist.ddp", 2, *ODD).first("run_start")["metadata"]["sources_sha256"]
-    assert reported == hash_sources(read_sources(ROOT, "mnist.ddp")) == sources_sha256("mnist.single")
-    assert reported != hash_sources(read_sources(ROOT, "bert.ddp"))
 
 
 def test_the_programs_report_the_same_flops_a_sample(train: Launch) -> None:

@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +83,3 @@ def test_a_parser_s_help_has_the_whole_description(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         Parser("One.\n\nBy hand:  two").parse_args(["--help"])
     assert "One.\n\nBy hand:  two" in capsys.readouterr().out
-
-
-def test_the_library_s_arguments_need_no_torch() -> None:
-    import subprocess
-
-    modules = "trainkit.arguments, trainkit.archives, trainkit.prepare, trainkit.files, trainkit.sources"
-    code = f"import sys, {modules}, trainkit.parent; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"

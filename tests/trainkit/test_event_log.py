@@ -103,13 +103,11 @@ def test_a_phase_that_raises_does_not_stop(pipe: tuple[int, int]) -> None:
     assert b"data_stop" not in os.read(pipe[0], 2 * LINE_BYTES)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_json_lacks_is_null(pipe: tuple[int, int], value: float) -> None:
-    EventLog(fd=pipe[1]).point("loss", value, nested=[{"loss": value}], loss_hex=value.hex())
+def test_a_number_that_json_lacks_is_null(pipe: tuple[int, int]) -> None:
+    EventLog(fd=pipe[1]).point("loss", float("nan"), nested=[{"loss": float("-inf")}])
     event = read(pipe[0])
     assert event["value"] is None
     assert event["metadata"]["nested"] == [{"loss": None}]
-    assert event["metadata"]["loss_hex"] in {"nan", "inf", "-inf"}
 
 
 def test_a_long_line_is_shortened_with_a_mark(pipe: tuple[int, int]) -> None:
@@ -126,8 +124,7 @@ json_like = st.recursive(
 )
 
 
-@pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(json_like, st.dictionaries(st.text(), json_like), st.integers(0, 1_500))
 def test_any_event_fits_into_a_line(value: object, fields: dict[str, object], size: int) -> None:
     metadata = {**fields, "numbers": list(range(size)), "rank": 0, "seq": 1}

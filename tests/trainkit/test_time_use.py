@@ -199,45 +199,28 @@ def test_a_copy_of_a_watched_model_and_a_file_of_it_have_hooks_that_do_nothing()
     assert called == [1]
 
 
-def version_1(folder: Path, text: str) -> None:
-    (folder / "cpu").mkdir()
-    (folder / "cpu" / "cpu.stat").write_text(text)
-
-
-def both(folder: Path, text: str) -> None:
-    """A group of version 1 with a quota, below a root without one, on a machine that also has version 2."""
-    for place, words in (("cpu", "throttled_time 0\n"), ("cpu/own", text), ("unified", "")):
-        (folder / place).mkdir()
-        (folder / place / "cpu.stat").write_text(words)
-
-
-def below(folder: Path, text: str) -> None:
-    """A group of version 2 with a quota, below one with another."""
-    (folder / "pod" / "own").mkdir(parents=True)
-    (folder / "pod" / "cpu.stat").write_text("throttled_usec 250000\n")
-    (folder / "pod" / "own" / "cpu.stat").write_text(text)
-
-
-def version_2(folder: Path, text: str) -> None:
-    (folder / "own").mkdir()
-    (folder / "own" / "cpu.stat").write_text(text)
-
-
 @pytest.mark.parametrize(
-    ("write", "groups", "text", "seconds"),
+    ("files", "groups", "seconds"),
     [
-        (version_1, "1:cpu:/docker/of-the-host\n", "nr_throttled 3\nthrottled_time 2500000000\n", 2.5),
-        (version_2, "0::/own\n", "usage_usec 7\nnr_throttled 3\nthrottled_usec 1500000\n", 1.5),
-        (both, "2:cpuset:/\n1:cpu:/own\n0::/\n", "throttled_time 3500000000\n", 3.5),
-        (below, "0::/pod/own\n", "throttled_usec 1500000\n", 1.75),
-        (version_2, "0::/own\n", "usage_usec 7\n", None),
-        (version_2, "no such thing", "throttled_usec x\n", None),
+        ({"cpu": "nr_throttled 3\nthrottled_time 2500000000\n"}, "1:cpu:/docker/of-the-host\n", 2.5),
+        ({"own": "usage_usec 7\nnr_throttled 3\nthrottled_usec 1500000\n"}, "0::/own\n", 1.5),
+        # Version 1 below a root without a quota, on a machine that also has version 2.
+        (
+            {"cpu": "throttled_time 0\n", "cpu/own": "throttled_time 3500000000\n", "unified": ""},
+            "2:cpuset:/\n1:cpu:/own\n0::/\n",
+            3.5,
+        ),
+        ({"pod": "throttled_usec 250000\n", "pod/own": "throttled_usec 1500000\n"}, "0::/pod/own\n", 1.75),
+        ({"own": "usage_usec 7\n"}, "0::/own\n", None),
+        ({"own": "throttled_usec x\n"}, "no such thing", None),
     ],
 )
 def test_how_long_a_quota_held_the_process_back_is_read_from_both_versions_of_control_groups(
-    write: Callable[[Path, str], None], groups: str, text: str, seconds: float | None, tmp_path: Path
+    files: dict[str, str], groups: str, seconds: float | None, tmp_path: Path
 ) -> None:
-    write(tmp_path, text)
+    for folder, text in files.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "cpu.stat").write_text(text)
     own = tmp_path / "own-groups"
     own.write_text(groups)
     found = quota_throttling(tmp_path, own)

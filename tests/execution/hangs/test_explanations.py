@@ -93,11 +93,6 @@ def test_a_node_that_has_not_joined_is_named_with_the_reason(why: str, view: Nod
     assert rendezvous.explain(TWO, heard(), [HOST, view]) == [f"node 1 has not joined: {why}", "node 0 has joined"]
 
 
-def test_nothing_is_said_if_all_nodes_have_joined() -> None:
-    assert rendezvous.explain(TWO, heard(), [HOST, agent(1, connected=True)]) == []
-    assert rendezvous.explain(TWO, heard(), [rank(0, []), rank(1, [])]) == []
-
-
 def test_nodes_that_each_made_a_world_of_their_own_are_named_and_one_process_may_start_one() -> None:
     both = heard(TWO, (0, "run_start", {"world_size": 1}), (1, "run_start", {"world_size": 1, "rank": 0}))
     (said,) = rendezvous.explain(TWO, both, [])
@@ -133,19 +128,6 @@ def named(*views: NodeView) -> int | None:
     """The rank that the others of two are said to wait for, on GPUs."""
     held = stuck.culprit(positions_of(TWO, views, on_gpu=True))
     return held.rank if held else None
-
-
-def test_the_one_rank_that_does_not_wait_is_what_the_others_wait_for() -> None:
-    four = Layout.parse("4x1")
-    views = [rank(number, ALL_REDUCE, layout=four) for number in (0, 1, 3)]
-    views.insert(2, rank(2, LOADER, layout=four))
-    assert said(four, *views)[:2] == [
-        "rank 2 (node 2) is at me/data.py:12 in fetch",
-        "ranks 0, 1, 3 (node 0, 1, 3) wait in all_reduce at me/train.py:57 in train for rank 2",
-    ]
-    held = stuck.culprit(positions_of(four, views))
-    assert held is not None
-    assert held.rank == 2
 
 
 @pytest.mark.parametrize(
@@ -319,16 +301,6 @@ def test_a_silent_run_goes_on_if_no_patience_was_agreed_and_the_stack_is_shown(h
     ]
     assert notes_after(1_000, run, held_clock) == [], "what has not changed is said once"
     assert not run.is_hung(clock.monotonic())
-    run.close()
-
-
-def test_a_watch_over_a_run_on_gpus_names_no_rank_that_is_busy(held_clock: HeldClock) -> None:
-    run = Watch(Silent(rank(0, BARRIER), rank(1, ITEM, busy=1.0)), TWO, None, on_gpu=True)
-    trained(run)
-    assert notes_after(watch.PATIENCE_SECONDS + 1, run, held_clock) == [
-        "no rank was heard of for 121 s: rank 0 (node 0) waits in barrier at me/x.py:5",
-        "  rank 1 (node 1) is busy computing, or waiting on the GPU, at me/train.py:59 in train",
-    ]
     run.close()
 
 
