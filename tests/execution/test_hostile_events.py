@@ -103,10 +103,6 @@ def test_what_cannot_be_shown_is_one_note_and_no_end(make: Any) -> None:
     observer.end(run, make.launch(), Path())
     observer.left_out(run)
     assert broken.notes == ["something could not be shown: KeyError: 'no such colour'"]
-
-
-def test_an_observer_whose_notes_fail_too_is_passed_over() -> None:
-    broken = Broken()
     broken.note = broken.fail  # type: ignore[method-assign]
     guarded(broken).note("x")
     guarded(broken).event(Event(1.0, "progress"))

@@ -13,6 +13,7 @@ from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.model import MODELS
 from tests.experiments.conftest import SHORT_PEAK, start
 from trainkit import communication
+from trainkit.arguments import add_communication
 from trainkit.communication.gradients import LowRank
 from trainkit.errors import Refusal
 
@@ -193,7 +194,9 @@ def test_one_process_sends_nothing(train: Launch) -> None:
     ],
 )
 def test_what_cannot_be_or_has_no_effect_is_refused(words: tuple[str, ...], text: str) -> None:
-    args = mnist_parser(None).parse_args(words)
+    parser = mnist_parser(None)
+    add_communication(parser)
+    args = parser.parse_args(words)
 
     def check() -> None:
         communication.check(args)

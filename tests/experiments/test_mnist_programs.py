@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from experiments.mnist.model import MODELS
-from tests.experiments.conftest import ROOT, start, start_with_torchrun
+from tests.experiments.conftest import ROOT, start
 from trainkit.process_facts import sources_sha256
 from trainkit.sources import hash_sources, read_sources
 
@@ -184,15 +184,13 @@ def test_a_refusal_waits_for_a_neighbour_that_is_late(late: str, tmp_path: Path)
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "world", "words", "text"),
     [
         ("mnist.data_parallel", None, ["--devices", "2"], "2 devices were asked for and the CPU is one"),
-        ("mnist.spawn", None, ["--batch-size", "1"], "a global batch of 1 cannot be shared by 2"),
         ("mnist.spawn", 2, [], "mnist.spawn starts its own processes"),
     ],
-)  # fmt: skip
+)
 def test_a_layout_that_a_program_cannot_have_is_refused(
     train: Launch, program: str, world: int | None, words: list[str], text: str
 ) -> None:
@@ -269,13 +267,3 @@ def test_the_programs_report_the_same_flops_a_sample(train: Launch) -> None:
         assert told["peak_flops_per_second"] == pytest.approx(sum(peaks))
         assert told["flops_per_second"] == pytest.approx(flops * 2 * 1438 / slowest)
         assert 0 < told["input_seconds"] < told["train_seconds"]
-
-
-@pytest.mark.slow
-def test_a_program_forked_for_the_tests_does_what_it_does_under_torchrun(train: Launch) -> None:
-    real = start_with_torchrun(["-m", "experiments.mnist.ddp", "--dataset", "digits", *ODD], 2, {})
-    forked = train("mnist.ddp", 2, *ODD)
-    assert (real.code, forked.code) == (0, 0)
-    assert real.losses == forked.losses
-    assert real.first("parameters")["value"] == forked.first("parameters")["value"]
-    assert [event["key"] for event in real.all("run_stop")] == [event["key"] for event in forked.all("run_stop")]
