@@ -150,7 +150,7 @@ def folders(tmp_path: Path, make: Make, factor: float = 1.0, **changes: Any) -> 
 
 
 @pytest.mark.parametrize(("factor", "verdict", "code"), [(1.2, "slower", 1), (0.8, "faster", 0)])
-def test_two_folders_are_compared_as_they_are(
+def test_folders_are_compared(
     project: Project, tmp_path: Path, make: Make, factor: float, verdict: str, code: int
 ) -> None:
     found_code, found = compared(project, *folders(tmp_path, make, factor, code={"sources_sha256": "d" * 64}))

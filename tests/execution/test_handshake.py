@@ -89,7 +89,7 @@ def test_every_node_gets_the_run_whoever_comes_first(port: int) -> None:
     assert (join(port, 1), early.ended(), node0.ended()) == (RUN, RUN, None)
 
 
-def test_who_does_not_come_is_said_from_time_to_time_and_named_at_the_end(
+def test_who_does_not_come_is_said_and_named_at_the_end(
     port: int, monkeypatch: pytest.MonkeyPatch, held_clock: HeldClock
 ) -> None:
     monkeypatch.setattr(handshake, "SAY_SECONDS", 0.01)
@@ -114,9 +114,7 @@ def test_a_node_0_that_does_not_answer_is_named_with_its_place(port: int) -> Non
     ("number", "work", "why"),
     [(1, "other", "node 1 has another experiment"), (7, "work", "waits for node 1")],
 )
-def test_a_node_that_does_not_belong_is_refused_and_the_others_still_agree(
-    port: int, number: int, work: str, why: str
-) -> None:
+def test_a_node_that_does_not_belong_is_refused_and_others_agree(port: int, number: int, work: str, why: str) -> None:
     said: list[str] = []
     node0 = host(port, say=said.append)
     with pytest.raises(RequestError, match=why):

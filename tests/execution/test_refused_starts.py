@@ -54,9 +54,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("error", REFUSALS, ids=lambda error: type(error).__name__)
-def test_a_refused_start_and_a_signal_in_its_midst_are_recorded_also_if_nobody_can_look_what_is_left(
-    tmp_path: Path, make: Make, error: Exception
-) -> None:
+def test_a_refused_start_and_a_signal_in_its_midst_are_recorded(tmp_path: Path, make: Make, error: Exception) -> None:
     record = carried_out(tmp_path, make, raising(error), raising(error))
     assert (record.status, record.reason) == ("failed", f"could not be started or followed: {error}")
     record = carried_out(tmp_path, make, raising(KeyboardInterrupt()), raising(error))
@@ -71,7 +69,7 @@ def test_what_a_failed_start_may_have_left_is_said_beside_why_it_failed(tmp_path
     assert record.reason == f"could not be started or followed: sbatch is gone; {left}"
 
 
-def test_a_machine_without_room_for_a_watchdog_starts_nothing_and_says_so(
+def test_without_room_for_a_watchdog_nothing_starts(
     tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []

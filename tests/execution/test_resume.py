@@ -168,7 +168,7 @@ def test_a_link_in_the_folder_is_not_followed(project: Project, failed: Path, tm
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_step_leaves_the_record_readable_and_the_next_resume_goes_on(
+def test_after_a_kill_at_any_step_the_next_resume_goes_on(
     project: Project, failed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each system call that changes the folder is the last one, once."""

@@ -68,7 +68,7 @@ DEATHS = [
 
 
 @pytest.mark.parametrize(("death", "code", "signal_name"), DEATHS)
-def test_the_rank_that_failed_first_is_named_while_another_waits_for_it(
+def test_the_rank_that_failed_first_is_named(
     project: Project, death: str, code: int | None, signal_name: str | None
 ) -> None:
     body = GLOO_TOLD.replace("GLOO", indented(GLOO.replace("DIE", death)))

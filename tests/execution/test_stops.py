@@ -94,7 +94,7 @@ class Drops:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_a_signal_whose_exception_is_dropped_by_python_ends_the_run_all_the_same(
+def test_a_signal_whose_exception_python_drops_ends_the_run(
     tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dropped: list[object] = []

@@ -35,7 +35,7 @@ def load(folder: Path, *words: str) -> data.Data:
     batch_size=st.integers(1, 70),
     seed=st.integers(0, 2**32),
 )
-def test_an_order_by_length_has_every_sample_once_and_batches_of_like_length(
+def test_an_order_by_length_has_each_sample_once_in_like_batches(
     lengths: list[int], batch_size: int, seed: int
 ) -> None:
     sizes = torch.tensor(lengths)

@@ -81,7 +81,7 @@ def test_every_line_of_utf_8_becomes_one_line(lines: list[str]) -> None:
     assert all(line.strip() for line in kept.removesuffix("\n").split("\n"))
 
 
-def test_what_is_there_already_is_left_alone_and_what_is_damaged_is_not(
+def test_what_is_there_is_left_alone_and_what_is_damaged_is_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = folder(tmp_path, sentences("utf-8"))
@@ -133,7 +133,7 @@ def test_a_model_that_lacks_a_part_is_refused(tmp_path: Path) -> None:
         assert words in str(caught.value)
 
 
-def test_packages_are_fetched_by_hash_and_snippets_parted_by_the_sign_of_their_rating(
+def test_packages_are_fetched_by_hash_and_snippets_parted_by_rating(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[list[str], str]] = []

@@ -17,9 +17,7 @@ BY_HEART = ("--epochs", "14", "--batch-size", "20", "--scaling", "weak", "--lr",
 
 
 @pytest.mark.parametrize("world", [None, 3])
-def test_every_sentence_counts_once_and_the_losses_are_those_of_one_process(
-    launch_bert: Launch, world: int | None
-) -> None:
+def test_every_sentence_counts_once_and_losses_are_those_of_one_process(launch_bert: Launch, world: int | None) -> None:
     one, ended = launch_bert("bert.single", None, *ODD), launch_bert("bert.ddp", world, *ODD)
     assert one.code == ended.code == 0, one.stderr + ended.stderr
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["success"] * (world or 1)

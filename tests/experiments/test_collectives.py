@@ -130,7 +130,7 @@ def test_sizes_without_sense_are_refused(changes: dict[str, Any], text: str) -> 
         ("network", None, (), "a network needs 2 ranks and there is 1"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(
+def test_what_is_not_measured_is_one_line(
     plain: Launch, program: str, world: int | None, words: Any, text: str
 ) -> None:
     ended = plain(f"collectives.{program}", world, *words)
@@ -151,7 +151,7 @@ def test_what_cannot_be_measured_is_one_line(
         (0, 0.0, 100, 100),
     ],
 )
-def test_a_round_of_large_messages_has_several_calls_as_long_as_it_stays_short(
+def test_a_short_round_of_large_messages_has_several_calls(
     size: int, seconds: float, most_calls: int, calls: int
 ) -> None:
     assert calls_of_round(size, seconds, most_calls) == calls

@@ -70,7 +70,7 @@ BREAKS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("how", BREAKS)
-def test_data_that_is_not_whole_is_one_line_with_the_folder_and_the_way_out(
+def test_data_that_is_not_whole_is_one_line_with_the_way_out(
     tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = shutil.copytree(data.DIGITS, tmp_path / "mnist")

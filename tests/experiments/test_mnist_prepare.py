@@ -58,7 +58,7 @@ def test_the_four_files_are_found_in_whatever_holds_them(
     assert capsys.readouterr().err == f"MNIST is in {target}: 60,000 + 10,000 digits, every hash right\n"
 
 
-def test_what_is_there_already_is_left_alone_and_what_is_damaged_is_replaced(
+def test_what_is_there_is_left_alone_and_what_is_damaged_is_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = prepare.prepare(tmp_path / "data", folder(tmp_path, CONTENT))

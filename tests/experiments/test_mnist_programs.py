@@ -65,9 +65,7 @@ def test_every_sample_counts_once_and_the_loss_is_that_of_one_process(train: Lau
         ("mnist.data_parallel", None, ()),
     ],
 )
-def test_the_parameters_are_those_of_one_process(
-    train: Launch, program: str, world: int | None, words: tuple[str, ...]
-) -> None:
+def test_parameters_are_those_of_one(train: Launch, program: str, world: int | None, words: tuple[str, ...]) -> None:
     one, several = train("mnist.single", None, *ALIKE), train(program, world, *ALIKE, *words)
     check_stream(several, world or (2 if program == "mnist.spawn" else 1))
     assert len(one.parameters) == 10
@@ -191,7 +189,7 @@ def test_a_refusal_waits_for_a_neighbour_that_is_late(late: str, tmp_path: Path)
         ("mnist.spawn", 2, [], "mnist.spawn starts its own processes"),
     ],
 )
-def test_a_layout_that_a_program_cannot_have_is_refused(
+def test_a_layout_without_sense_is_refused(
     train: Launch, program: str, world: int | None, words: list[str], text: str
 ) -> None:
     ended = train(program, world, *words)

@@ -26,9 +26,7 @@ def losses(ended: Any) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "words", "more"), [("split", TINY, ()), ("pipelined", UNEVEN, COLD)])
-def test_a_model_in_two_halves_learns_what_the_whole_one_does(
-    plain: Launch, program: str, words: Any, more: Any
-) -> None:
+def test_a_model_in_halves_learns_what_the_whole_one_does(plain: Launch, program: str, words: Any, more: Any) -> None:
     # The whole one warms up and the pipeline does not: that leaves nothing behind.
     whole, cut = plain("resnet50.whole", None, *words), plain(f"resnet50.{program}", None, *words, *more)
     assert len(losses(whole)) == 2

@@ -87,7 +87,7 @@ def test_what_a_full_disk_took_is_in_the_record_and_the_person_is_told(project: 
         pytest.param(False, marks=pytest.mark.fault("the results folder is removed")),
     ],
 )
-def test_results_that_go_away_are_said_and_recovered_where_they_are(
+def test_results_that_go_away_are_said_and_recovered(
     project: Project, fault: Fault, begin: Begin, renamed: bool
 ) -> None:
     one_run(project, program(slow=True), "1x2")

@@ -66,9 +66,7 @@ def test_the_names_that_the_runner_knows_are_those_of_the_library() -> None:
         (["x\ny\x1b]0;z"], "unrecognized arguments: x y\\x1b]0;z"),
     ],
 )
-def test_a_wrong_argument_is_one_printable_line(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_arg_is_one_printable_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     parser = program_parser("A program.")
     parser.add_argument("--steps", type=at_least(1), default=1)
     with pytest.raises(SystemExit) as ended:

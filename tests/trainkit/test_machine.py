@@ -14,9 +14,7 @@ ALL = len(os.sched_getaffinity(0))
     ("outer", "inner", "cores"),
     [("max 100000", "50000 100000", 0.5), ("50000 100000", "max 100000", 0.5), ("odd", "", ALL)],
 )
-def test_the_smallest_quota_of_all_cgroups_limits_the_cores(
-    tmp_path: Path, outer: str, inner: str, cores: float
-) -> None:
+def test_the_smallest_quota_of_all_groups_limits_cores(tmp_path: Path, outer: str, inner: str, cores: float) -> None:
     own, cgroups = tmp_path / "cgroup", tmp_path / "fs"
     (cgroups / "outer" / "inner").mkdir(parents=True)
     own.write_text("1:name=systemd:/x\n0::/outer/inner\n")

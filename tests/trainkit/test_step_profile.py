@@ -34,9 +34,7 @@ class Batch:
 
 
 @given(st.lists(st.tuples(st.integers(1, 60 * MB), st.floats(0, 1)), min_size=1, max_size=60))
-def test_every_gradient_is_in_one_bucket_and_each_is_closed_as_soon_as_it_is_full(
-    gradients: list[tuple[int, float]],
-) -> None:
+def test_every_gradient_is_in_one_bucket_and_each_is_closed_when_full(gradients: list[tuple[int, float]]) -> None:
     found = buckets(gradients)
     assert sum(size for size, _ in found) == sum(size for size, _ in gradients)
     for place, (size, _) in enumerate(found[:-1]):

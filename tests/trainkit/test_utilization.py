@@ -142,9 +142,7 @@ class Busy(Nvml):
         return [Namespace(pid=pid) for pid in cls.users[handle]]
 
 
-def test_gpus_are_throttled_by_heat_and_not_by_their_power_cap_and_others_are_seen_if_we_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_gpus_are_throttled_by_heat_and_not_by_a_cap_and_others_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     told = gpus_hindered(Busy, [0, 1], OwnProcesses())
     assert told == {"gpu_throttled_percent": 50.0, "gpu_shared_percent": 50.0}
     monkeypatch.setattr(Busy, "users", (set(), {1}))

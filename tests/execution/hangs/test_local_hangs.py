@@ -56,7 +56,7 @@ def test_a_script_that_knows_nothing_of_the_kit_prints_its_stack_as_it_is_ended(
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_a_silent_run_says_where_its_ranks_were(
+def test_ctrl_c_says_where_the_ranks_were(
     project: Project, monkeypatch: pytest.MonkeyPatch, held_clock: HeldClock
 ) -> None:
     def wait_and_interrupt() -> None:
