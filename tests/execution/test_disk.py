@@ -105,19 +105,6 @@ def test_a_run_s_folder_that_is_removed_is_said_and_the_processes_end(project: P
     assert nothing_is_left_of(run)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_results_that_become_read_only_are_said_and_the_processes_end(project: Project) -> None:
-    one_run(project, BEGINNING + WAIT, "1x1")
-    process = project.start("run", "tiny")
-    until(words_are_printed(project, "waits"))
-    (run,) = project.runs()
-    run.chmod(0o555)
-    code, stderr = ended(process)
-    run.chmod(0o755)
-    assert code == 1, stderr
-    assert "read-only" in stderr
-
-
 @pytest.mark.parametrize(
     ("number", "said"),
     [

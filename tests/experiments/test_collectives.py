@@ -15,7 +15,6 @@ from experiments.collectives.limits import require_sense, sizes_between
 from experiments.collectives.load import sizes
 from experiments.collectives.network import quantiles
 from experiments.collectives.operations import OPERATIONS
-from experiments.collectives.timing import calls_of_round
 from tests.experiments.conftest import start
 from trainkit.errors import Refusal
 
@@ -105,20 +104,18 @@ def test_sizes_begin_with_the_least_and_grow_by_the_factor(least: int, more: int
     assert sizes[-1] <= least + more < sizes[-1] * factor
 
 
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
+def test_sizes_without_sense_are_refused() -> None:
+    good = {"operations": "all", "min_bytes": 1024, "max_bytes": 4096, "factor": 4, "rounds": 1, "calls": 1}
+    require_sense(Namespace(**good), 3)
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"operations": "all_reduce,al_gather"}, "no operation 'al_gather': there are send, isend"),
         ({"min_bytes": 3}, "--min-bytes 3: at least 4, one number"),
         ({"max_bytes": -1}, "--max-bytes -1: less than --min-bytes 1024"),
         ({"min_bytes": 4, "max_bytes": 8}, "--max-bytes 8: less than 4 for each of 3 ranks"),
-    ],
-)
-def test_sizes_without_sense_are_refused(changes: dict[str, Any], text: str) -> None:
-    good = {"operations": "all", "min_bytes": 1024, "max_bytes": 4096, "factor": 4, "rounds": 1, "calls": 1}
-    require_sense(Namespace(**good), 3)
-    with pytest.raises(Refusal, match=f"^{text}"):
-        require_sense(Namespace(**{**good, **changes}), 3)
+    ]
+    for changes, text in wrong:
+        with pytest.raises(Refusal, match=f"^{text}"):
+            require_sense(Namespace(**{**good, **changes}), 3)
 
 
 @pytest.mark.parametrize(
@@ -139,22 +136,6 @@ def test_what_is_not_measured_is_one_line(
     assert text in ended.error
     assert ended.code == (2 if world is None else 1)  # torchrun has its own
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * (world or 1)
-
-
-@pytest.mark.parametrize(
-    ("size", "seconds", "most_calls", "calls"),
-    [
-        (2**28, 0.001, 100, 10),  # a fast link: the start of a round would be a part of one call
-        (2**28, 0.04, 100, 2),
-        (2**28, 3.0, 100, 1),
-        (2**28, 0.001, 5, 5),
-        (0, 0.0, 100, 100),
-    ],
-)
-def test_a_short_round_of_large_messages_has_several_calls(
-    size: int, seconds: float, most_calls: int, calls: int
-) -> None:
-    assert calls_of_round(size, seconds, most_calls) == calls
 
 
 def test_the_network_is_measured_both_ways_between_all_pairs_and_with_all_ranks_at_once(plain: Launch) -> None:

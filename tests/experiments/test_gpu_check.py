@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.gpu_check.checks import Check, Plan, checks
+from bench.gpu_check.checks import Check
 from bench.gpu_check.results import own_lines, read, verdict
 from tests.support.fork_server import command
 
@@ -59,24 +59,6 @@ def test_what_cannot_be_checked_is_refused_in_one_line(tmp_path: Path) -> None:
         done = gpu_check(tmp_path, *words)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.splitlines()[-1] == f"error: {said}"
-
-
-def test_eight_gpus_are_used_alone_and_together(tmp_path: Path) -> None:
-    plan = Plan("cuda", 8, tmp_path, tmp_path / "model", mnist=True, real=tmp_path, minilm=tmp_path)
-    found = list(checks(plan))
-    assert len({(check.name, check.processes) for check in found}) == len(found)
-    most: dict[str, int] = {}
-    for check in found:
-        most[check.program] = max(check.processes, most.get(check.program, 0))
-    assert most == {
-        "collectives.measure": 8,
-        "mnist.ddp": 8,
-        "mnist.data_parallel": 1,
-        "resnet50.whole": 1,
-        "resnet50.split": 1,
-        "resnet50.pipelined": 1,
-        "bert.ddp": 8,
-    }
 
 
 def event(rank: int, seq: int, key: str, **metadata: object) -> dict[str, Any]:

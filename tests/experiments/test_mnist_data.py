@@ -5,7 +5,6 @@ import shutil
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -86,13 +85,3 @@ def test_data_that_is_not_whole_is_one_line_with_the_way_out(
     assert "`runner prepare mnist`" in text
     assert "images-idx3-ubyte" in text or "gzip" in text.lower() or "end-of-stream" in text
     assert "\n" not in text
-
-
-def test_files_that_are_not_gzipped_are_read_too(tmp_path: Path, monkeypatch: Any) -> None:
-    for name in NAMES:
-        content = gzip.decompress((data.DIGITS / name).read_bytes())
-        (tmp_path / name.removesuffix(".gz")).write_bytes(content)
-    args = arguments()
-    shipped = data.load(args, Run("test", args))
-    monkeypatch.setattr(data, "DIGITS", tmp_path)
-    assert data.load(args, Run("test", args)).sha256 == shipped.sha256

@@ -50,16 +50,6 @@ def test_micro_batches_change_what_batch_norm_sees_and_the_event_says_so(plain: 
     assert told["metadata"]["batch_norm"] == "statistics of each micro-batch"
 
 
-def test_the_work_is_told_as_the_table_needs_it(plain: Launch) -> None:
-    ended = plain("resnet50.split", None, *TINY)
-    epoch = ended.first("epoch_stop")["metadata"]
-    assert (epoch["trained_samples"], epoch["steps"]) == (8, 2)
-    assert ended.first("global_batch_size")["value"] == 4
-    stats = ended.first("tracked_stats")["value"]
-    assert stats["train_seconds"] == epoch["train_seconds"] <= epoch["seconds"]
-    assert stats["final_loss"] == losses(ended)[-1]
-
-
 def test_the_halves_are_the_whole() -> None:
     model = build_resnet50(1).eval()
     first, second = halves(model)

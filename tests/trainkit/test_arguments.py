@@ -56,25 +56,22 @@ def test_the_names_that_the_runner_knows_are_those_of_the_library() -> None:
     assert {"device", args.THREADS} == {one.dest for one in program_parser(None)._actions if one.dest != "help"}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_a_wrong_argument_is_one_printable_line(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = program_parser("A program.")
+    parser.add_argument("--steps", type=at_least(1), default=1)
+    for words, said in (
         (["--steps", "0"], "--steps: at least 1, not 0"),
         (["--steps", "many"], "--steps: invalid whole number value: 'many'"),
         (["--step", "3"], "unrecognized arguments: --step 3"),
         (["--device", "tpu\x1b[2J"], "--device: invalid choice: "),
         (["x\ny\x1b]0;z"], "unrecognized arguments: x y\\x1b]0;z"),
-    ],
-)
-def test_a_wrong_arg_is_one_printable_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    parser = program_parser("A program.")
-    parser.add_argument("--steps", type=at_least(1), default=1)
-    with pytest.raises(SystemExit) as ended:
-        parser.parse_args(words)
-    assert ended.value.code == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"error: {said}")
-    assert line.isprintable()
+    ):
+        with pytest.raises(SystemExit) as ended:
+            parser.parse_args(words)
+        assert ended.value.code == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"error: {said}")
+        assert line.isprintable()
 
 
 def test_a_parser_s_help_has_the_whole_description(capsys: pytest.CaptureFixture[str]) -> None:

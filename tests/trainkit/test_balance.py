@@ -94,7 +94,6 @@ REFUSALS = {
     "2,²": "² is no share",
     "fast": "fast is no share",
     "3:2,1": "write off, measured, shares (2,1)",
-    "2,1/3,1": "write off, measured, shares (2,1)",
     "2,1/x:3,1": "write off, measured, shares (2,1)",
     "2,1/5:3,1/5:1,1": "step 5 does not come after step 5",
     "2,1/1:3,1": "step 1 does not come after step 1",
@@ -104,13 +103,13 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("text", REFUSALS, ids=lambda text: text[:12])
-def test_what_are_no_shares_of_these_processes_is_refused_in_one_short_line(text: str) -> None:
-    with pytest.raises(Refusal) as refused:
-        parse(text, 2)
-    assert REFUSALS[text] in refused.value.line
-    assert len(refused.value.line) < 250
-    assert "\x1b" not in refused.value.line
+def test_what_are_no_shares_of_these_processes_is_refused_in_one_short_line() -> None:
+    for text, said in REFUSALS.items():
+        with pytest.raises(Refusal) as refused:
+            parse(text, 2)
+        assert said in refused.value.line
+        assert len(refused.value.line) < 250
+        assert "\x1b" not in refused.value.line
 
 
 @pytest.mark.parametrize(

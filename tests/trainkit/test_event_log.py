@@ -64,17 +64,6 @@ def test_no_line_of_eight_processes_is_torn_or_lost_in_one_pipe() -> None:
         assert all(event["metadata"]["filling"] == "x" * (event["value"] % 3000) for event in own)
 
 
-def test_an_event_has_the_convention_s_keys_in_its_order(pipe: tuple[int, int]) -> None:
-    log = EventLog(3, fd=pipe[1])
-    before = int(time.time() * 1000)
-    log.point("seed", 1, note="é")
-    event = read(pipe[0])
-    assert list(event) == ["namespace", "time_ms", "event_type", "key", "value", "metadata"]
-    assert event["metadata"] == {"rank": 3, "seq": 0, "note": "é"}
-    assert event["event_type"] == "POINT_IN_TIME"
-    assert before <= event["time_ms"] <= time.time() * 1000
-
-
 def test_a_phase_is_two_lines_and_its_seconds(pipe: tuple[int, int]) -> None:
     meetings: list[int] = []
     log = EventLog(fd=pipe[1], synchronise=lambda: meetings.append(1))

@@ -129,12 +129,14 @@ def test_archives_within_archives_end(tmp_path: Path) -> None:
     ids=["deep", "long", "pickled"],
 )
 def test_a_model_of_a_stranger_is_one_line(changes: dict[str, bytes | None], said: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
     for name, content in ({**MODEL, **changes}).items():
         if content is not None:
-            (tmp_path / name).write_bytes(content)
+            (folder / name).write_bytes(content)
     with pytest.raises(Refusal) as refused:
-        bert.read_model(tmp_path, tmp_path)
-    assert refused.value.line.startswith(f"{tmp_path}: ")
+        bert.read_model(folder, tmp_path)
+    assert refused.value.line.startswith(f"{folder}: ")
     assert said in refused.value.line
 
 

@@ -63,29 +63,17 @@ def test_nothing_of_the_scripts_numerics_is_changed_unless_it_is_asked_for(scrip
 
 
 def test_arguments_may_be_of_any_kind_and_never_crowd_out_the_other_facts(script: Script) -> None:
+    imports = "import argparse, dataclasses, pathlib\nfrom trainkit import running\n"
+    settings = "dataclasses.make_dataclass('Settings', ['lr', 'names'])(1, ('a', 'b'))"
     for args, expected in (
         ("argparse.Namespace(lr=0.1, device='cuda:7', threads=9)", {"lr": 0.1, "device": "cuda:7", "threads": 9}),
         ("{'lr': float('nan'), 'path': pathlib.Path('a')}", {"lr": "nan", "path": "a"}),
-        ("Settings()", {"lr": 1, "names": ["a", "b"]}),
+        (settings, {"lr": 1, "names": ["a", "b"]}),
     ):
-        text = f"""
-            import argparse, dataclasses, pathlib
-            from trainkit import running
-            @dataclasses.dataclass
-            class Settings:
-                lr: int = 1
-                names: tuple = ("a", "b")
-            with running("mine", {args}) as run:
-                pass
-        """
-        begun = good(script(text)).first("run_start")["metadata"]
+        begun = good(script(f"{imports}with running('mine', {args}): pass")).first("run_start")["metadata"]
         assert (begun["program"], begun["args"], begun["device"]) == ("mine", expected, "cpu")
-    text = """
-        from trainkit import running
-        with running(args={f"name{number}": "x" * 5000 for number in range(300)}) as run:
-            pass
-    """
-    begun = good(script(text)).first("run_start")["metadata"]
+    many = "{f'name{number}': 'x' * 5000 for number in range(300)}"
+    begun = good(script(f"{imports}with running(args={many}): pass")).first("run_start")["metadata"]
     assert begun["args"]["left_out"] > 200
     assert len(begun["program_sha256"]) == 64
     assert begun["torch"]

@@ -17,7 +17,6 @@ from trainkit.step_profile import (
     Watch,
     buckets,
     first_half,
-    gradients_of,
     report_step,
     shortened,
 )
@@ -49,14 +48,6 @@ def test_the_buckets_are_those_of_ddp() -> None:
     sizes = [MB // 2, MB // 2, 10 * MB, 10 * MB, 10 * MB, 3 * MB]
     shares = [0.1, 0.2, 0.3, 0.4, 0.5, 1.0]
     assert buckets(list(zip(sizes, shares, strict=True))) == [(MB, 0.2), (30 * MB, 0.5), (3 * MB, 1.0)]
-
-
-def test_gradients_are_counted_without_what_is_not_trained() -> None:
-    model = nn.Sequential(nn.Linear(8, 4), nn.Conv2d(3, 2, 5), nn.Linear(4, 2).requires_grad_(requires_grad=False))
-    told = gradients_of([one for one in model.parameters() if one.requires_grad])
-    assert told["gradient_bytes"] == 4 * (8 * 4 + 4 + 3 * 2 * 25 + 2)
-    assert told["gradient_tensors"] == 4
-    assert sorted(told["matrices"]) == [[2, 75, 1], [4, 8, 1]]
 
 
 def test_a_watched_step_leaves_no_hook_behind_and_sees_the_gradients_in_their_order() -> None:

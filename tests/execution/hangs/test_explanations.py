@@ -208,31 +208,13 @@ def test_a_rank_without_a_process_and_one_that_cannot_be_asked_are_named() -> No
 
 
 ODD_TEXT = st.text(max_size=20)
-FRAMES = st.lists(
-    st.tuples(ODD_TEXT | st.sampled_from([C10D, f"{TORCH}/autograd/graph.py"]), st.integers(), ODD_TEXT), max_size=4
-)
-RANKS = st.builds(
-    RankView,
-    st.integers(-2, 5),
-    st.integers(),
-    st.sampled_from("RSDTtZX") | ODD_TEXT,
-    st.floats(),
-    FRAMES,
-    listening=st.lists(ODD_TEXT, max_size=2),
-    connecting=st.lists(ODD_TEXT, max_size=2),
-)
-AGENTS = st.builds(
-    AgentView,
-    st.integers(),
-    st.sampled_from("RSDTtZX") | ODD_TEXT,
-    st.floats(),
-    st.builds(Told, st.none() | ODD_TEXT, st.none() | ODD_TEXT, ODD_TEXT, ODD_TEXT),
-    st.booleans(),
-    st.booleans(),
-    st.lists(ODD_TEXT, max_size=2),
-    st.sampled_from(["", "name", "refused", "silence", "unreachable"]) | ODD_TEXT,
-    ODD_TEXT,
-)
+STATES = st.sampled_from("RSDTtZX") | ODD_TEXT
+FILES = ODD_TEXT | st.sampled_from([C10D, f"{TORCH}/autograd/graph.py"])
+FRAMES = st.lists(st.tuples(FILES, st.integers(), ODD_TEXT), max_size=4)
+RANKS = st.builds(RankView, rank=st.integers(-2, 5), state=STATES, stack=FRAMES, listening=..., connecting=...)
+TROUBLE = st.sampled_from(["", "name", "refused", "silence", "unreachable"]) | ODD_TEXT
+TOLD = st.builds(Told, node=..., nodes=..., master=..., port=...)
+AGENTS = st.builds(AgentView, state=STATES, told=TOLD, addresses=..., trouble=TROUBLE, words=...)
 SEEN = st.none() | st.builds(Seen, ODD_TEXT, st.lists(AGENTS, max_size=2), st.lists(RANKS, max_size=4))
 VIEWS = st.tuples(SEEN, SEEN, st.none() | ODD_TEXT, st.none() | ODD_TEXT)
 
