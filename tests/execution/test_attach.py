@@ -62,9 +62,7 @@ def test_a_job_that_another_command_collects_is_left_to_it(project: Project, mak
     assert folder.read().status == "running"
 
 
-def test_a_cluster_that_says_nothing_of_a_collected_job_s_pods_is_a_refusal(
-    project: Project, make: Make, manifest: Path
-) -> None:
+def test_a_cluster_that_says_nothing_of_a_job_s_pods_is_a_refusal(project: Project, make: Make, manifest: Path) -> None:
     folder = make.run(project.results, id=ID, target="kubernetes", stdout={})
     assert folder.read().status == "incomplete"
     with pytest.raises(RequestError, match="namespace default of https://there: overloaded"):

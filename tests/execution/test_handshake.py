@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,16 +27,15 @@ HERE = "127.0.0.1"
 class Thread(threading.Thread):
     """Calls a function and keeps what it returned or raised."""
 
-    def __init__(self, function: Any, *args: Any, **options: Any) -> None:
+    def __init__(self, function: Callable[[], Any]) -> None:
         super().__init__(daemon=True)
-        self.call = (function, args, options)
+        self.function = function
         self.result: Any = None
         self.start()
 
     def run(self) -> None:
-        function, args, options = self.call
         try:
-            self.result = function(*args, **options)
+            self.result = self.function()
         except KitError as error:
             self.result = error
 
@@ -54,20 +54,15 @@ def port() -> int:
 
 
 def host(
-    port: int, nodes: int = 2, secret: bytes = b"", say: Any = quiet, seconds: float = 3_600, **changes: Any
+    port: int,
+    nodes: int = 2,
+    secret: bytes = b"",
+    say: Any = quiet,
+    seconds: float = 3_600,
+    run: str = RUN,
+    master: str = HERE,
 ) -> Thread:
-    values = {"run": RUN, "work": "work", "master": HERE, **changes}
-    return Thread(
-        handshake.host,
-        values["run"],
-        values["work"],
-        nodes,
-        values["master"],
-        secret,
-        say,
-        seconds=seconds,
-        port=port,
-    )
+    return Thread(lambda: handshake.host(run, "work", nodes, master, secret, say, seconds=seconds, port=port))
 
 
 def join(port: int, node: int = 1, secret: bytes = b"", work: str = "work", seconds: float = 3_600) -> str:
@@ -88,14 +83,13 @@ def listens(port: int) -> bool:
 
 def test_every_node_gets_the_run_whoever_comes_first(port: int) -> None:
     with socket.create_server((HERE, port)) as not_yet:
-        early = Thread(join, port, 2)
+        early = Thread(lambda: join(port, 2))
         not_yet.accept()[0].close()
     node0 = host(port, nodes=3)
-    late = Thread(join, port, 1)
-    assert (early.ended(), late.ended(), node0.ended()) == (RUN, RUN, None)
+    assert (join(port, 1), early.ended(), node0.ended()) == (RUN, RUN, None)
 
 
-def test_who_does_not_come_is_said_from_time_to_time_and_named_at_the_end(
+def test_who_does_not_come_is_said_and_named_at_the_end(
     port: int, monkeypatch: pytest.MonkeyPatch, held_clock: HeldClock
 ) -> None:
     monkeypatch.setattr(handshake, "SAY_SECONDS", 0.01)
@@ -118,11 +112,9 @@ def test_a_node_0_that_does_not_answer_is_named_with_its_place(port: int) -> Non
 
 @pytest.mark.parametrize(
     ("number", "work", "why"),
-    [(1, "other", "node 1 has another experiment"), (0, "work", "waits for node 1"), (7, "work", "waits for node 1")],
+    [(1, "other", "node 1 has another experiment"), (7, "work", "waits for node 1")],
 )
-def test_a_node_that_does_not_belong_is_refused_and_the_others_still_agree(
-    port: int, number: int, work: str, why: str
-) -> None:
+def test_a_node_that_does_not_belong_is_refused_and_others_agree(port: int, number: int, work: str, why: str) -> None:
     said: list[str] = []
     node0 = host(port, say=said.append)
     with pytest.raises(RequestError, match=why):
@@ -143,35 +135,21 @@ def test_a_caller_without_the_secret_is_refused_and_the_node_is_still_expected(p
     assert node0.ended() is None
 
 
-class Impostor(threading.Thread):
-    """Answers on node 0's port without knowing the secret."""
-
-    def __init__(self, port: int, answer: dict[str, Any]) -> None:
-        super().__init__(daemon=True)
-        self.server = socket.create_server((HERE, port))
-        self.answer = answer
-        self.start()
-
-    def run(self) -> None:
-        while True:
-            try:
-                connection, _ = self.server.accept()
-            except OSError:
-                return
-            with connection, connection.makefile("rwb", 0) as file:
-                for answer in ({"nonce": "0" * 32}, self.answer):
-                    file.readline()
-                    file.write(json.dumps(answer).encode() + b"\n")
-
-
 def test_an_answer_without_proof_is_not_believed(port: int) -> None:
-    impostor = Impostor(port, {"run": RUN, "proof": "0" * 64})
-    with pytest.raises(RunError, match="does not know this node's secret"):
-        ask_once(port, KNOWN)
-    impostor.server.close()
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, connection.makefile("rwb", 0) as file:
+            for message in ({"nonce": "0" * 32}, {"run": RUN, "proof": "0" * 64}):
+                file.readline()
+                file.write(json.dumps(message).encode() + b"\n")
+
+    with socket.create_server((HERE, port)) as server:
+        Thread(lambda: answer(server))
+        with pytest.raises(RunError, match="does not know this node's secret"):
+            ask_once(port, KNOWN)
 
 
-@pytest.mark.parametrize("run", ["../../x", "/etc/x", "", "x" * 300, f"{RUN}\n", f"{RUN}/..", ".", "20261121T120000Z"])
+@pytest.mark.parametrize("run", ["../../x", "", "x" * 300, f"{RUN}\n"])
 def test_an_id_that_is_no_run_s_id_is_never_used(port: int, run: str) -> None:
     node0 = host(port, run=run)
     until(lambda: listens(port))
@@ -185,12 +163,12 @@ def test_a_slow_caller_holds_up_nobody(port: int, monkeypatch: pytest.MonkeyPatc
     node0 = host(port)
     until(lambda: listens(port))
     slow = [socket.create_connection((HERE, port)) for _ in range(20)]
-    for one in slow:
-        one.sendall(b'{"node": 1')
+    for caller in slow:
+        caller.sendall(b'{"node": 1')
     assert join(port) == RUN
     assert node0.ended() is None
-    for one in slow:
-        one.close()
+    for caller in slow:
+        caller.close()
 
 
 def test_node_0_listens_only_where_the_others_look_for_it(port: int) -> None:
@@ -201,25 +179,16 @@ def test_node_0_listens_only_where_the_others_look_for_it(port: int) -> None:
         pass
     assert join(port) == RUN
     assert (node0.ended(), said) == (None, [])
-
-
-def test_a_master_that_is_no_address_of_this_machine_is_said(port: int) -> None:
-    said: list[str] = []
-    node0 = host(port, say=said.append, master="192.0.2.1")
-    assert join(port) == RUN
-    assert node0.ended() is None
+    elsewhere = host(port, say=said.append, master="192.0.2.1")
+    assert (join(port), elsewhere.ended()) == (RUN, None)
     assert said == ["--master 192.0.2.1 is no address of this machine: node 0 listens at all of its addresses"]
-
-
-def test_a_port_that_is_in_use_is_said() -> None:
     with socket.create_server((HERE, 0)) as taken:
-        node0 = host(taken.getsockname()[1])
-        error = node0.ended()
+        error = host(taken.getsockname()[1]).ended()
     assert isinstance(error, RequestError)
     assert "is in use" in str(error)
 
 
-def test_a_secret_is_read_once_and_is_gone_from_the_environment(tmp_path: Path) -> None:
+def test_a_secret_is_read_once_or_refused_and_is_gone_from_the_environment(tmp_path: Path) -> None:
     environment = {SECRET: "0123456789abcdef"}
     assert read_secret(environment) == b"0123456789abcdef"
     assert SECRET not in environment
@@ -227,9 +196,6 @@ def test_a_secret_is_read_once_and_is_gone_from_the_environment(tmp_path: Path) 
     file.write_text("0123456789abcdef\n")
     assert read_secret({SECRET_FILE: str(file)}) == b"0123456789abcdef"
     assert read_secret({}) == b""
-
-
-def test_a_secret_that_is_short_or_cannot_be_read_is_refused(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("/dev/zero")
     for environment in ({SECRET: "short"}, {SECRET_FILE: str(tmp_path / "nowhere")}, {SECRET_FILE: str(link)}):

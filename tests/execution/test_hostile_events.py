@@ -6,12 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.cli.progress import Progress
 from runner.execution.observer import guarded
-from runner.records.events import Event, parse_line
+from runner.records.events import Event
 from tests.support.launches import BEGINNING, END
 from tests.support.projects import Project
 
@@ -40,6 +40,7 @@ time.sleep(1)
 
 @pytest.mark.slow
 def test_no_event_and_no_line_ends_the_command_and_further_repeats_go_on(project: Project) -> None:
+    assert all(json.loads(line)["key"] for line in LINES[:9])
     project.program("toys.ok", BEGINNING + f"LINES = {LINES!r}" + PRINT + END)
     project.define(matrix={"layout": ["1x1", "1x2"]}, repeat=1)
     done = project.runner("run", "tiny")
@@ -47,21 +48,6 @@ def test_no_event_and_no_line_ends_the_command_and_further_repeats_go_on(project
     assert [project.record(run)["status"] for run in project.runs()] == ["incomplete", "incomplete"]
     assert "defect" not in done.stderr
     assert "0 of 2 runs completed" in done.stderr
-
-
-def progress() -> Progress:
-    run: Any = SimpleNamespace(cell="1x1", repeat=1)
-    return Progress(1, 2, run, [1.0])
-
-
-@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
-def test_progress_is_shown_whatever_an_event_says(line: str) -> None:
-    event = parse_line(b":::MLLOG " + line.encode())
-    if isinstance(event, Event):
-        shown = progress()
-        shown.take(event)
-        assert 0 <= shown.done <= 1
-        assert shown.line()
 
 
 ANY = st.recursive(
@@ -79,9 +65,11 @@ EVENTS = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(EVENTS, max_size=6))
 def test_progress_is_shown_after_any_events(events: list[Event]) -> None:
-    shown = progress()
+    run: Any = SimpleNamespace(cell="1x1", repeat=1)
+    shown = Progress(1, 2, run, [1.0])
     for event in events:
         shown.take(event)
         assert 0 <= shown.done <= 1
@@ -115,14 +103,6 @@ def test_what_cannot_be_shown_is_one_note_and_no_end(make: Any) -> None:
     observer.end(run, make.launch(), Path())
     observer.left_out(run)
     assert broken.notes == ["something could not be shown: KeyError: 'no such colour'"]
-
-
-def test_an_observer_whose_notes_fail_too_is_passed_over() -> None:
-    broken = Broken()
     broken.note = broken.fail  # type: ignore[method-assign]
     guarded(broken).note("x")
     guarded(broken).event(Event(1.0, "progress"))
-
-
-def test_the_lines_of_this_file_are_events_in_the_eyes_of_json() -> None:
-    assert all(json.loads(line)["key"] for line in LINES[:9])

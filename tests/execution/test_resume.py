@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runner.records.folder import RunFolder
-from tests.support.launches import BEGINNING, END, WAIT, ended, one_run, until, words_are_printed
+from tests.support.launches import BEGINNING, END, WAIT, one_run, until, words_are_printed
 from tests.support.projects import Project
 
 SECOND = Path("go")
@@ -47,42 +47,38 @@ def edit(run: Path, **changes: Any) -> None:
         path.write_text(json.dumps(read))
 
 
-def test_a_failed_run_is_one_record_with_two_attempts(project: Project, failed: Path) -> None:
+def files_of(run: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_a_run_that_failed_twice_is_one_record_with_three_attempts(project: Project, failed: Path) -> None:
     before, raw = project.record(failed), (failed / "raw" / "node0-rank0.stdout").read_bytes()
+    assert project.runner("resume", failed).code == 1
     go(project)
     done = project.runner("resume", failed)
     assert done.code == 0, done.snapshot
     assert project.runs() == [failed]
     record = project.record(failed)
     assert record["status"] == "completed"
-    (first,) = record["launch"]["attempts"]
+    first, second = record["launch"]["attempts"]
     assert first == {
         "started": before["launch"]["started"],
         "ended": before["outcome"]["ended"],
         "status": "failed",
         "reason": before["reason"],
     }
-    assert record["doubts"] == ["started again: 2 attempts"]
+    assert second["status"] == "failed"
+    assert record["doubts"] == ["started again: 3 attempts"]
+    assert (failed / "attempts" / "2" / "raw" / "outcome.json").exists()
     kept = failed / "attempts" / "1"
     assert (kept / "raw" / "node0-rank0.stdout").read_bytes() == raw
     assert json.loads((kept / "run.json").read_bytes()) == before
     assert b"the first attempt fails" not in (failed / "raw" / "node0-rank0.stdout").read_bytes()
     summary = project.runner("summarize")
-    assert "doubtful: started again: 2 attempts" in summary.stdout
+    assert "doubtful: started again: 3 attempts" in summary.stdout
     collected = project.runner("collect", failed)
     assert collected.code == 0
     assert project.record(failed) == record
-
-
-@pytest.mark.slow
-def test_a_third_attempt_keeps_both_earlier_ones(project: Project, failed: Path) -> None:
-    assert project.runner("resume", failed).code == 1
-    go(project)
-    assert project.runner("resume", failed).code == 0
-    record = project.record(failed)
-    assert [one["status"] for one in record["launch"]["attempts"]] == ["failed", "failed"]
-    assert record["doubts"] == ["started again: 3 attempts"]
-    assert [(failed / "attempts" / name / "raw" / "outcome.json").exists() for name in "12"] == [True, True]
 
 
 def test_a_killed_run_is_finished_first(project: Project) -> None:
@@ -102,30 +98,19 @@ def test_a_killed_run_is_finished_first(project: Project) -> None:
     assert "waits" in (run / "attempts" / "1" / "raw" / "node0-rank0.stdout").read_text()
 
 
-def test_an_interrupted_attempt_is_recorded_too(project: Project) -> None:
-    one_run(project, BEGINNING + WAIT, "1x1")
-    for words in (("run", "tiny"), ("resume",)):
-        process = project.start(*words, *([project.runs()[0]] if words == ("resume",) else []))
-        until(words_are_printed(project, "waits", 1 if words[0] == "run" else 2))
-        os.killpg(process.pid, signal.SIGINT)
-        assert ended(process)[0] == 130
-    record = project.record()
-    assert (record["status"], record["launch"]["attempts"][0]["status"]) == ("interrupted", "interrupted")
-
-
 def test_a_completed_run_is_refused(project: Project) -> None:
     project.define(matrix={"layout": ["1x1"]})
     assert project.runner("run", "tiny").code == 0
     (run,) = project.runs()
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    before = files_of(run)
     done = project.runner("resume", run)
     assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "it has completed" in done.stderr
-    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert files_of(run) == before
 
 
 def test_what_has_changed_is_named_and_nothing_is_touched(project: Project, failed: Path) -> None:
-    before = {path: path.read_bytes() for path in failed.rglob("*") if path.is_file()}
+    before = files_of(failed)
     project.define(matrix={"layout": ["1x1"]}, timeout_seconds=61)
     done = project.runner("resume", failed)
     assert (done.code, "has changed since the run was started: timeout_seconds" in done.stderr) == (2, True), done
@@ -136,50 +121,54 @@ def test_what_has_changed_is_named_and_nothing_is_touched(project: Project, fail
     (project.root / "experiments" / "tiny.yaml").unlink()
     done = project.runner("resume", failed)
     assert (done.code, done.stderr.count("\n"), "tiny" in done.stderr) == (2, 1, True), done
-    assert {path: path.read_bytes() for path in failed.rglob("*") if path.is_file()} == before
+    assert files_of(failed) == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"experiment": "/etc/passwd.yaml"}, "is no name"),
-        ({"experiment": "../tiny"}, "is no name"),
-        ({"program": "os"}, "has no program 'os'"),
-        ({"args": {"run-path": "x"}}, "takes no arg"),
-        ({"layout": "9999999x9"}, "layout"),
-        ({"layout": "2x1"}, "the command is no longer the same"),
-        ({"device": "\u001b[31m"}, "device"),
-        ({"target": "moon"}, "its folder does not have the name of the run"),
-        ({"id": "../../tiny"}, "its folder does not have the name of the run"),
-        ({"options": {"image": "x"}}, "--trust starts it on target local image=x"),
-        ({"options": {"a": [1]}}, "is no text and no number"),
-        ({"by_hand": True}, "was started by hand"),
-    ],
-)
-def test_a_hostile_record_starts_nothing(project: Project, failed: Path, changes: dict[str, Any], why: str) -> None:
+HOSTILE: list[tuple[dict[str, Any], str]] = [
+    ({"experiment": "/etc/passwd.yaml"}, "is no name"),
+    ({"experiment": "../tiny"}, "is no name"),
+    ({"program": "os"}, "has no program 'os'"),
+    ({"args": {"run-path": "x"}}, "takes no arg"),
+    ({"layout": "9999999x9"}, "layout"),
+    ({"layout": "2x1"}, "the command is no longer the same"),
+    ({"device": "\u001b[31m"}, "device"),
+    ({"target": "moon"}, "its folder does not have the name of the run"),
+    ({"id": "../../tiny"}, "its folder does not have the name of the run"),
+    ({"options": {"image": "x"}}, "--trust starts it on target local image=x"),
+    ({"options": {"a": [1]}}, "is no text and no number"),
+    ({"by_hand": True}, "was started by hand"),
+]
+
+
+def test_a_hostile_record_starts_nothing(project: Project, failed: Path) -> None:
     go(project)
-    edit(failed, **changes)
-    before = {path: path.read_bytes() for path in failed.rglob("*") if path.is_file()}
-    done = project.runner("resume", failed)
-    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.snapshot
-    assert why in done.stderr, done.stderr
-    assert {path: path.read_bytes() for path in failed.rglob("*") if path.is_file()} == before
+    whole = files_of(failed)
+    for changes, why in HOSTILE:
+        edit(failed, **changes)
+        before = files_of(failed)
+        done = project.runner("resume", failed)
+        assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.snapshot
+        assert why in done.stderr, done.stderr
+        assert files_of(failed) == before
+        for path, content in whole.items():
+            path.write_bytes(content)
 
 
-@pytest.mark.parametrize("name", ["attempts", "raw"])
-def test_a_link_in_the_folder_is_not_followed(project: Project, failed: Path, tmp_path: Path, name: str) -> None:
+def test_a_link_in_the_folder_is_not_followed(project: Project, failed: Path, tmp_path: Path) -> None:
     go(project)
     (tmp_path / "elsewhere").mkdir()
-    if name == "raw":
-        (failed / "raw").rename(tmp_path / "raw")
-    (failed / name).symlink_to(tmp_path / "elsewhere")
-    done = project.runner("resume", failed)
-    assert (done.code, done.stderr.count("\n")) == (2, 1), done.snapshot
-    assert list((tmp_path / "elsewhere").iterdir()) == []
+    for name in ("attempts", "raw"):
+        if name == "raw":
+            (failed / "raw").rename(tmp_path / "raw")
+        (failed / name).symlink_to(tmp_path / "elsewhere")
+        done = project.runner("resume", failed)
+        assert (done.code, done.stderr.count("\n")) == (2, 1), done.snapshot
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+        (failed / name).unlink()
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_step_leaves_the_record_readable_and_the_next_resume_goes_on(
+def test_after_a_kill_at_any_step_the_next_resume_goes_on(
     project: Project, failed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each system call that changes the folder is the last one, once."""

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -56,6 +55,13 @@ class Ended:
         return self.all(key)[0]
 
     @property
+    def error(self) -> str:
+        """The one line in which a program that failed has said why."""
+        assert self.code != 0
+        [line] = [line for line in self.stderr.splitlines() if line.startswith("error: ")]
+        return line
+
+    @property
     def losses(self) -> list[str]:
         """Every loss told, to the last bit."""
         metadata = [event["metadata"] for event in self.events]
@@ -66,7 +72,7 @@ def start(program: list[str], processes: int | None, extra: dict[str, str]) -> E
     """Run a module or file, in so many processes as torchrun would start, or as one plain process.
 
     Its processes are forked from one that has imported torch. What torchrun adds (the agent, its messages, restarts) is
-    not here: tests of the launch start a real torchrun, and one test compares the two.
+    not here: tests of the launch and of the definitions start a real torchrun.
     """
     own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     environment, place = {**os.environ, **own, **extra}, {}
@@ -96,7 +102,7 @@ def ends(ranks: list[subprocess.Popen[bytes]]) -> int:
     code, deadline, running = 0, math.inf, list(ranks)
     try:
         while running and time.monotonic() < deadline:
-            for rank in [one for one in running if one.poll() is not None]:
+            for rank in [process for process in running if process.poll() is not None]:
                 running.remove(rank)
                 if rank.returncode and not code:
                     code, deadline = rank.returncode, time.monotonic() + patient(GRACE_SECONDS)
@@ -106,18 +112,6 @@ def ends(ranks: list[subprocess.Popen[bytes]]) -> int:
             rank.kill()
             rank.wait()
     return code
-
-
-def start_with_torchrun(program: list[str], processes: int | None, extra: dict[str, str]) -> Ended:
-    """Run a module or file for real: under torchrun, or, without a number of processes, under plain Python."""
-    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    launcher = [sys.executable]
-    if processes is not None:
-        launcher += ["-m", "torch.distributed.run", "--standalone", "--monitor-interval", "0.1"]
-        launcher += ["--nproc-per-node", str(processes)]
-    words, environment = launcher + program, {**os.environ, **own, **extra}
-    ended = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, check=False)
-    return Ended(ended.returncode, ended.stdout, ended.stderr.decode())
 
 
 def prepare_program(family: str, *words: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -73,12 +73,6 @@ def test_a_slow_rank_gets_the_smaller_share_from_the_first_step_on(measured: End
 
 
 @pytest.mark.slow
-def test_ranks_that_are_alike_keep_about_even_shares(slowed: Callable[..., Ended]) -> None:
-    ended = slowed("0.006,0.006", "--balance", "measured")
-    assert all(shares == pytest.approx([0.5, 0.5], rel=0.1) for _, shares in told(ended))
-
-
-@pytest.mark.slow
 def test_a_slow_rank_is_found_in_the_training_if_there_was_no_warm_up(slowed: Callable[..., Ended]) -> None:
     ended = slowed("0.004,0.012,0.004", "--balance", "measured", "--warmup-steps", "0")
     steps = [step for step, _ in told(ended)]
@@ -154,7 +148,5 @@ def test_the_program_that_spawns_its_processes_takes_shares_too(plain: Launch) -
 
 def test_wrong_shares_are_refused_before_the_processes_meet(train: Launch) -> None:
     ended = train("mnist.ddp", 2, *SGD, "--balance", "2,1,1")
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1, ended.stderr
-    assert "--balance 2,1,1: " in lines[0]
+    assert "--balance 2,1,1: " in ended.error
     assert not ended.all("init_start")

@@ -4,6 +4,7 @@ import itertools
 import json
 import shutil
 from argparse import Namespace
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def load(folder: Path, *words: str) -> data.Data:
     batch_size=st.integers(1, 70),
     seed=st.integers(0, 2**32),
 )
-def test_an_order_by_length_has_every_sample_once_and_batches_of_like_length(
+def test_an_order_by_length_has_each_sample_once_in_like_batches(
     lengths: list[int], batch_size: int, seed: int
 ) -> None:
     sizes = torch.tensor(lengths)
@@ -48,7 +49,7 @@ def test_an_order_by_length_has_every_sample_once_and_batches_of_like_length(
     assert torch.equal(made, again)
 
 
-@pytest.mark.parametrize("world", [2, 3, 5])
+@pytest.mark.parametrize("world", [2, 5])
 def test_the_ranks_parts_are_the_global_batch_of_one_process(reviews: Path, world: int) -> None:
     whole = load(reviews).train
     run = Run("test", arguments_for(reviews))
@@ -56,11 +57,13 @@ def test_the_ranks_parts_are_the_global_batch_of_one_process(reviews: Path, worl
     def rows(rank: int, of: int) -> list[list[tuple[int, ...]]]:
         batches = data.Batches(whole, 7, run, 60)
         batches.parts = partial(shards.rank_slices, len(whole), 60, rank, of)
-        return [
-            [tuple(row[mask.bool()].tolist()) for row, mask in zip(batch.tokens, batch.mask, strict=True)]
-            [: batch.samples]
-            for batch in batches.epoch(3)
-        ]  # fmt: skip
+        found = []
+        for batch in batches.epoch(3):
+            assert batch.mask.any(dim=0).all()  # no batch is padded beyond its own longest sentence
+            assert (batch.tokens[batch.mask == 0] == 0).all()
+            sentence_rows = [row[mask.bool()] for row, mask in zip(batch.tokens, batch.mask, strict=True)]
+            found.append([tuple(row.tolist()) for row in sentence_rows[: batch.samples]])
+        return found
 
     parts = [rows(rank, world) for rank in range(world)]
     joined = [[row for part in step for row in part] for step in zip(*parts, strict=True)]
@@ -85,13 +88,6 @@ def test_the_ranks_speeds_are_measured_with_sentences_that_are_about_as_long(rev
         assert min(parts[0]) < max(parts[1])
 
 
-def test_no_batch_is_padded_beyond_its_own_longest_sentence(reviews: Path) -> None:
-    run = Run("test", arguments_for(reviews))
-    for batch in data.Batches(load(reviews).train, 1, run, 60).epoch(1):
-        assert batch.mask.any(dim=0).all()
-        assert (batch.tokens[batch.mask == 0] == 0).all()
-
-
 def test_a_sentence_longer_than_the_model_takes_is_cut(reviews: Path) -> None:
     run = Run("test", arguments_for(reviews))
     long = sentences.Sentences(["filler1 " * 100, "filler1"], torch.tensor([0, 1]), "test", {})
@@ -107,26 +103,6 @@ def test_the_split_is_one_for_a_seed_and_parts_all() -> None:
     assert not torch.equal(sentences.split(10_662, 2)[1], test)
 
 
-def broken(reviews: Path, tmp_path: Path, how: str) -> None:
-    """Copy the data folder and break one thing in it."""
-    shutil.copytree(reviews / "bert", tmp_path / "bert")
-    folder = tmp_path / "bert" / "sentences"
-    if how == "no folder":
-        shutil.rmtree(folder)
-    elif how == "no list":
-        (folder / "prepared.json").unlink()
-    elif how == "no hashes":
-        (folder / "prepared.json").write_text("[]")
-    elif how == "no file":
-        (folder / "positive.txt").unlink()
-    elif how == "another file":
-        (folder / "positive.txt").write_text("a fine film\n")
-    elif how == "empty":
-        prepare(folder, b"")
-    elif how == "another encoding":
-        prepare(folder, "très bien\n".encode("latin-1"))
-
-
 def prepare(folder: Path, content: bytes) -> None:
     (folder / "positive.txt").write_bytes(content)
     told = json.loads((folder / "prepared.json").read_text())
@@ -134,14 +110,22 @@ def prepare(folder: Path, content: bytes) -> None:
     (folder / "prepared.json").write_text(json.dumps(told))
 
 
-HOW = ("no folder", "no list", "no hashes", "no file", "another file", "empty", "another encoding")
+BROKEN: dict[str, Callable[[Path], object]] = {
+    "no folder": shutil.rmtree,
+    "no list": lambda folder: (folder / "prepared.json").unlink(),
+    "no hashes": lambda folder: (folder / "prepared.json").write_text("[]"),
+    "another file": lambda folder: (folder / "positive.txt").write_text("a fine film\n"),
+    "empty": lambda folder: prepare(folder, b""),
+    "another encoding": lambda folder: prepare(folder, "très bien\n".encode("latin-1")),
+}
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("breaks", BROKEN.values(), ids=BROKEN)
 def test_sentences_that_are_not_whole_are_one_line_with_the_folder_and_the_way_out(
-    reviews: Path, tmp_path: Path, how: str
+    reviews: Path, tmp_path: Path, breaks: Callable[[Path], object]
 ) -> None:
-    broken(reviews, tmp_path, how)
+    shutil.copytree(reviews / "bert", tmp_path / "bert")
+    breaks(tmp_path / "bert" / "sentences")
     with pytest.raises(Refusal) as refusal:
         load(tmp_path)
     text = str(refusal.value)
@@ -150,40 +134,36 @@ def test_sentences_that_are_not_whole_are_one_line_with_the_folder_and_the_way_o
     assert "\n" not in text
 
 
-def small(folder: Path, what: str) -> str:
-    """Break a model's folder; return a part of what is said."""
-    if what == "no folder":
-        shutil.rmtree(folder)
-        return "no model"
-    if what in ("config.json", "vocab.txt", "model.safetensors"):
-        (folder / what).unlink()
-        return f"(no {what}" if what != "vocab.txt" else "no tokenizer of a model in it"
-    if what == "torn weights":
-        (folder / "model.safetensors").write_bytes(b"torn")
-    elif what == "no model type":
-        (folder / "config.json").write_text("{}")
-    elif what == "another vocabulary":
-        (folder / "vocab.txt").write_text((folder / "vocab.txt").read_text() + "zzz\n" * 9 + "never\n")
-        config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 40}))
-        return "words that the model there, with its 40, does not know"
-    return f"transformers cannot load the model in {folder}: "
+def add_words(folder: Path) -> None:
+    """Give a model's folder a vocabulary with more words than the model knows."""
+    (folder / "vocab.txt").write_text((folder / "vocab.txt").read_text() + "zzz\n" * 9 + "never\n")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 40}))
 
 
-@pytest.mark.parametrize(
-    "what",
-    ["no folder", "config.json", "vocab.txt", "model.safetensors", "torn weights", "no model type",
-     "another vocabulary"],
-)  # fmt: skip
-def test_a_model_that_is_not_whole_is_one_line(reviews: Path, tmp_path: Path, what: str) -> None:
-    folder = tiny_bert.write_model(tmp_path / "model")
-    said = small(folder, what)
-    args = arguments_for(reviews, "--model", str(folder))
-    run = Run("test", args)
-    with pytest.raises(Refusal) as refusal:
-        model.build_model(data.load(args, run).folder, args, run)
-    assert said in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+UNUSABLE = "transformers cannot load the model in "
+NOT_WHOLE: list[tuple[Callable[[Path], object], str]] = [
+    (shutil.rmtree, "no model"),
+    (lambda folder: (folder / "vocab.txt").unlink(), "no tokenizer of a model in it"),
+    (lambda folder: (folder / "model.safetensors").unlink(), "(no model.safetensors"),
+    (lambda folder: (folder / "model.safetensors").write_bytes(b"torn"), UNUSABLE),
+    (lambda folder: (folder / "config.json").write_text("{}"), UNUSABLE),
+    (add_words, "words that the model there, with its 40, does not know"),
+]
+
+
+def test_a_model_that_is_not_whole_is_one_line(reviews: Path, tmp_path: Path) -> None:
+    whole = tiny_bert.write_model(tmp_path / "model")
+    for number, (breaks, said) in enumerate(NOT_WHOLE):
+        folder = tmp_path / str(number)
+        shutil.copytree(whole, folder)
+        breaks(folder)
+        args = arguments_for(reviews, "--model", str(folder))
+        run = Run("test", args)
+        with pytest.raises(Refusal) as refusal:
+            model.build_model(data.load(args, run).folder, args, run)
+        assert said in str(refusal.value)
+        assert "\n" not in str(refusal.value)
 
 
 def test_a_prepared_model_that_was_changed_is_refused(reviews: Path, tmp_path: Path) -> None:

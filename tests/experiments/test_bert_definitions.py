@@ -2,16 +2,12 @@
 
 import hashlib
 import json
-import os
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.experiments import tiny_bert
 from tests.experiments.conftest import start
-from tests.support.fork_server import command
+from tests.experiments.test_definitions import need, run
 from tests.support.slow import slow_but
 from tests.support.smallest import BERT
 
@@ -19,36 +15,16 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data" / "bert"
 
 
-def records(results: Path, *words: str) -> list[dict[str, Any]]:
-    """Run an experiment on the CPU and return its records."""
-    done = subprocess.run(
-        [command("runner"), "run", *words, "--repeat", "1", "--device", "cpu", "--results", str(results)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(path.read_bytes()) for path in results.glob("*/*/run.json")]
-    assert {record["status"] for record in found} == {"completed"}
-    return found
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bert.make(tmp_path_factory.mktemp("tiny"))
-
-
 LEAK = ("bert-leak", 2)
 
 
 @pytest.mark.parametrize(("name", "programs"), slow_but([LEAK], [("bert", 1), ("bert-slow-link", 1), LEAK]))
-def test_a_definition_of_bert_trains(name: str, programs: int, tiny: Path, tmp_path: Path) -> None:
+def test_a_definition_of_bert_trains(name: str, programs: int, reviews: Path, tmp_path: Path) -> None:
     layout = BERT[name].layouts
-    words = BERT[name].words((f"layout={layout}", *BERT[name].only))
-    found = records(tmp_path, name, *words, "--set", f"data_dir={tiny}")
+    changes = [*BERT[name].changes, f"data_dir={reviews}"]
+    found = run(name, [f"layout={layout}", *BERT[name].only], changes, tmp_path)
     for record in found:
+        assert record["status"] == "completed"
         once = record["launch"]["program"] == "bert.ddp"
         assert [epoch["trained_samples"] for epoch in record["epochs"]] == [361 if once else 362]
         assert [one["samples"] for one in record["evaluations"]] == [41 if once else 42]
@@ -58,10 +34,7 @@ def test_a_definition_of_bert_trains(name: str, programs: int, tiny: Path, tmp_p
 
 @pytest.mark.bert
 def test_one_epoch_on_a_third_of_the_real_sentences_tells_seven_of_ten_rightly(tmp_path: Path) -> None:
-    if not DATA.is_dir():
-        message = "no sentences and model in data/bert; `runner prepare bert` fetches them"
-        assert "bert" not in os.environ.get("KIT_REQUIRE", ""), message
-        pytest.skip(message)
+    need("bert", "no sentences and model in data/bert; `runner prepare bert` fetches them")
     folder = tmp_path / "bert" / "sentences"
     folder.mkdir(parents=True)
     (folder.parent / "model").symlink_to(DATA / "model")

@@ -1,7 +1,6 @@
 """What is left out of BERT's step changes neither losses nor gradients."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,20 +81,10 @@ def test_a_model_that_is_no_bert_is_refused() -> None:
 
 @pytest.mark.slow
 def test_a_program_has_the_same_losses_with_less_work(launch_bert: Launch) -> None:
-    plain, words, both = (launch_bert("bert.single", None, *SHORT, *more) for more in ((), BOTH[2:], BOTH))
-    assert plain.code == words.code == both.code == 0, words.stderr + both.stderr
-    assert words.losses == plain.losses
+    plain, both = (launch_bert("bert.single", None, *SHORT, *more) for more in ((), BOTH))
+    assert plain.code == both.code == 0, plain.stderr + both.stderr
     for expected, got in zip(plain.losses, both.losses, strict=True):
         assert float.fromhex(got) == pytest.approx(float.fromhex(expected), rel=1e-6)
-    moved = [ended.first("step_profile")["value"]["gradient_bytes"] for ended in (plain, words)]
+    moved = [ended.first("step_profile")["value"]["gradient_bytes"] for ended in (plain, both)]
     assert moved[1] <= moved[0]
     assert both.first("step_flops")["value"] < plain.first("step_flops")["value"]
-
-
-def test_one_seed_makes_two_runs_with_less_work_alike_to_the_last_bit(launch_bert: Launch, reviews: Path) -> None:
-    words = (*SHORT, *BOTH, "--scaling", "weak", "--precision", "bf16", "--model", str(reviews / "dropout"))
-    one, two = launch_bert("bert.ddp", 2, *words), launch_bert("bert.ddp", 2, *words, "--warmup-steps", "0")
-    assert one.code == two.code == 0, one.stderr + two.stderr
-    assert one.losses == two.losses
-    assert len(one.losses) == 2
-    assert {event["value"] for event in one.all("parameters")} == {event["value"] for event in two.all("parameters")}

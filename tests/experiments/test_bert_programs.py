@@ -17,9 +17,7 @@ BY_HEART = ("--epochs", "14", "--batch-size", "20", "--scaling", "weak", "--lr",
 
 
 @pytest.mark.parametrize("world", [None, 3])
-def test_every_sentence_counts_once_and_the_losses_are_those_of_one_process(
-    launch_bert: Launch, world: int | None
-) -> None:
+def test_every_sentence_counts_once_and_losses_are_those_of_one_process(launch_bert: Launch, world: int | None) -> None:
     one, ended = launch_bert("bert.single", None, *ODD), launch_bert("bert.ddp", world, *ODD)
     assert one.code == ended.code == 0, one.stderr + ended.stderr
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["success"] * (world or 1)
@@ -75,20 +73,20 @@ def test_splits_of_their_own_make_ranks_remember_each_other_s_tests(launch_bert:
 
 
 def test_one_seed_makes_two_runs_alike_to_the_last_bit(launch_bert: Launch, reviews: Path) -> None:
-    # With dropout, in bf16, from a model of one's own; and a warm-up that leaves nothing behind.
+    # With dropout, in bf16, from a model of one's own, with less work; and a warm-up that leaves nothing behind.
     words = ("--epochs", "1", "--batch-size", "40", "--scaling", "weak", "--lr", "1e-3", "--lr-rule", "linear",
-             "--optimizer", "adamw", "--precision", "bf16", "--model", str(reviews / "dropout"))  # fmt: skip
+             "--optimizer", "adamw", "--precision", "bf16", "--model", str(reviews / "dropout"),
+             "--last-layer", "first-token", "--vocabulary", "used")  # fmt: skip
     one, two = launch_bert("bert.ddp", 2, *words), launch_bert("bert.ddp", 2, *words, "--warmup-steps", "0")
     assert one.code == two.code == 0, one.stderr + two.stderr
     assert one.losses == two.losses
-    assert one.first("parameters")["value"] == two.first("parameters")["value"]
+    assert len(one.losses) == 2
+    assert len({event["value"] for ended in (one, two) for event in ended.all("parameters")}) == 1
     told = one.first("epoch_stop")["metadata"]
     assert (told["global_batch_size"], told["lr"], told["steps"]) == (80, 0.002, 5)
 
 
 def test_a_refusal_is_one_line_and_every_rank_ends_its_story(launch_bert: Launch) -> None:
     ended = launch_bert("bert.ddp", 2, "--model", "nowhere")
-    assert ended.code != 0
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-    assert lines == ["error: no model nowhere on this machine: --model is a folder or a name in the cache"]
+    assert ended.error == "error: no model nowhere on this machine: --model is a folder or a name in the cache"
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 2

@@ -15,7 +15,6 @@ from experiments.collectives.limits import require_sense, sizes_between
 from experiments.collectives.load import sizes
 from experiments.collectives.network import quantiles
 from experiments.collectives.operations import OPERATIONS
-from experiments.collectives.timing import calls_of_round
 from tests.experiments.conftest import start
 from trainkit.errors import Refusal
 
@@ -39,16 +38,11 @@ AFTER = {  # of rank 1 of 3, written out by hand
 ON_RANK_0 = {"gather": [1, 2, 3, 4, 5, 6], "reduce": [9, 12], "scatter": [0, 0]}
 
 
-def story(ended: Any) -> list[str]:
-    assert ended.code == 0, ended.stderr
-    assert {event["metadata"]["status"] for event in ended.all("run_stop")} == {"success"}
-    return [event["key"] for event in ended.events]
-
-
 @pytest.mark.parametrize("world", [None, 3])
 def test_every_operation_is_shown_or_said_to_be_unsupported(plain: Launch, world: int | None) -> None:
     ended = plain("collectives.measure", world, *QUICK)
-    story(ended)
+    assert ended.code == 0, ended.stderr
+    assert {event["metadata"]["status"] for event in ended.all("run_stop")} == {"success"}
     told = [event for event in ended.all("lesson") if event["metadata"]["rank"] == 0]
     outcomes = {event["value"]: event["metadata"]["outcome"] for event in told}
     assert list(outcomes) == list(OPERATIONS)
@@ -73,7 +67,7 @@ def test_each_operation_gives_what_arithmetic_says(plain: Launch) -> None:
     assert where == {"right", "not defined on this rank"}
 
 
-def test_bandwidths_are_those_of_nccl_tests(plain: Launch) -> None:
+def test_bandwidths_are_those_of_nccl_tests_and_a_person_gets_a_table(plain: Launch) -> None:
     ended = plain("collectives.measure", 3, *QUICK)
     factors = {"all_reduce": 4 / 3, "ring_all_reduce": 4 / 3, "broadcast": 1, "reduce": 1, "send": 1, "isend": 1}
     rows = [event["metadata"] | {"name": event["value"]} for event in ended.all("collective")]
@@ -86,26 +80,21 @@ def test_bandwidths_are_those_of_nccl_tests(plain: Launch) -> None:
         factor = factors.get(row["name"], 2 / 3)  # all others have (n - 1) / n of the total size
         assert row["bus_bytes_per_second"] == pytest.approx(factor * row["algorithm_bytes_per_second"])
         assert 0 < row["min_seconds"] <= row["seconds"]
-    assert [row["bytes"] for row in rows if row["name"] == "all_reduce"] == [1024, 4096]
+    stats = ended.first("tracked_stats")["value"]
+    small, large = [row for row in rows if row["name"] == "all_reduce"]
+    assert (small["bytes"], large["bytes"]) == (1024, 4096)
+    assert stats["all_reduce_seconds"] == large["seconds"]
+    assert stats["all_reduce_bus_bytes_per_second"] == large["bus_bytes_per_second"]
+    lines = ended.stderr.split("3 ranks\n")[1].splitlines()
+    assert lines[0].split() == ["operation", "bytes", "mean", "us", "min", "us", "algbw", "GB/s", "busbw", "GB/s"]
+    assert len(lines) == 1 + len(rows)
     assert [row["bytes"] for row in rows if row["name"] == "all_gather"] == [1020, 4092]  # 3 equal parts
 
 
-def test_the_largest_size_is_the_headline_and_a_person_gets_a_table(plain: Launch) -> None:
-    ended = plain("collectives.measure", 3, *QUICK)
-    stats = ended.first("tracked_stats")["value"]
-    largest = [event["metadata"] for event in ended.all("collective") if event["value"] == "all_reduce"][-1]
-    assert stats["all_reduce_seconds"] == largest["seconds"]
-    assert stats["all_reduce_bus_bytes_per_second"] == largest["bus_bytes_per_second"]
-    lines = ended.stderr.split("3 ranks\n")[1].splitlines()
-    assert lines[0].split() == ["operation", "bytes", "mean", "us", "min", "us", "algbw", "GB/s", "busbw", "GB/s"]
-    assert len(lines) == 1 + len(ended.all("collective"))
-
-
-@pytest.mark.parametrize("world", [2, 5])
-def test_the_ring_gives_what_the_library_gives_for_any_size(world: int) -> None:
-    ended = start([str(Path(__file__).parent / "ring_against_library.py")], world, {})
+def test_the_ring_gives_what_the_library_gives_for_any_size() -> None:
+    ended = start([str(Path(__file__).parent / "ring_against_library.py")], 5, {})
     assert ended.code == 0, ended.stderr
-    assert sorted(ended.stdout.decode().splitlines()) == [f"rank {rank} of {world}: equal" for rank in range(world)]
+    assert sorted(ended.stdout.decode().splitlines()) == [f"rank {rank} of 5: equal" for rank in range(5)]
 
 
 @given(st.integers(4, 10**6), st.integers(0, 10**9), st.integers(2, 16))
@@ -115,66 +104,44 @@ def test_sizes_begin_with_the_least_and_grow_by_the_factor(least: int, more: int
     assert sizes[-1] <= least + more < sizes[-1] * factor
 
 
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
+def test_sizes_without_sense_are_refused() -> None:
+    good = {"operations": "all", "min_bytes": 1024, "max_bytes": 4096, "factor": 4, "rounds": 1, "calls": 1}
+    require_sense(Namespace(**good), 3)
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"operations": "all_reduce,al_gather"}, "no operation 'al_gather': there are send, isend"),
         ({"min_bytes": 3}, "--min-bytes 3: at least 4, one number"),
         ({"max_bytes": -1}, "--max-bytes -1: less than --min-bytes 1024"),
         ({"min_bytes": 4, "max_bytes": 8}, "--max-bytes 8: less than 4 for each of 3 ranks"),
-    ],
-)
-def test_sizes_without_sense_are_refused(changes: dict[str, Any], text: str) -> None:
-    good = {"operations": "all", "min_bytes": 1024, "max_bytes": 4096, "factor": 4, "rounds": 1, "calls": 1}
-    require_sense(Namespace(**good), 3)
-    with pytest.raises(Refusal, match=f"^{text}"):
-        require_sense(Namespace(**{**good, **changes}), 3)
+    ]
+    for changes, text in wrong:
+        with pytest.raises(Refusal, match=f"^{text}"):
+            require_sense(Namespace(**{**good, **changes}), 3)
 
 
 @pytest.mark.parametrize(
-    ("world", "words", "text"),
+    ("program", "world", "words", "text"),
     [
-        (2, ("--max-bytes", str(10**15)), "2 of 2 ranks have no room for two such buffers"),
-        (None, ("--operations", "send"), "gloo cannot do send here: it needs 2 ranks and there is 1"),
-        (2, ("--operations", "reduce_scatter", *QUICK), "gloo cannot do reduce_scatter here"),
+        ("measure", 2, ("--max-bytes", str(10**15)), "2 of 2 ranks have no room for two such buffers"),
+        ("measure", None, ("--operations", "send"), "gloo cannot do send here: it needs 2 ranks and there is 1"),
+        ("measure", 2, ("--operations", "reduce_scatter", *QUICK), "gloo cannot do reduce_scatter here"),
+        ("network", None, (), "a network needs 2 ranks and there is 1"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(plain: Launch, world: int | None, words: Any, text: str) -> None:
-    ended = plain("collectives.measure", world, *words)
+def test_what_is_not_measured_is_one_line(
+    plain: Launch, program: str, world: int | None, words: Any, text: str
+) -> None:
+    ended = plain(f"collectives.{program}", world, *words)
     if "reduce_scatter" in words and ended.code == 0:
         pytest.skip("this torch's Gloo has reduce_scatter")
-    refused(ended, world, text)
-
-
-def refused(ended: Any, world: int | None, text: str) -> None:
+    assert text in ended.error
     assert ended.code == (2 if world is None else 1)  # torchrun has its own
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1, ended.stderr
-    assert text in lines[0]
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * (world or 1)
 
 
-@pytest.mark.parametrize(
-    ("size", "seconds", "most_calls", "calls"),
-    [
-        (2**28, 0.001, 100, 10),  # a fast link: the start of a round would be a part of one call
-        (2**28, 0.04, 100, 2),
-        (2**28, 3.0, 100, 1),
-        (2**28, 0.001, 5, 5),
-        (2**20, 1.0, 100, 64),
-        (0, 0.0, 100, 100),
-    ],
-)
-def test_a_round_of_large_messages_has_several_calls_as_long_as_it_stays_short(
-    size: int, seconds: float, most_calls: int, calls: int
-) -> None:
-    assert calls_of_round(size, seconds, most_calls) == calls
-
-
-@pytest.mark.slow
-def test_the_network_is_measured_both_ways_between_all_pairs(plain: Launch) -> None:
+def test_the_network_is_measured_both_ways_between_all_pairs_and_with_all_ranks_at_once(plain: Launch) -> None:
     ended = plain("collectives.network", 3, *PING)
-    story(ended)
+    assert ended.code == 0, ended.stderr
+    assert {event["metadata"]["status"] for event in ended.all("run_stop")} == {"success"}
     rows = {event["value"]: event["metadata"] for event in ended.all("network")}
     assert set(rows) == {f"{a} -> {b}" for a in range(3) for b in range(3) if a != b}
     for row in rows.values():
@@ -184,11 +151,6 @@ def test_the_network_is_measured_both_ways_between_all_pairs(plain: Launch) -> N
     stats = ended.first("tracked_stats")["value"]
     assert stats["round_trip_seconds"] == max(row["round_trip_seconds"] for row in rows.values())
     assert stats["bytes_per_second"] == min(row["bytes_per_second"] for row in rows.values())
-
-
-def test_the_network_is_also_measured_with_all_ranks_at_once(plain: Launch) -> None:
-    ended = plain("collectives.network", 3, *PING)
-    stats = ended.first("tracked_stats")["value"]
     assert [event["value"] for event in ended.all("all_reduce")] == sizes(65536) == [4096, 32768, 65536]
     for size in sizes(65536):
         assert stats[f"all_reduce_{size}_seconds"] > 0
@@ -202,14 +164,10 @@ def test_the_network_is_also_measured_with_all_ranks_at_once(plain: Launch) -> N
     assert stats["cast_bytes_per_second"] > 1e6
 
 
-def test_a_network_of_one_rank_is_refused_in_one_line(plain: Launch) -> None:
-    refused(plain("collectives.network", None), None, "a network needs 2 ranks and there is 1")
-
-
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=300))
 def test_the_quantiles_are_of_what_was_measured(seconds: list[float]) -> None:
     median, p99 = quantiles(seconds)
     assert median == statistics.median(seconds)
     assert p99 in seconds
-    assert sum(one <= p99 for one in seconds) >= math.ceil(0.99 * len(seconds))
-    assert sum(one < p99 for one in seconds) < 0.99 * len(seconds)
+    assert sum(value <= p99 for value in seconds) >= math.ceil(0.99 * len(seconds))
+    assert sum(value < p99 for value in seconds) < 0.99 * len(seconds)

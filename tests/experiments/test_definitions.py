@@ -1,6 +1,7 @@
 """Every definition of the project runs: on the digits, for one epoch, with one process and with several."""
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -60,6 +61,29 @@ def test_a_trace_lands_in_the_artifacts_of_its_run(tmp_path: Path) -> None:
     [printed] = tmp_path.glob("resnet50/*/raw/*.stdout")
     keys = re.findall(r'"key": "(epoch_stop|profile_start|artifact)"', printed.read_text("utf-8"))
     assert keys == ["epoch_stop", "profile_start", "artifact"]  # the clock has stopped before
+
+
+def need(data: str, missing: str) -> None:
+    """Skip a test without its real data; fail it if they are required."""
+    if not (ROOT / "data" / data).is_dir():
+        assert data not in os.environ.get("KIT_REQUIRE", ""), missing
+        pytest.skip(missing)
+
+
+@pytest.mark.mnist
+def test_an_epoch_of_a100_ddp_reaches_95_percent_with_one_process_and_with_two(
+    tmp_path: Path,
+) -> None:
+    need("mnist", "no real MNIST in data/mnist; `make data` fetches it")
+    run("mnist", ["layout=1x1,1x2"], ["epochs=1"], tmp_path)
+    words = [command("runner"), "summarize", str(tmp_path), "--format", "json"]
+    rows = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+    assert [row["layout"] for row in rows] == ["1x1", "1x2"]
+    for row in rows:
+        assert row["accuracy"] > 0.95
+        assert row["n"] == 1
+        assert row["claimed"] is not True  # once is not enough
+        assert {line["hardware"] for line in row["published"]} >= {"1x A100", "1x V100"} or row["layout"] == "1x2"
 
 
 def run(name: str, only: list[str], changes: list[str], results: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from experiments.mnist.model import MODELS
-from tests.experiments.conftest import ROOT, start, start_with_torchrun
+from tests.experiments.conftest import ROOT, start
 from trainkit.process_facts import sources_sha256
 from trainkit.sources import hash_sources, read_sources
 
@@ -18,7 +18,7 @@ ODD = ("--epochs", "1", "--batch-size", "479", "--model", "lenet-relu")
 ALIKE = ("--epochs", "2", "--batch-size", "479", "--model", "lenet-relu", "--optimizer", "sgd",
          "--lr", "0.1", "--momentum", "0.9", "--augment", "affine")  # fmt: skip
 RANDOM = ("--epochs", "1", "--batch-size", "180", "--model", "conv3-bn", "--optimizer", "sgd",
-          "--lr", "0.02", "--lr-rule", "linear", "--scaling", "weak")  # fmt: skip
+          "--lr", "0.02", "--momentum", "0.9", "--lr-rule", "linear", "--scaling", "weak")  # fmt: skip
 
 
 def check_stream(ended: Any, world: int) -> None:
@@ -35,8 +35,7 @@ def check_stream(ended: Any, world: int) -> None:
                 "parameters", "tracked_stats"]  # fmt: skip
         assert [key for key in dict.fromkeys(keys) if key in once] == once
         assert ("seed" in keys) == ("eval_accuracy" in keys) == (rank == 0)
-    times = [event["time_ms"] for event in ended.all("run_stop")]
-    assert len(times) == world
+    assert len(ended.all("run_stop")) == world
 
 
 @pytest.mark.parametrize("world", [None, 2])
@@ -66,9 +65,7 @@ def test_every_sample_counts_once_and_the_loss_is_that_of_one_process(train: Lau
         ("mnist.data_parallel", None, ()),
     ],
 )
-def test_the_parameters_are_those_of_one_process(
-    train: Launch, program: str, world: int | None, words: tuple[str, ...]
-) -> None:
+def test_parameters_are_those_of_one(train: Launch, program: str, world: int | None, words: tuple[str, ...]) -> None:
     one, several = train("mnist.single", None, *ALIKE), train(program, world, *ALIKE, *words)
     check_stream(several, world or (2 if program == "mnist.spawn" else 1))
     assert len(one.parameters) == 10
@@ -90,26 +87,23 @@ def test_gradients_that_are_not_averaged_end_the_run(train: Launch) -> None:
 
 
 def test_one_seed_makes_two_runs_alike_to_the_last_bit(train: Launch) -> None:
-    # BatchNorm and dropout; and a warm-up that leaves nothing behind.
-    one, two = train("mnist.ddp", 2, *RANDOM), train("mnist.ddp", 2, *RANDOM, "--warmup-steps", "0")
-    assert one.losses == two.losses
-    assert len(one.losses) == 2
-    assert one.first("parameters")["value"] == two.first("parameters")["value"]
-
-
-def test_weak_scaling_and_the_linear_rule_are_told(train: Launch) -> None:
-    ended = train("mnist.ddp", 2, *RANDOM)
-    assert ended.first("global_batch_size")["value"] == 360
-    told = ended.first("epoch_stop")["metadata"]
-    assert (told["global_batch_size"], told["lr"], told["steps"]) == (360, 0.04, 4)
-    assert ended.first("run_start")["metadata"]["args"]["lr_rule"] == "linear"
+    # BatchNorm, dropout and momentum; a warm-up and a measurement leave nothing behind.
+    warm = train("mnist.ddp", 2, *RANDOM)
+    cold = train("mnist.ddp", 2, *RANDOM, "--warmup-steps", "0", "--peak-milliseconds", "0")
+    assert warm.losses == cold.losses
+    assert len(warm.losses) == 2
+    assert warm.first("parameters")["value"] == cold.first("parameters")["value"]
+    assert "flops_per_second" in warm.first("tracked_stats")["value"]
+    assert "flops_per_second" not in cold.first("tracked_stats")["value"]
+    assert not cold.all("matmul_peak")
+    assert warm.first("global_batch_size")["value"] == 360
+    told = warm.first("epoch_stop")["metadata"]
+    assert (told["global_batch_size"], told["lr"], told["steps"]) == (360, 0.04, 4)  # weak scaling, the linear rule
+    assert warm.first("run_start")["metadata"]["args"]["lr_rule"] == "linear"
 
 
 def test_the_seed_decides(train: Launch) -> None:
-    one, other = (
-        train("mnist.single", None, *ODD),
-        train("mnist.single", None, *ODD, "--seed", "2"),
-    )
+    one, other = train("mnist.single", None, *ODD), train("mnist.single", None, *ODD, "--seed", "2")
     assert one.losses != other.losses
 
 
@@ -125,7 +119,7 @@ def test_one_process_reports_what_its_step_is_made_of(train: Launch) -> None:
     assert several.first("traffic")["metadata"]["all_reduce_bytes"] == told["gradient_bytes"]
 
 
-def test_final_and_best_accuracy_are_both_told(train: Launch) -> None:
+def test_the_clock_of_training_holds_no_tests_and_no_loading_and_two_accuracies_are_told(train: Launch) -> None:
     ended = train("mnist.single", None, *ALIKE)
     stats = ended.first("tracked_stats")["value"]
     accuracies = [event["value"] for event in ended.all("eval_accuracy")]
@@ -133,11 +127,6 @@ def test_final_and_best_accuracy_are_both_told(train: Launch) -> None:
     assert stats["best_accuracy"] == max(accuracies) == accuracies[stats["best_epoch"] - 1]
     assert stats["final_loss"] == ended.all("epoch_stop")[-1]["metadata"]["loss"]
     assert stats["peak_bytes"] > 10**8
-
-
-def test_the_clock_of_training_holds_no_tests_and_no_loading(train: Launch) -> None:
-    ended = train("mnist.single", None, *ALIKE)
-    stats = ended.first("tracked_stats")["value"]
     epochs = sum(event["metadata"]["train_seconds"] for event in ended.all("epoch_stop"))
     tests = sum(event["metadata"]["seconds"] for event in ended.all("eval_stop"))
     others = sum(ended.first(f"{name}_stop")["metadata"]["seconds"] for name in ("data", "setup", "warmup"))
@@ -151,12 +140,7 @@ def test_the_clock_of_training_holds_no_tests_and_no_loading(train: Launch) -> N
 def test_a_start_tells_what_only_the_inside_knows(train: Launch) -> None:
     told = train("mnist.ddp", 2, *ODD).all("run_start")[1]["metadata"]
     assert told["program"] == "mnist.ddp"
-    assert (told["rank"], told["local_rank"], told["world_size"], told["local_world_size"]) == (
-        1,
-        1,
-        2,
-        2,
-    )
+    assert (told["rank"], told["local_rank"], told["world_size"], told["local_world_size"]) == (1, 1, 2, 2)
     assert (told["device"], told["devices"], told["backend"]) == ("cpu", 1, "gloo")
     assert told["args"]["batch_size"] == 479
     assert told["args"]["backend"] == "gloo"
@@ -164,22 +148,20 @@ def test_a_start_tells_what_only_the_inside_knows(train: Launch) -> None:
     assert "PATH" not in told["env"]
     assert told["torch"] == torch.__version__
     assert told["device_name"]
+    assert told["sources_sha256"] == hash_sources(read_sources(ROOT, "mnist.ddp")) == sources_sha256("mnist.single")
+    assert told["sources_sha256"] != hash_sources(read_sources(ROOT, "bert.ddp"))
 
 
-REFUSALS = {
-    ("--device", "cuda"): "2 GPUs were asked for on this node and 0 are seen",
-    ("--backend", "nccl"): "the nccl backend needs GPUs",
-    ("--dataset", "mnist", "--data-dir", "/nowhere"): "`runner prepare mnist`",
-}
-
-
-@pytest.mark.parametrize("words", REFUSALS)
-def test_a_refusal_is_one_line_and_every_rank_ends_its_story(train: Launch, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--backend", "nccl"), "the nccl backend needs GPUs"),
+        (("--dataset", "mnist", "--data-dir", "/nowhere"), "`runner prepare mnist`"),
+    ],
+)
+def test_a_refusal_is_one_line_and_every_rank_ends_its_story(train: Launch, words: tuple[str, ...], text: str) -> None:
     ended = train("mnist.ddp", 2, *words)
-    assert ended.code != 0
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1, ended.stderr
-    assert REFUSALS[words] in lines[0]
+    assert text in ended.error
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 2
     assert not ended.all("epoch_start")
 
@@ -196,20 +178,18 @@ main()
 def test_a_refusal_waits_for_a_neighbour_that_is_late(late: str, tmp_path: Path) -> None:
     (tmp_path / "late.py").write_text(LATE)
     ended = start([str(tmp_path / "late.py"), "--dataset", "digits", "--device", "cuda", late], 3, {})
-    assert ended.code != 0
+    assert "3 GPUs were asked for on this node and 0 are seen" in ended.error
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "world", "words", "text"),
     [
         ("mnist.data_parallel", None, ["--devices", "2"], "2 devices were asked for and the CPU is one"),
-        ("mnist.spawn", None, ["--batch-size", "1"], "a global batch of 1 cannot be shared by 2"),
         ("mnist.spawn", 2, [], "mnist.spawn starts its own processes"),
     ],
-)  # fmt: skip
-def test_a_layout_that_a_program_cannot_have_is_refused(
+)
+def test_a_layout_without_sense_is_refused(
     train: Launch, program: str, world: int | None, words: list[str], text: str
 ) -> None:
     ended = train(program, world, *words)
@@ -218,11 +198,14 @@ def test_a_layout_that_a_program_cannot_have_is_refused(
     assert "Traceback (most recent call last)" not in ended.stderr.partition("torch/distributed")[0]
 
 
-def test_data_parallel_without_gpus_is_the_model_alone(train: Launch) -> None:
+def test_data_parallel_without_gpus_is_the_model_alone_and_moves_nothing(train: Launch) -> None:
     ended = train("mnist.data_parallel", None, *ALIKE)
     told = ended.first("run_start")["metadata"]
     assert (told["devices"], told["backend"], told["args"]["devices"]) == (1, None, 1)
     assert ended.losses == train("mnist.single", None, *ALIKE).losses
+    traffic = ended.first("traffic")
+    assert traffic["value"].startswith("computed from the sizes")
+    assert (traffic["metadata"]["moved_bytes"], traffic["metadata"]["busiest_device_bytes"]) == (0, 0)
 
 
 def test_data_parallel_on_the_cpu_is_the_model_alone_on_a_machine_with_gpus_too(tmp_path: Path) -> None:
@@ -245,44 +228,28 @@ def test_the_published_loader_trains_the_same_model(train: Launch) -> None:
     assert torchvision.losses == resident.losses
 
 
-@pytest.mark.parametrize(("program", "processes"), [("mnist.ddp", 1), ("mnist.ddp", 2), ("mnist.manual", 3)])
-def test_the_bytes_that_are_exchanged_are_counted(train: Launch, program: str, processes: int) -> None:
-    world = processes if processes > 1 else None
-    [told] = train(program, world, *(ODD if program == "mnist.ddp" else ALIKE)).all("traffic")
-    assert told["value"].startswith("counted in a step of DDP") == (program == "mnist.ddp")
+def test_the_bytes_that_are_exchanged_are_counted(train: Launch) -> None:
     parameters = sum(parameter.numel() for parameter in MODELS["lenet-relu"]().parameters())
-    data = told["metadata"]
-    assert (data["all_reduce_bytes"], data["broadcast_bytes"]) == (4 * parameters, 0)
-    assert data["moved_bytes"] == 2 * (processes - 1) * 4 * parameters
-    assert data["busiest_device_bytes"] * processes == pytest.approx(2 * data["moved_bytes"])
-
-
-def test_buffers_are_broadcast_too(train: Launch) -> None:
+    for program, processes, words in (("ddp", 1, ODD), ("ddp", 2, ODD), ("manual", 3, ALIKE)):
+        [told] = train(f"mnist.{program}", processes if processes > 1 else None, *words).all("traffic")
+        assert told["value"].startswith("counted in a step of DDP") == (program == "ddp")
+        data = told["metadata"]
+        assert (data["all_reduce_bytes"], data["broadcast_bytes"]) == (4 * parameters, 0)
+        assert data["moved_bytes"] == 2 * (processes - 1) * 4 * parameters
+        assert data["busiest_device_bytes"] * processes == pytest.approx(2 * data["moved_bytes"])
     buffers = sum(buffer.nbytes for buffer in MODELS["conv3-bn"]().buffers())
     assert train("mnist.ddp", 2, *RANDOM).first("traffic")["metadata"]["broadcast_bytes"] == buffers > 0
-
-
-def test_data_parallel_on_one_device_moves_nothing(train: Launch) -> None:
-    told = train("mnist.data_parallel", None, *ALIKE).first("traffic")
-    assert told["value"].startswith("computed from the sizes")
-    assert (told["metadata"]["moved_bytes"], told["metadata"]["busiest_device_bytes"]) == (0, 0)
 
 
 def test_mlcommons_own_parser_reads_what_a_program_prints(train: Launch, tmp_path: Path) -> None:
     from mlperf_logging.compliance_checker.mlp_parser import parse_file
 
-    ended = train("mnist.ddp", 2, "--epochs", "1", "--batch-size", "479", "--model", "lenet-relu")
+    ended = train("mnist.ddp", 2, *ODD)
     path = tmp_path / "stdout.log"
     path.write_bytes(ended.stdout)
     lines, errors = parse_file(str(path), ruleset="4.1.0")
     assert not errors
     assert len(lines) == len(ended.events) > 30
-
-
-def test_a_process_reports_the_hash_of_the_library_and_of_its_own_family(train: Launch) -> None:
-    reported = train("mnist.ddp", 2, *ODD).first("run_start")["metadata"]["sources_sha256"]
-    assert reported == hash_sources(read_sources(ROOT, "mnist.ddp")) == sources_sha256("mnist.single")
-    assert reported != hash_sources(read_sources(ROOT, "bert.ddp"))
 
 
 def test_the_programs_report_the_same_flops_a_sample(train: Launch) -> None:
@@ -298,27 +265,3 @@ def test_the_programs_report_the_same_flops_a_sample(train: Launch) -> None:
         assert told["peak_flops_per_second"] == pytest.approx(sum(peaks))
         assert told["flops_per_second"] == pytest.approx(flops * 2 * 1438 / slowest)
         assert 0 < told["input_seconds"] < told["train_seconds"]
-
-
-@pytest.mark.slow
-def test_neither_the_warm_up_nor_a_measurement_changes_a_bit_of_what_is_learnt(train: Launch) -> None:
-    # Dropout, BatchNorm and momentum: random numbers, buffers and the optimizer's state.
-    words = ("--epochs", "1", "--batch-size", "719", "--model", "conv3-bn", "--optimizer", "sgd",
-             "--momentum", "0.9")  # fmt: skip
-    cold = train("mnist.single", None, *words, "--warmup-steps", "0", "--peak-milliseconds", "0")
-    warm = train("mnist.single", None, *words)
-    assert cold.losses == warm.losses
-    assert cold.first("parameters")["value"] == warm.first("parameters")["value"]
-    assert "flops_per_second" in warm.first("tracked_stats")["value"]
-    assert "flops_per_second" not in cold.first("tracked_stats")["value"]
-    assert not cold.all("matmul_peak")
-
-
-@pytest.mark.slow
-def test_a_program_forked_for_the_tests_does_what_it_does_under_torchrun(train: Launch) -> None:
-    real = start_with_torchrun(["-m", "experiments.mnist.ddp", "--dataset", "digits", *ODD], 2, {})
-    forked = train("mnist.ddp", 2, *ODD)
-    assert (real.code, forked.code) == (0, 0)
-    assert real.losses == forked.losses
-    assert real.first("parameters")["value"] == forked.first("parameters")["value"]
-    assert [event["key"] for event in real.all("run_stop")] == [event["key"] for event in forked.all("run_stop")]

@@ -49,22 +49,16 @@ def test_strong_and_weak_scaling_mean_different_global_batches() -> None:
         global_batch_size(Namespace(batch_size=3, scaling="strong"), 4)
 
 
-def test_the_learning_rate_follows_a_named_rule_only() -> None:
-    model = MODELS["mlp-128-64"]()
-    optimizer = SGD(model.parameters(), lr=0.01)
+def test_the_learning_rate_follows_a_named_rule_only_and_its_steps_are_those_of_step_lr() -> None:
+    optimizer, other = (SGD(MODELS["mlp-128-64"]().parameters(), lr=0.01) for _ in range(2))
     fixed = Namespace(lr=0.01, lr_rule="none", lr_step_epochs=0, lr_gamma=0.1)
     assert set_learning_rate(optimizer, fixed, epoch=9, workers=8) == 0.01
     linear = Namespace(lr=0.01, lr_rule="linear", lr_step_epochs=0, lr_gamma=0.1)
     assert set_learning_rate(optimizer, linear, epoch=9, workers=8) == 0.08
     assert optimizer.param_groups[0]["lr"] == 0.08
-
-
-def test_the_steps_of_the_learning_rate_are_those_of_step_lr() -> None:
-    optimizer = SGD(MODELS["mlp-128-64"]().parameters(), lr=0.01)
-    schedule = StepLR(SGD(MODELS["mlp-128-64"]().parameters(), lr=0.01), step_size=5, gamma=0.1)
+    schedule = StepLR(other, step_size=5, gamma=0.1)
     stepped = Namespace(lr=0.01, lr_rule="none", lr_step_epochs=5, lr_gamma=0.1)
     for epoch in range(1, 12):
-        ours = set_learning_rate(optimizer, stepped, epoch, workers=1)
-        assert ours == pytest.approx(schedule.get_last_lr()[0])
-        schedule.optimizer.step()
+        assert set_learning_rate(optimizer, stepped, epoch, workers=1) == pytest.approx(schedule.get_last_lr()[0])
+        other.step()
         schedule.step()

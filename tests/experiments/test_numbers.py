@@ -35,14 +35,13 @@ def test_a_row_says_which_levels_hold() -> None:
 
 
 @pytest.mark.slow
-def test_each_change_is_seen_and_two_processes_differ_by_rounding() -> None:
+def test_a_change_is_seen_and_two_processes_differ_by_rounding() -> None:
     python = command("python")
     base = train(Change("the base", python=python), 1)
     assert len(base.losses) == 12
-    for how in ("order", "bf16", "contiguous"):
-        changed = train(Change(how, how=how, python=python), 1)
-        assert changed.parameters != base.parameters, how
-        assert compare(base, changed).first in (1, 2, 3), how
+    changed = train(Change("contiguous", how="contiguous", python=python), 1)
+    assert changed.parameters != base.parameters
+    assert compare(base, changed).first in (1, 2, 3)
     two = train(Change("two", processes=2, python=python), 1)
     assert compare(base, two).largest < 1e-4
 

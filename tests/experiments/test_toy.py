@@ -40,9 +40,3 @@ def test_all_processes_learn_what_one_would(plain: Launch, world: int | None) ->
     assert len({event["value"] for event in ended.all("parameters")}) == 1
     assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 20 * STEPS * ranks
     assert ended.stderr.count(", local rank ") == ranks
-
-
-def test_nothing_to_train_on_is_one_line(plain: Launch) -> None:
-    ended = plain("toy.ddp", None, "--batch-size", "0")
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-    assert (ended.code, lines) == (2, ["error: --batch-size: at least 1, not 0"])

@@ -4,7 +4,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import pytest
 
@@ -81,43 +80,34 @@ def test_what_a_full_disk_took_is_in_the_record_and_the_person_is_told(project: 
 
 
 @pytest.mark.slow
-@pytest.mark.fault("the results folder is renamed")
-def test_results_that_are_renamed_are_said_and_recovered_where_they_are(
-    project: Project, fault: Fault, begin: Begin
+@pytest.mark.parametrize(
+    "renamed",
+    [
+        pytest.param(True, marks=pytest.mark.fault("the results folder is renamed")),
+        pytest.param(False, marks=pytest.mark.fault("the results folder is removed")),
+    ],
+)
+def test_results_that_go_away_are_said_and_recovered(
+    project: Project, fault: Fault, begin: Begin, renamed: bool
 ) -> None:
     one_run(project, program(slow=True), "1x2")
     told = begin(Told(project.start("run", "tiny")))
     until(words_are_printed(project, "has begun", 2))
     at_random(2)
     (run,) = project.runs()
-    renamed = time.monotonic()
-    project.results.rename(project.root / "kept")
+    gone, kept = time.monotonic(), project.root / "kept"
+    if renamed:
+        project.results.rename(kept)
+    else:
+        shutil.rmtree(project.results)
+        kept.mkdir()
     code, stderr = told.ended()
     assert code == 1, stderr
-    seconds = told.after(renamed, "is gone: it was removed or renamed")
+    seconds = told.after(gone, "is gone: it was removed or renamed")
     assert nothing_is_left_of(run)
-    moved = project.root / "kept" / "tiny" / run.name
     assert project.runner("summarize", "kept").code == 0
     recovered = project.runner("recover", "kept")
-    assert (recovered.code, "finished: incomplete" in recovered.stdout) == (0, True), recovered.snapshot
-    assert project.record(moved)["status"] == "incomplete"
-    printed, _ = counted(project)
-    fault(lost=lost(moved, printed), told_seconds=seconds)
-
-
-@pytest.mark.slow
-@pytest.mark.fault("the results folder is removed")
-def test_results_that_are_removed_are_said(project: Project, fault: Fault, begin: Begin) -> None:
-    one_run(project, program(slow=True), "1x2")
-    told = begin(Told(project.start("run", "tiny")))
-    until(words_are_printed(project, "has begun", 2))
-    at_random(2)
-    (run,) = project.runs()
-    removed = time.monotonic()
-    shutil.rmtree(project.results)
-    code, stderr = told.ended()
-    assert code == 1, stderr
-    assert nothing_is_left_of(run)
-    Path(project.results).mkdir()
-    assert project.runner("summarize").code == project.runner("recover").code == 0
-    fault(told_seconds=told.after(removed, "is gone: it was removed or renamed"))
+    assert (recovered.code, "finished: incomplete" in recovered.stdout) == (0, renamed), recovered.snapshot
+    moved = kept / "tiny" / run.name
+    assert not renamed or project.record(moved)["status"] == "incomplete"
+    fault(lost=lost(moved, counted(project)[0]) if renamed else None, told_seconds=seconds)

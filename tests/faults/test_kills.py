@@ -68,46 +68,36 @@ def finished(harness: Harness, run: Path) -> dict[str, Any]:
     return project.record(run)
 
 
-@pytest.mark.fault("a rank is killed (SIGKILL)")
-@on(*ON, alone=("pytorchjob",), soon=True)  # there it takes a good part of the time that is promised
-def test_a_rank_that_is_killed_is_named_in_time_and_nothing_is_lost(
-    harness: Harness, fault: Fault, tmp_path: Path
+def require_named_in_time(
+    harness: Harness, fault: Fault, folder: Path, who: str, reasons: list[str], said: str
 ) -> None:
+    """Kill a rank or an agent; the record and the screen name it, in time, and nothing is lost."""
     process, run = start(harness, 100)
     told = Told(process)
-    seen = witness(harness, run, tmp_path)
+    seen = witness(harness, run, folder)
     at_random(RUN_SECONDS)
-    killed = kill(harness, run, RANK_1)
+    killed = kill(harness, run, who)
     code, stderr = told.ended()
     record = harness.project.record(run)
     assert (code, record["status"]) == (1, "failed"), stderr
-    assert "rank 1" in record["reason"]
-    assert "SIGKILL" in record["reason"]
-    seconds = told.after(killed, "rank 1.*(SIGKILL|signal 9)")
+    assert all(reason in record["reason"] for reason in reasons), record["reason"]
+    seconds = told.after(killed, said)
     assert seconds < patient(WITHIN_SECONDS), stderr
     harness.require_nothing_left(run)
     assert harness.project.runner("summarize").code == 0
     fault(lost=lost(run, seen.printed()), told_seconds=seconds)
 
 
+@pytest.mark.fault("a rank is killed (SIGKILL)")
+@on(*ON, alone=("pytorchjob",), soon=True)  # there it takes a good part of the time that is promised
+def test_a_rank_that_is_killed_is_named_in_time(harness: Harness, fault: Fault, tmp_path: Path) -> None:
+    require_named_in_time(harness, fault, tmp_path, RANK_1, ["rank 1", "SIGKILL"], "rank 1.*(SIGKILL|signal 9)")
+
+
 @pytest.mark.fault("an agent (torchrun) is killed (SIGKILL)")
 @on("local", "compose", "slurm")
-def test_an_agent_that_is_killed_is_named_in_time_and_nothing_is_lost(
-    harness: Harness, fault: Fault, tmp_path: Path
-) -> None:
-    process, run = start(harness, 100)
-    told = Told(process)
-    seen = witness(harness, run, tmp_path)
-    at_random(RUN_SECONDS)
-    killed = kill(harness, run, AGENT_1)
-    code, stderr = told.ended()
-    record = harness.project.record(run)
-    assert (code, record["status"]) == (1, "failed"), stderr
-    assert "node 0" in record["reason"]
-    seconds = told.after(killed, "node 0")
-    assert seconds < patient(WITHIN_SECONDS), stderr
-    harness.require_nothing_left(run)
-    fault(lost=lost(run, seen.printed()), told_seconds=seconds)
+def test_an_agent_that_is_killed_is_named_in_time(harness: Harness, fault: Fault, tmp_path: Path) -> None:
+    require_named_in_time(harness, fault, tmp_path, AGENT_1, ["node 0"], "node 0")
 
 
 @pytest.mark.fault("the runner is killed (SIGKILL)")
@@ -127,25 +117,23 @@ def test_a_runner_that_is_killed_loses_nothing(harness: Harness, fault: Fault, t
 
 @pytest.mark.fault("the runner and its watchdog are killed (SIGKILL)")
 @on(*ON)
-def test_what_a_runner_and_its_watchdog_leave_is_ended_by_recover(
-    harness: Harness, fault: Fault, tmp_path: Path
-) -> None:
+def test_what_runner_and_watchdog_leave_is_ended_by_recover(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     process, run = start(harness, 100)
     until(harness.have_begun(run, 2), 90)
     seen = witness(harness, run, tmp_path)
     at_random(RUN_SECONDS)
     watchdog_of(run).kill()
-    left = [one.process for one in processes_of(run.name)]
-    for one in left if harness.words[1] == "local" else []:
-        one.suspend()  # an agent would end its ranks, and everything would end by itself
+    left = [found.process for found in processes_of(run.name)]
+    for process_left in left if harness.words[1] == "local" else []:
+        process_left.suspend()  # an agent would end its ranks, and everything would end by itself
     kill_runner(harness.project, run)
     printed = seen.printed()
     process.communicate()
     time.sleep(0.5)
     assert harness.left(run) != []
-    for one in left:
+    for process_left in left:
         with contextlib.suppress(psutil.NoSuchProcess):
-            one.resume()
+            process_left.resume()
     record = finished(harness, run)
     assert record["status"] == "incomplete"
     fault(lost=lost(run, printed))

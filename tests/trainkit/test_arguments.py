@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +32,6 @@ def real_parser(name: str, monkeypatch: pytest.MonkeyPatch) -> argparse.Argument
     return found[0]
 
 
-def test_there_are_programs_to_look_at() -> None:
-    assert len(PROGRAMS) > 10
-    assert not [name for name in PROGRAMS if name.endswith("prepare")]
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_read_from_the_source_is_what_argparse_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     actions = {one.dest: one for one in real_parser(name, monkeypatch)._actions if one.dest != "help"}
@@ -56,44 +50,31 @@ def test_what_is_read_from_the_source_is_what_argparse_takes(name: str, monkeypa
 
 
 def test_the_names_that_the_runner_knows_are_those_of_the_library() -> None:
+    assert len(PROGRAMS) > 10
     options = program.find(ROOT, "mnist.data_parallel").options
     assert (options[args.THREADS].spelling, options[args.DEVICES].spelling) == ("--threads", "--devices")
     assert {"device", args.THREADS} == {one.dest for one in program_parser(None)._actions if one.dest != "help"}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_a_wrong_argument_is_one_printable_line(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = program_parser("A program.")
+    parser.add_argument("--steps", type=at_least(1), default=1)
+    for words, said in (
         (["--steps", "0"], "--steps: at least 1, not 0"),
         (["--steps", "many"], "--steps: invalid whole number value: 'many'"),
         (["--step", "3"], "unrecognized arguments: --step 3"),
         (["--device", "tpu\x1b[2J"], "--device: invalid choice: "),
         (["x\ny\x1b]0;z"], "unrecognized arguments: x y\\x1b]0;z"),
-    ],
-)
-def test_a_wrong_argument_is_one_printable_line(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    parser = program_parser("A program.")
-    parser.add_argument("--steps", type=at_least(1), default=1)
-    with pytest.raises(SystemExit) as ended:
-        parser.parse_args(words)
-    assert ended.value.code == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"error: {said}")
-    assert line.isprintable()
+    ):
+        with pytest.raises(SystemExit) as ended:
+            parser.parse_args(words)
+        assert ended.value.code == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"error: {said}")
+        assert line.isprintable()
 
 
 def test_a_parser_s_help_has_the_whole_description(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         Parser("One.\n\nBy hand:  two").parse_args(["--help"])
     assert "One.\n\nBy hand:  two" in capsys.readouterr().out
-
-
-def test_the_library_s_arguments_need_no_torch() -> None:
-    import subprocess
-
-    modules = "trainkit.arguments, trainkit.archives, trainkit.prepare, trainkit.files, trainkit.sources"
-    code = f"import sys, {modules}, trainkit.parent; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"

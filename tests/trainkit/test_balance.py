@@ -30,9 +30,7 @@ def test_every_rank_gets_its_share_and_at_least_one_sample_if_there_are_enough(c
 
 
 @given(st.integers(0, 700), SHARES, st.data(), st.integers(1, 10**9))
-def test_a_larger_share_never_gives_fewer_samples(
-    count: int, shares: list[int], data: st.DataObject, more: int
-) -> None:
+def test_larger_shares_never_give_fewer_samples(count: int, shares: list[int], data: st.DataObject, more: int) -> None:
     rank = data.draw(st.integers(0, len(shares) - 1))
     larger = [share + more * (place == rank) for place, share in enumerate(shares)]
     assert sizes(count, larger)[rank] >= sizes(count, shares)[rank]
@@ -45,9 +43,7 @@ def test_equal_shares_cut_as_no_shares_do(count: int, world: int, share: int) ->
 
 
 @given(st.integers(1, 300), st.integers(1, 200), SHARES, SHARES)
-def test_shares_that_change_within_an_epoch_lose_no_sample(
-    count: int, size: int, before: list[int], after: list[int]
-) -> None:
+def test_shares_that_change_lose_no_sample(count: int, size: int, before: list[int], after: list[int]) -> None:
     world = min(len(before), len(after))
     now = [before[:world]]
     slices = [sharding.rank_slices(count, size, rank, world, lambda: now[0]) for rank in range(world)]
@@ -68,9 +64,7 @@ def test_measured_shares_let_all_ranks_be_busy_equally_long(costs: list[float]) 
 
 
 @given(COSTS, st.integers(1, 5_000), st.floats(1e-3, 1e3))
-def test_shares_depend_on_the_ratio_of_speeds_alone_and_shorten_the_step(
-    costs: list[float], batch: int, unit: float
-) -> None:
+def test_shares_depend_on_ratios_of_speeds_and_shorten_the_step(costs: list[float], batch: int, unit: float) -> None:
     shares = in_ratio(relative(costs))
     other = in_ratio(relative([cost * unit for cost in costs]))
     assert all(abs(one - two) <= 1 for one, two in zip(shares, other, strict=True))
@@ -100,7 +94,6 @@ REFUSALS = {
     "2,²": "² is no share",
     "fast": "fast is no share",
     "3:2,1": "write off, measured, shares (2,1)",
-    "2,1/3,1": "write off, measured, shares (2,1)",
     "2,1/x:3,1": "write off, measured, shares (2,1)",
     "2,1/5:3,1/5:1,1": "step 5 does not come after step 5",
     "2,1/1:3,1": "step 1 does not come after step 1",
@@ -110,13 +103,13 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("text", REFUSALS, ids=lambda text: text[:12])
-def test_what_are_no_shares_of_these_processes_is_refused_in_one_short_line(text: str) -> None:
-    with pytest.raises(Refusal) as refused:
-        parse(text, 2)
-    assert REFUSALS[text] in refused.value.line
-    assert len(refused.value.line) < 250
-    assert "\x1b" not in refused.value.line
+def test_what_are_no_shares_of_these_processes_is_refused_in_one_short_line() -> None:
+    for text, said in REFUSALS.items():
+        with pytest.raises(Refusal) as refused:
+            parse(text, 2)
+        assert said in refused.value.line
+        assert len(refused.value.line) < 250
+        assert "\x1b" not in refused.value.line
 
 
 @pytest.mark.parametrize(
@@ -131,9 +124,7 @@ def test_what_are_no_shares_of_these_processes_is_refused_in_one_short_line(text
         ({}, "0::/a/b", None),
     ],
 )
-def test_the_least_quota_of_the_groups_above_counts(
-    tmp_path: Path, files: dict[str, str], line: str, cores: float | None
-) -> None:
+def test_the_least_quota_above_counts(tmp_path: Path, files: dict[str, str], line: str, cores: float | None) -> None:
     for name, content in files.items():
         path = tmp_path / "groups" / name
         path.parent.mkdir(parents=True, exist_ok=True)

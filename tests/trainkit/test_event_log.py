@@ -64,17 +64,6 @@ def test_no_line_of_eight_processes_is_torn_or_lost_in_one_pipe() -> None:
         assert all(event["metadata"]["filling"] == "x" * (event["value"] % 3000) for event in own)
 
 
-def test_an_event_has_the_convention_s_keys_in_its_order(pipe: tuple[int, int]) -> None:
-    log = EventLog(3, fd=pipe[1])
-    before = int(time.time() * 1000)
-    log.point("seed", 1, note="é")
-    event = read(pipe[0])
-    assert list(event) == ["namespace", "time_ms", "event_type", "key", "value", "metadata"]
-    assert event["metadata"] == {"rank": 3, "seq": 0, "note": "é"}
-    assert event["event_type"] == "POINT_IN_TIME"
-    assert before <= event["time_ms"] <= time.time() * 1000
-
-
 def test_a_phase_is_two_lines_and_its_seconds(pipe: tuple[int, int]) -> None:
     meetings: list[int] = []
     log = EventLog(fd=pipe[1], synchronise=lambda: meetings.append(1))
@@ -103,13 +92,11 @@ def test_a_phase_that_raises_does_not_stop(pipe: tuple[int, int]) -> None:
     assert b"data_stop" not in os.read(pipe[0], 2 * LINE_BYTES)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_json_lacks_is_null(pipe: tuple[int, int], value: float) -> None:
-    EventLog(fd=pipe[1]).point("loss", value, nested=[{"loss": value}], loss_hex=value.hex())
+def test_a_number_that_json_lacks_is_null(pipe: tuple[int, int]) -> None:
+    EventLog(fd=pipe[1]).point("loss", float("nan"), nested=[{"loss": float("-inf")}])
     event = read(pipe[0])
     assert event["value"] is None
     assert event["metadata"]["nested"] == [{"loss": None}]
-    assert event["metadata"]["loss_hex"] in {"nan", "inf", "-inf"}
 
 
 def test_a_long_line_is_shortened_with_a_mark(pipe: tuple[int, int]) -> None:
@@ -126,8 +113,7 @@ json_like = st.recursive(
 )
 
 
-@pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(json_like, st.dictionaries(st.text(), json_like), st.integers(0, 1_500))
 def test_any_event_fits_into_a_line(value: object, fields: dict[str, object], size: int) -> None:
     metadata = {**fields, "numbers": list(range(size)), "rank": 0, "seq": 1}

@@ -48,13 +48,3 @@ def test_the_peak_is_reported_in_a_setup_phase_of_its_own(work: Work, capfd: pyt
     size = {"dtype": "float32", "size": SIZES["cpu"], "devices": 1}
     assert size.items() <= events["matmul_peak"]["metadata"].items()
     assert events["setup_stop"]["metadata"]["seconds"] > 0.04
-
-
-def test_rates_are_given_only_if_both_figures_are_known(work: Work) -> None:
-    assert work.rates(100, 2.0) == {}
-    work.measure_peak(torch.float32, 0)
-    assert work.peak == 0
-    work.flops_per_unit = 50.0
-    assert work.rates(100, 2.0) == {}
-    work.peak = 10_000.0
-    assert work.rates(100, 2.0) == {"flops_per_second": 2_500.0, "peak_flops_per_second": 10_000.0}

@@ -1,6 +1,5 @@
 """The scripts of docs/own-scripts/, each in a project of its own, run from a definition without dialect."""
 
-import json
 from typing import Any
 
 import pytest
@@ -47,10 +46,9 @@ def test_a_script_of_ones_own_has_a_complete_record_and_a_row(name: str, project
         batch = (32 if name == "huggingface_text" else 64) * processes
         epochs = record["epochs"]
         assert [row["epoch_num"] for row in epochs] == [1, 2]
-        assert [row["trained_samples"] for row in epochs] == [trained, trained]
-        assert [sum(row["samples_by_rank"].values()) for row in epochs] == [trained, trained]
-        assert [len(row["samples_by_rank"]) for row in epochs] == [processes, processes]
-        assert [row["steps"] for row in epochs] == [-(-trained // batch)] * 2
+        for row in epochs:
+            assert row["trained_samples"] == sum(row["samples_by_rank"].values()) == trained
+            assert (len(row["samples_by_rank"]), row["steps"]) == (processes, -(-trained // batch))
         assert epochs[1]["loss"] < epochs[0]["loss"]
         metrics = record["metrics"]
         assert metrics["final_loss"] == epochs[1]["loss"]
@@ -68,32 +66,12 @@ def test_a_script_of_ones_own_has_a_complete_record_and_a_row(name: str, project
         if name in ("minimal", "accelerate_digits"):
             assert tests[1]["correct"] / tested == tests[1]["accuracy"]
         facts = record["facts"]
-        assert (facts["global_batch_size"], facts["train_samples"], facts["eval_samples"]) == (
-            batch,
-            trained,
-            tests[0]["samples"],
-        )
+        assert (facts["global_batch_size"], facts["train_samples"]) == (batch, trained)
+        assert facts["eval_samples"] == tests[0]["samples"]
         if name in ("minimal", "huggingface_text"):
             assert len(facts["parameters_sha256"]) == 64
         start = record["ranks"][0]["facts"]
-        assert start["program"] == "train.py"
-        assert start["args"] != {}
+        assert (start["program"], bool(start["args"])) == ("train.py", True)
         assert "sources_sha256" not in start  # the runner's own hash counts: it knows what the script imports
         assert len(record["launch"]["code"]["sources_sha256"]) == 64
-    shown = project.runner("summarize", "results", "--format", "json")
-    assert shown.code == 0, shown.snapshot
-    assert "train.py" in json.dumps(json.loads(shown.stdout))
-
-
-def test_a_script_and_its_module_that_differ_are_other_code(project: Project) -> None:
-    lines = ["import helper", "from trainkit import running", "with running() as run:"]
-    (project.root / "train.py").write_text("\n".join([*lines, "    run.report(train_seconds=helper.VALUE)\n"]))
-    project.define(program="train.py", matrix={"layout": ["1x1"]})
-    hashes = set()
-    for text in ("VALUE = 1\n", "VALUE = 2\n"):
-        (project.root / "helper.py").write_text(text)
-        assert project.runner("run", "tiny", "--device", "cpu").code == 0
-        record = project.record(project.runs()[-1])
-        assert record["metrics"]["train_seconds"] == int(text[-2])
-        hashes.add(record["launch"]["code"]["sources_sha256"])
-    assert len(hashes) == 2
+    assert "train.py" in project.runner("summarize", "results", "--format", "json").stdout

@@ -63,49 +63,42 @@ def test_nothing_of_the_scripts_numerics_is_changed_unless_it_is_asked_for(scrip
 
 
 def test_arguments_may_be_of_any_kind_and_never_crowd_out_the_other_facts(script: Script) -> None:
+    imports = "import argparse, dataclasses, pathlib\nfrom trainkit import running\n"
+    settings = "dataclasses.make_dataclass('Settings', ['lr', 'names'])(1, ('a', 'b'))"
     for args, expected in (
         ("argparse.Namespace(lr=0.1, device='cuda:7', threads=9)", {"lr": 0.1, "device": "cuda:7", "threads": 9}),
         ("{'lr': float('nan'), 'path': pathlib.Path('a')}", {"lr": "nan", "path": "a"}),
-        ("Settings()", {"lr": 1, "names": ["a", "b"]}),
+        (settings, {"lr": 1, "names": ["a", "b"]}),
     ):
-        text = f"""
-            import argparse, dataclasses, pathlib
-            from trainkit import running
-            @dataclasses.dataclass
-            class Settings:
-                lr: int = 1
-                names: tuple = ("a", "b")
-            with running("mine", {args}) as run:
-                pass
-        """
-        begun = good(script(text)).first("run_start")["metadata"]
+        begun = good(script(f"{imports}with running('mine', {args}): pass")).first("run_start")["metadata"]
         assert (begun["program"], begun["args"], begun["device"]) == ("mine", expected, "cpu")
-    text = """
-        from trainkit import running
-        with running(args={f"name{number}": "x" * 5000 for number in range(300)}) as run:
-            pass
-    """
-    begun = good(script(text)).first("run_start")["metadata"]
+    many = "{f'name{number}': 'x' * 5000 for number in range(300)}"
+    begun = good(script(f"{imports}with running(args={many}): pass")).first("run_start")["metadata"]
     assert begun["args"]["left_out"] > 200
     assert len(begun["program_sha256"]) == 64
     assert begun["torch"]
 
 
-ENDS = {
-    "raise ValueError('no')": (1, "aborted"),
-    "sys.exit(3)": (3, "aborted"),
-    "sys.exit(0)": (0, "success"),
-}
+@pytest.mark.parametrize(
+    ("end", "code", "status"),
+    [("raise ValueError('no')", 1, "aborted"), ("sys.exit(3)", 3, "aborted"), ("sys.exit(0)", 0, "success")],
+)
+def test_however_the_block_ends_the_last_event_says_so(script: Script, end: str, code: int, status: str) -> None:
+    ended = script(f"import sys\nfrom trainkit import running\nwith running() as run:\n    {end}\n")
+    last = ended.events[-1]
+    assert (ended.code, last["key"], last["metadata"]["status"]) == (code, "run_stop", status)
+    assert (last["metadata"].get("error") == "ValueError: no") == (code == 1)
+    assert [event["key"] for event in ended.events].count("tracked_stats") == (status == "success")
 
 
-@pytest.mark.parametrize("end", ENDS)
-def test_however_the_block_ends_the_last_event_says_so(script: Script, end: str) -> None:
-    text = f"import sys\nfrom trainkit import running\nwith running() as run:\n    {end}\n"
-    ended = script(text)
-    assert (ended.code, ended.events[-1]["key"]) == (ENDS[end][0], "run_stop")
-    assert ended.events[-1]["metadata"]["status"] == ENDS[end][1]
-    assert (ended.events[-1]["metadata"].get("error") == "ValueError: no") == (ended.code == 1)
-    assert [event["key"] for event in ended.events].count("tracked_stats") == (ENDS[end][1] == "success")
+def test_a_figure_behind_the_block_and_a_place_that_no_launcher_sets_so_are_errors(script: Script) -> None:
+    ended = script(f"{dedent(THREE_LINES)}run.report(final_loss=1)")
+    assert (ended.code, ended.events[-1]["key"]) == (1, "run_stop")
+    assert "the run has ended" in ended.stderr
+    ended = script(THREE_LINES, None, RANK="first")
+    assert (ended.code, ended.events) == (2, [])
+    assert ended.error.startswith("error: RANK, WORLD_SIZE,")
+    assert ended.stderr.count("\n") == 1
 
 
 MISUSES = {
@@ -141,12 +134,6 @@ def test_misuse_is_an_error_that_names_what_is_wrong(script: Script) -> None:
     errors = [line.removeprefix("misused: ") for line in lines if line.startswith("misused: ")]
     for error, expected in zip(errors, MISUSES.values(), strict=True):
         assert error.startswith(expected)
-
-
-def test_what_comes_behind_the_block_is_an_error_and_no_event(script: Script) -> None:
-    ended = script(f"{dedent(THREE_LINES)}run.report(final_loss=1)")
-    assert (ended.code, ended.events[-1]["key"]) == (1, "run_stop")
-    assert "the run has ended" in ended.stderr
 
 
 def test_a_run_that_reports_nothing_and_one_whose_loss_is_nan_say_so(script: Script) -> None:
@@ -208,21 +195,16 @@ def test_the_batch_that_a_script_reports_stands_in_each_epoch_in_place_of_the_co
     """
     for words, found in (((), [8, 16]), (("states",), [32, 32])):
         ended = good(script(text, None, *words))
-        assert [one["metadata"]["global_batch_size"] for one in ended.all("epoch_stop")] == found
-        assert [one["value"] for one in ended.all("global_batch_size")] == found[:1]
-
-
-def test_a_place_that_no_launcher_sets_so_is_one_line(script: Script) -> None:
-    ended = script(THREE_LINES, None, RANK="first")
-    assert (ended.code, ended.events) == (2, [])
-    assert ended.stderr.startswith("error: RANK, WORLD_SIZE,")
-    assert ended.stderr.count("\n") == 1
+        assert [event["metadata"]["global_batch_size"] for event in ended.all("epoch_stop")] == found
+        assert [event["value"] for event in ended.all("global_batch_size")] == found[:1]
+        assert not any("data_seconds" in event["metadata"] for event in ended.all("epoch_stop"))  # nothing is timed
 
 
 @pytest.mark.slow
 def test_the_package_is_imported_without_torch_and_without_any_framework() -> None:
     look = (
-        "import sys, trainkit, trainkit.files, trainkit.sources;"
+        "import sys, trainkit, trainkit.files, trainkit.sources, trainkit.arguments, trainkit.archives,"
+        " trainkit.prepare, trainkit.parent;"
         "print(sorted({name.partition('.')[0] for name in sys.modules} &"
         " {'torch', 'transformers', 'accelerate', 'pytorch_lightning', 'runner'}));"
         "from trainkit import running; print('torch' in sys.modules, 'transformers' in sys.modules)"

@@ -36,7 +36,6 @@ def with_group(before: str, within: str, after: str) -> str:
 MAKE = "dist.init_process_group('gloo')"
 GROUPS = {
     "joined by the run": ("", "run.join()", "", False),
-    "made before by the script": (MAKE, "run.join()", "", True),
     "made within by a framework": ("", "dist.init_process_group()", "", True),
     "made and destroyed by the script": (MAKE, "run.join()", "dist.destroy_process_group()", False),
 }

@@ -17,7 +17,6 @@ from trainkit.step_profile import (
     Watch,
     buckets,
     first_half,
-    gradients_of,
     report_step,
     shortened,
 )
@@ -34,9 +33,7 @@ class Batch:
 
 
 @given(st.lists(st.tuples(st.integers(1, 60 * MB), st.floats(0, 1)), min_size=1, max_size=60))
-def test_every_gradient_is_in_one_bucket_and_each_is_closed_as_soon_as_it_is_full(
-    gradients: list[tuple[int, float]],
-) -> None:
+def test_every_gradient_is_in_one_bucket_and_each_is_closed_when_full(gradients: list[tuple[int, float]]) -> None:
     found = buckets(gradients)
     assert sum(size for size, _ in found) == sum(size for size, _ in gradients)
     for place, (size, _) in enumerate(found[:-1]):
@@ -53,22 +50,6 @@ def test_the_buckets_are_those_of_ddp() -> None:
     assert buckets(list(zip(sizes, shares, strict=True))) == [(MB, 0.2), (30 * MB, 0.5), (3 * MB, 1.0)]
 
 
-def test_half_of_a_batch_has_the_first_rows() -> None:
-    batch = Batch(torch.arange(10).view(5, 2), torch.arange(5), 5, 20)
-    half = first_half(batch)
-    assert (half.samples, half.global_samples) == (2, 2)
-    assert half.inputs.tolist() == [[0, 1], [2, 3]]
-    assert half.labels.tolist() == [0, 1]
-
-
-def test_gradients_are_counted_without_what_is_not_trained() -> None:
-    model = nn.Sequential(nn.Linear(8, 4), nn.Conv2d(3, 2, 5), nn.Linear(4, 2).requires_grad_(requires_grad=False))
-    told = gradients_of([one for one in model.parameters() if one.requires_grad])
-    assert told["gradient_bytes"] == 4 * (8 * 4 + 4 + 3 * 2 * 25 + 2)
-    assert told["gradient_tensors"] == 4
-    assert sorted(told["matrices"]) == [[2, 75, 1], [4, 8, 1]]
-
-
 def test_a_watched_step_leaves_no_hook_behind_and_sees_the_gradients_in_their_order() -> None:
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
     watch = Watch(torch.device("cpu"), model)
@@ -77,15 +58,10 @@ def test_a_watched_step_leaves_no_hook_behind_and_sees_the_gradients_in_their_or
     assert [share for _, share in seen.gradients] == sorted(share for _, share in seen.gradients)
     assert seen.gradients[-1][1] == 1.0
     assert 0 < seen.forward_share + seen.backward_share <= 1
-    assert not model._forward_hooks
-    assert all(not one._post_accumulate_grad_hooks for one in model.parameters())
-
-
-def test_a_step_that_fails_leaves_no_hook_behind() -> None:
-    model = nn.Linear(4, 2)
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         Watch(torch.device("cpu"), model).steps(lambda: model(torch.randn(3, 3)))
     assert not model._forward_hooks
+    assert all(not parameter._post_accumulate_grad_hooks for parameter in model.parameters())
 
 
 def test_a_batch_in_parts_counts_each_gradient_once() -> None:
@@ -100,5 +76,7 @@ def test_a_batch_in_parts_counts_each_gradient_once() -> None:
 
 def test_a_batch_of_one_sample_is_not_profiled() -> None:
     run = Run("mnist.single", Namespace(device="cpu", threads=1, backend="gloo"))
-    one = Batch(torch.ones(1), torch.ones(1), 1, 1)
-    report_step(run, nn.Linear(2, 2), lambda _: pytest.fail("a step was taken"), one)
+    batch = Batch(torch.ones(1), torch.ones(1), 1, 1)
+    report_step(run, nn.Linear(2, 2), lambda _: pytest.fail("a step was taken"), batch)
+    half = first_half(Batch(torch.arange(10).view(5, 2), torch.arange(5), 5, 20))
+    assert (half.samples, half.global_samples, half.labels.tolist()) == (2, 2, [0, 1])
