@@ -41,6 +41,7 @@ CAPABILITIES = {
     "archive": "tools.proof.kit",
     "page": "tools.pages.files",
     "predictions": "tools.predict.summary",
+    "script": "tools.init.unsaved",
 }
 """What a tool can do for a command of another place, and its module."""
 
