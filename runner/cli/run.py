@@ -1,7 +1,6 @@
 """`runner run`."""
 
 import shlex
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -31,9 +30,7 @@ _WHAT = "A name that `runner list` shows, a .yaml file, or a training script: tr
 
 
 def run(
-    experiment: Annotated[
-        str, typer.Argument(metavar="EXPERIMENT|SCRIPT", help=_WHAT, autocompletion=complete_experiment)
-    ],
+    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help=_WHAT, autocompletion=complete_experiment)],
     arguments: Annotated[
         Optional[list[str]],
         typer.Argument(metavar="-- ARGS", help="The arguments of a script, as on its own command line."),
@@ -67,7 +64,9 @@ def run(
             show_document(target.spec(planned).text())
         return
     if experiment.endswith(".py"):
-        _keep_out_of_git(results)
+        from runner.records.folder import keep_out_of_git
+
+        keep_out_of_git(results)
     from runner.cli.terminal import Screen
     from runner.execution import signals
     from runner.execution.run import execute
@@ -108,14 +107,6 @@ def _plan_of_script(
     chosen = device_of(device)
     experiment = scripts.experiment_of(here(), script, line, changes or [], layouts or [], chosen, start=start)
     return make_plan(experiment, device=chosen, layouts=layouts, only=only, repeat=repeat)
-
-
-def _keep_out_of_git(results: Path) -> None:
-    """Make the folder of the records, if it is not there, as one that git ignores; the repository stays as it is."""
-    if not results.exists():
-        with suppress(OSError):  # the run says why it cannot be written
-            results.mkdir()
-            (results / ".gitignore").write_text("*\n")
 
 
 def _where_the_time_went(records: list[Record]) -> str:
