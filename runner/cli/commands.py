@@ -11,7 +11,7 @@ MAIN = {
     "init": ("tools.init.init_command", "Make your repository a project with a first definition."),
     "list": ("cli.list:list_", "Show the experiments."),
     "plan": ("cli.plan", "Show what would be run; start nothing."),
-    "run": ("cli.run", "Run an experiment and keep a record of it."),
+    "run": ("cli.run", "Run an experiment, or a script, and keep a record of it."),
     "summarize": ("cli.summarize", "Make the table of the records."),
     "compare": ("cli.compare", "Say whether B is faster or slower than A."),
     "explain": ("cli.explain", "Say where a run's time went, what slows it and what helps."),
@@ -41,6 +41,7 @@ CAPABILITIES = {
     "archive": "tools.proof.kit",
     "page": "tools.pages.files",
     "predictions": "tools.predict.summary",
+    "script": "tools.init.unsaved",
 }
 """What a tool can do for a command of another place, and its module."""
 

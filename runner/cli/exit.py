@@ -121,6 +121,8 @@ def _explain_usage(error: Any) -> str:
     option = str(getattr(error, "option_name", "")).removeprefix("--")
     if option in _OF_TARGETS:
         return f"--{option}: write --with {option}={_given(option)}; `runner targets` says which target has it"
+    if option and (script := next((word for word in sys.argv[1:] if word.endswith(".py")), None)):
+        return f"--{option}: the arguments of {script} come last, after two hyphens: {script} -- --{option} ..."
     context = getattr(error, "ctx", None)
     see = f"see {_name(context)} --help"
     if option == "json" and context and any("--format" in known.opts for known in context.command.params):

@@ -2,18 +2,39 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
 from runner.cli.lines import show_document
-from runner.cli.options import Change, Device, Layouts, Name, On, Only, Repeat, Results, With, here, options_of, plan_of
-from runner.core.errors import RunError
+from runner.cli.options import (
+    Change,
+    Device,
+    Layouts,
+    On,
+    Only,
+    Repeat,
+    Results,
+    With,
+    complete_experiment,
+    device_of,
+    here,
+    options_of,
+    plan_of,
+)
+from runner.core.errors import RequestError, RunError
+from runner.definitions.plan import Plan
 from runner.records.schema import Record
+
+_WHAT = "A name that `runner list` shows, a .yaml file, or a training script: train.py, whose args come after `--`."
 
 
 def run(
-    experiment: Name,
+    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help=_WHAT, autocompletion=complete_experiment)],
+    arguments: Annotated[
+        Optional[list[str]],
+        typer.Argument(metavar="-- ARGS", help="The arguments of a script, as on its own command line."),
+    ] = None,
     on: On = "local",
     only: Only = None,
     layout: Layouts = None,
@@ -24,7 +45,7 @@ def run(
     with_: With = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the launch specs; start nothing.")] = False,
 ) -> None:
-    """Run an experiment and keep a record of it.
+    """Run an experiment, or a script, and keep a record of it.
 
     Every cell, every repeat, interleaved; each run has a folder of its own below the results folder.
     """
@@ -32,11 +53,20 @@ def run(
 
     words = options_of(on, with_)
     target = targets.load(on, words)
-    made = plan_of(experiment, layout, only, change, repeat, device)
+    if experiment.endswith(".py"):
+        made = _plan_of_script(experiment, arguments or [], layout, only, change, repeat, device, start=not dry_run)
+    elif arguments:
+        raise RequestError(f"{arguments[0]}: {experiment} is no script; give arguments as --set name=value")
+    else:
+        made = plan_of(experiment, layout, only, change, repeat, device)
     if dry_run:
         for planned in made.runs:
             show_document(target.spec(planned).text())
         return
+    if experiment.endswith(".py"):
+        from runner.records.folder import keep_out_of_git
+
+        keep_out_of_git(results)
     from runner.cli.terminal import Screen
     from runner.execution import signals
     from runner.execution.run import execute
@@ -54,6 +84,29 @@ def run(
         )
     if done < len(records):
         raise typer.Exit(RunError.exit_code)
+
+
+def _plan_of_script(
+    script: str,
+    line: list[str],
+    layouts: list[str] | None,
+    only: list[str] | None,
+    changes: list[str] | None,
+    repeat: int | None,
+    device: str,
+    *,
+    start: bool,
+) -> Plan:
+    """Plan the runs of a script that has no definition."""
+    from runner.cli.commands import capability
+    from runner.definitions.plan import make_plan
+
+    scripts = capability("script")
+    if scripts is None:
+        raise RequestError(f"{script}: this kit lacks runner/tools/init, which runs scripts without a definition")
+    chosen = device_of(device)
+    experiment = scripts.experiment_of(here(), script, line, changes or [], layouts or [], chosen, start=start)
+    return make_plan(experiment, device=chosen, layouts=layouts, only=only, repeat=repeat)
 
 
 def _where_the_time_went(records: list[Record]) -> str:

@@ -305,6 +305,14 @@ def require_writable(results: Path) -> None:
         raise RequestError(_unwritable(results, why))
 
 
+def keep_out_of_git(results: Path) -> None:
+    """Make the folder of the records, if it is not there, as one that git ignores; the repository stays as it is."""
+    if not results.exists():
+        with suppress(OSError):  # the first run says why it cannot be written
+            results.mkdir()
+            (results / ".gitignore").write_text("*\n")
+
+
 def _unwritable(path: Path, why: str | None) -> str:
     return f"{path}: cannot be written: {why}; name another folder with --results"
 

@@ -1,6 +1,8 @@
 """The arguments of a script: those that it does not start without, those of a first try, and how a person sees them."""
 
 import re
+import shlex
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,10 @@ from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.args import NAME, RESERVED, unfit
+from runner.definitions.choices import read_change
 from runner.definitions.options import Option, shortest
+from runner.definitions.options.option import LISTED
+from runner.definitions.options.spelling import STYLES, spell
 from runner.definitions.program import Program
 
 LONGEST_VALUE = 60
@@ -17,6 +22,7 @@ LONGEST_LIST = 40
 """Options that a definition lists."""
 _KINDS = {"int": "a whole number", "float": "a number", **dict.fromkeys(("flag", "switch", "bool"), "true or false")}
 _CONFIGS = ("configs", "config", "conf", ".")
+_NUMBER = re.compile(r"-[\d.].*")
 _HYDRA = "Hydra: any other setting is an arg too, by its dotted name, for example optimizer.lr: 0.1"
 
 
@@ -27,11 +33,11 @@ def missing(program: Program, args: dict[str, Any]) -> list[str]:
     return [key for key, option in options if option.required and args.get(key) is None and key not in RESERVED]
 
 
-def needs(script: str, names: list[str], program: Program, root: Path) -> str:
+def needs(script: str, names: list[str], program: Program, root: Path, command: str) -> str:
     """Return the line that names arguments which a script does not start without, and how to give them."""
     words = " ".join(f"--set {name}={_example(name, program, root)}" for name in names)
     many = "s" if len(names) > 1 else ""
-    return one_line(f"{script} does not start without the argument{many} {', '.join(names)}: runner init {words}")
+    return one_line(f"{script} does not start without the argument{many} {', '.join(names)}: {command} {words}")
 
 
 def _example(name: str, program: Program, root: Path) -> str:
@@ -56,6 +62,47 @@ def for_first_try(program: Program, args: dict[str, Any]) -> dict[str, Any]:
                 continue
             found[key] = value
     return found
+
+
+def of_line(program: Program, line: list[str]) -> dict[str, Any]:
+    """Read arguments as the script's own command line has them, `--epochs 1 --amp`; RequestError if it does not fit."""
+    options, assigns = program.options, STYLES[program.interface.style].assigns
+    keys = {option.spelling: key for key, option in options.items()}
+    negated = {option.off or f"--no-{option.spelling[2:]}": key for key, option in options.items()}
+    places = [key for key, option in options.items() if option.positional]
+    args: dict[str, Any] = {}
+    words = deque(line)
+    while words:
+        word = words.popleft()
+        name, equals, value = word.partition("=")
+        if assigns and equals:
+            key = keys.get(name, name)
+        elif not word.startswith("-") and places:
+            key, value = places.pop(0), word
+        elif not word.startswith("--") and word not in keys:
+            raise RequestError(
+                f"argument {one_line(word, 100)}: {program.name} is not seen to take it; write --set name=value"
+            )
+        else:
+            key = keys.get(name) or negated.get(name) or name.lstrip("-").replace("-", "_")
+            if not equals and (name in negated or program.interface.option(key).kind in ("flag", "switch")):
+                value = spell(name not in negated)
+            elif not equals:
+                value = _value(words, program, word, many=program.interface.option(key).many == LISTED)
+        args |= [read_change(f"{key}={value}")]
+    return args
+
+
+def _value(words: deque[str], program: Program, name: str, *, many: bool) -> str:
+    """Take the value, or the values, that stand behind the name of an argument."""
+    values: list[str] = []
+    while words and (many or not values) and not (words[0].startswith("-") and not _NUMBER.fullmatch(words[0])):
+        values.append(words.popleft())
+    if not values:
+        raise RequestError(
+            f"argument {one_line(name, 100)} of {program.name} has no value: write {one_line(name, 100)}=VALUE"
+        )
+    return shlex.join(values) if many else values[0]
 
 
 def lines(program: Program, args: dict[str, Any]) -> Iterator[str]:

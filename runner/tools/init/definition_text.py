@@ -11,6 +11,8 @@ from runner.tools.init import arguments
 from runner.tools.init.reading import Reading
 from runner.tools.init.traits import Traits
 
+LIMIT_SECONDS = 1800
+
 
 def definition_text(name: str, program: Program, args: dict[str, Any], traits: Traits, reading: Reading) -> str:
     """Write a definition."""
@@ -44,7 +46,7 @@ def _lines(name: str, program: Program, args: dict[str, Any], traits: Traits, re
         yield f"  - {{layout: 1x2, when: cpu, why: '{why}'}}"
     yield f"measure: {reading.measure}" + (f"  # {reading.why_measure}" if reading.why_measure else "")
     yield "repeat: 3  # runs of each cell; a claim needs 3"
-    yield "timeout_seconds: 1800  # when a run is ended"
+    yield f"timeout_seconds: {LIMIT_SECONDS}  # when a run is ended"
 
 
 def _pair(key: str, value: Any) -> str:

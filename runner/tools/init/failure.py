@@ -2,9 +2,11 @@
 
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from runner.core.text import one_line, shown
+from runner.definitions.options.spelling import spell
 from runner.definitions.program import Program
 from runner.tools.init.arguments import needs
 from runner.tools.init.modules import USUAL_PLACES
@@ -23,6 +25,26 @@ _PACKAGES = {
     "Levenshtein": "levenshtein",
 }  # fmt: skip
 """Packages whose name is not that of their module."""
+INIT = "runner init"
+_BARE = re.compile(r"\w{1,100}(?:Error|Exception|Exit)")
+_PLACE = re.compile(r'\s*File "(.{1,300})", line (\d{1,9})')
+_NO_GPU = dict.fromkeys(("no_cuda", "no_accel", "no_gpu", "use_cpu", "cpu"), True)
+_HELP = (
+    (
+        re.compile(r"(?i:nccl).{0,200}GPU|no GPUs found|Distributed package doesn't have NCCL"),
+        {**dict.fromkeys(("backend", "dist_backend", "distributed_backend"), "gloo"), "device": "cpu", **_NO_GPU},
+    ),
+    (
+        re.compile(r"NVIDIA driver|CUDA GPUs are available|not compiled with CUDA|CUDA unavailable"),
+        {"device": "cpu", "accelerator": "cpu", **_NO_GPU},
+    ),
+    (re.compile(r"Dataset not found"), {"download": True}),
+    (
+        re.compile(r"wandb.{0,100}(?:log ?in|api.?key)|api_key not configured", re.IGNORECASE),
+        {**dict.fromkeys(("wandb_log", "use_wandb", "wandb", "with_wandb"), False), "report_to": "none"},
+    ),
+)
+"""What a script says whose default cannot run here, and arguments that help: the first that it has is named."""
 _OF_TORCH = ("torch", "functorch")
 _REQUIREMENTS = ("requirements.txt", "requirements.lock", "requirements/base.txt")
 
@@ -33,8 +55,11 @@ def torch_is_missing() -> str:
     return f"torch is not installed for {one_line(sys.executable)}, so nothing can be run here: {kit}"
 
 
-def describe(trial: Trial, root: Path, script: str, program: Program) -> tuple[str, bool]:
-    """Return why the script failed, and whether what it printed is worth keeping."""
+def describe(trial: Trial, root: Path, script: str, program: Program, command: str) -> tuple[str, bool]:
+    """Return why the script failed, and whether what it printed is worth keeping.
+
+    The command is the one to give again, for example `runner init`.
+    """
     lines = trial.record.failure.last_lines if trial.record.failure else []
     kinds = (_ERROR.match, _REQUIRED.search, _MISSING_OPTION.search)
     why = next((line for line in reversed(lines) if any(kind(line) for kind in kinds)), lines[-1] if lines else "")
@@ -42,11 +67,36 @@ def describe(trial: Trial, root: Path, script: str, program: Program) -> tuple[s
         return _no_module(found[1], root, script), False
     found = _REQUIRED.search(why) or _MISSING_OPTION.search(why)
     if found and not trial.record.launch.args.keys() & _named(found[1]):
-        return needs(script, _named(found[1]), program, root), False
-    said = one_line(why or trial.record.reason or "it printed nothing", 300)
+        return needs(script, _named(found[1]), program, root, command), False
+    said = one_line(_with_line(why, lines) or trial.record.reason or "it printed nothing", 300)
     where = f"everything it printed is in {one_line(trial.folder / 'raw')}"
-    way_out = "mend that, give it arguments with --set name=value, or leave the run out with --no-try"
+    way_out = f"mend that, or give it arguments: {command} --set name=value"
+    if args := _that_help(lines, program):
+        way_out = f"try {command} {args}"
+    if command == INIT:
+        way_out += "; --no-try leaves this run out"
     return f"{one_line(script)} failed in its first run: {said}; {where}; {way_out}", True
+
+
+def _with_line(why: str, lines: list[str]) -> str:
+    """Add to an exception without a text, such as `AssertionError`, the line of the source that raised it."""
+    if not _BARE.fullmatch(why):
+        return why
+    for place, code in reversed([*pairwise(lines[: lines.index(why)])]):
+        if found := _PLACE.match(place):
+            return f"{why} at {found[1]}:{found[2]}: {code.strip()}"
+    return why
+
+
+def _that_help(lines: list[str], program: Program) -> str:
+    """Return the arguments of the script that help where its defaults cannot run, as words of the command."""
+    for wrong, names in _HELP:
+        if any(wrong.search(line) for line in lines):
+            for name, value in names.items():
+                option = program.options.get(name)
+                if option and option.refuses(value) is None:
+                    return f"--set {name}={spell(value)}"
+    return ""
 
 
 def _named(listed: str) -> list[str]:

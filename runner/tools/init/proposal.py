@@ -19,6 +19,7 @@ from runner.tools.init import arguments, tree
 from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
 from runner.tools.init.definition_text import definition_text
+from runner.tools.init.failure import INIT
 from runner.tools.init.git import Repository, repository
 from runner.tools.init.modules import placement
 from runner.tools.init.reading import Reading
@@ -80,7 +81,9 @@ class Proposal:
         return found
 
 
-def propose(here: Path, script: str | None, name: str | None, words: list[str]) -> Proposal:
+def propose(
+    here: Path, script: str | None, name: str | None, words: list[str], line: list[str] | None = None
+) -> Proposal:
     """Look at the repository that a person is in; RequestError if no definition can be written.
 
     Args:
@@ -88,24 +91,30 @@ def propose(here: Path, script: str | None, name: str | None, words: list[str]) 
         script: the script's path from there, if the person names one.
         name: the experiment's name, if the person gives one.
         words: `arg=value` for the script.
+        line: its arguments as its own command line has them, if nothing is to be written.
     """
     git = repository(here)
     settings = project(here, git)
     choice = _choice(here, settings.root, git, script)
     started, path = placement(choice.modules)
     if settings.source is None:
-        settings = replace(settings, path=path, definitions=_definitions(settings.root, git, path))
-    else:
+        settings = replace(settings, path=path)
+        if line is None:
+            settings = replace(settings, definitions=_definitions(settings.root, git, path))
+    elif line is None:
         require_path(settings, path)
     chosen_name = _name_of(choice.modules.script, settings.root, name)
-    _refuse_taken(settings, chosen_name)
+    if line is None:
+        _refuse_taken(settings, chosen_name)
     program = programs.find(settings.root, started, settings)
-    args = dict(map(read_change, words))
+    args = {**arguments.of_line(program, line or []), **dict(map(read_change, words))}
     for key, value in args.items():
         program.check(key, value)
     program = _with_command(program, args)
     if names := arguments.missing(program, args):
-        raise RequestError(arguments.needs(choice.modules.script, names, program, settings.root))
+        script = choice.modules.script
+        command = INIT if line is None else f"runner run {script}"
+        raise RequestError(arguments.needs(script, names, program, settings.root, command))
     return Proposal(settings, git, choice, traits(choice.modules), chosen_name, program, args)
 
 

@@ -1,0 +1,90 @@
+"""The first run of a script, by which its output is read, and what a person is told of it."""
+
+import importlib.util
+from pathlib import Path
+
+from runner.cli.lines import say
+from runner.core.errors import RequestError
+from runner.execution import signals
+from runner.records.repository import describe_repository
+from runner.tools.init import arguments, failure, reading, trial
+from runner.tools.init.definition_text import LIMIT_SECONDS
+from runner.tools.init.failure import INIT
+from runner.tools.init.proposal import Proposal
+from runner.tools.init.reading import Reading, recognise
+
+
+def say_script(proposal: Proposal) -> None:
+    """Print which project and which script this is about."""
+    source = proposal.settings.source
+    known = f" ({source.name})" if source else "" if proposal.repository.top else " (without git)"
+    say(f"project: {proposal.root}{known}")
+    say(f"script: {proposal.choice.modules.script}: {proposal.choice.why}")
+
+
+def unread(proposal: Proposal) -> Reading:
+    """Return how the output is read if it was never seen."""
+    return Reading((), "train_seconds", ("event lines",)) if proposal.traits.events else reading.unread()
+
+
+def read_first_run(proposal: Proposal, device: str, seconds: float, command: str = INIT) -> Reading:
+    """Start the script once, and say how its output is read.
+
+    Args:
+        proposal: the script.
+        device: `cpu` or `cuda`.
+        seconds: when the run is ended.
+        command: the command that a person gives again, with further arguments for the script.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise RequestError(failure.torch_is_missing())
+    with trial.scratch() as folder:
+        experiment = proposal.experiment(unread(proposal), folder)
+        short = arguments.for_first_try(proposal.program, proposal.args)
+        plan = trial.plan_trial(experiment, device, short, seconds)
+        say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
+        screen = trial.TrialScreen()
+        with signals.taken() as interrupts, screen:
+            tried = trial.try_once(plan, folder / "results", screen, interrupts)
+        script = proposal.choice.modules.script
+        if tried.failed:
+            said, worth_keeping = failure.describe(tried, proposal.root, script, proposal.program, command)
+            if worth_keeping:
+                trial.keep(folder)
+            raise RequestError(said)
+        say(f"ended: {_how(tried, seconds)}")
+        if short:
+            words = " ".join(f"--set {key}={value}" for key, value in short.items())
+            again = f"runner run {proposal.name}" if command == INIT else command
+            say(f"note: this run was a short one; for a quick table of such: {again} {words}")
+        return recognise(tried)
+
+
+def _how(tried: trial.Trial, seconds: float) -> str:
+    took = tried.record.metrics.get("wall_seconds", seconds)
+    if tried.ended_early:
+        return f"by the runner after {took:.0f} s, before it was done: a run of its own may take {LIMIT_SECONDS} s"
+    return f"after {took:.1f} s, by itself"
+
+
+def say_output(reading: Reading, *, tried: bool) -> None:
+    """Print how the output is read, and what else a person should know."""
+    if reading.dialects == ("none",) and not tried:
+        say("output: not looked at, so a run is timed from its launch to its end; docs/dialects.md lists dialects")
+    elif reading.dialects == ("none",):
+        say("output: no dialect reads it, so a run is timed from its launch to its end; docs/dialects.md adds one")
+    elif reading.dialects:
+        say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}")
+    else:
+        say("output: event lines of the kit")
+    if reading.note:
+        say(f"note: {reading.note}")
+
+
+def say_state(root: Path) -> None:
+    """Print what a record will say of the repository's state."""
+    code, _ = describe_repository(root)
+    if code.get("git"):
+        say(f"note: {code['git']}")
+    if code.get("diff_sha256"):
+        say("note: there are changes that are not committed: each run keeps their diff")

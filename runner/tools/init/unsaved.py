@@ -1,0 +1,56 @@
+"""A script that is run without a definition: what `runner init` would write is used in memory."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from runner.cli.lines import say
+from runner.core.errors import RequestError
+from runner.core.layout import Layout
+from runner.definitions.definition import Experiment
+from runner.tools.init import trial
+from runner.tools.init.first_run import read_first_run, say_output, unread
+from runner.tools.init.proposal import Proposal, propose
+
+FIRST_SECONDS = 60
+"""When the first run is ended."""
+
+
+def experiment_of(
+    here: Path, script: str, line: list[str], changes: list[str], layouts: list[str], device: str, *, start: bool
+) -> Experiment:
+    """Make the experiment of a script, and say in three lines what was found.
+
+    Args:
+        here: the current folder.
+        script: the script's path from there.
+        line: the script's arguments as its own command line has them.
+        changes: further ones, as `name=value`.
+        layouts: the layouts that it will run at; none for those that are proposed.
+        device: `cpu` or `cuda`.
+        start: whether it may be started once, so that its output is read.
+
+    Raises RequestError if it is no script that can be run so.
+    """
+    proposal = propose(here, script, None, changes, line)
+    _refuse_several_processes(proposal, layouts)
+    named = proposal.choice.modules.script
+    say(f"script: {named}: {proposal.choice.why}")
+    reading = read_first_run(proposal, device, FIRST_SECONDS, f"runner run {named}") if start else unread(proposal)
+    say_output(reading, tried=start)
+    with trial.scratch() as folder:
+        experiment = proposal.experiment(reading, folder)
+    found = proposal.traits
+    say(f"{found.scaling} scaling: {found.why_scaling}; timed by {reading.measure}; `runner init {named}` keeps this")
+    return replace(experiment, path=proposal.root / named)
+
+
+def _refuse_several_processes(proposal: Proposal, layouts: list[str]) -> None:
+    for word in (part for layout in layouts for part in layout.split(",")):
+        try:
+            several = Layout.parse(word).world_size > 1
+        except ValueError:  # the plan says what is wrong with it
+            continue
+        if several and not proposal.traits.parallel:
+            raise RequestError(
+                f"{proposal.choice.modules.script}: --layout {word}: {proposal.traits.why_layout.partition('; ')[2]}"
+            )

@@ -1,0 +1,114 @@
+"""A script that is run without a definition: `runner run train.py -- ARGS`."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.definitions.options import Interface, Option
+from runner.definitions.program import Program
+from runner.tools.init.arguments import of_line
+from tests.support.projects import Project
+from tests.support.repository import git
+from tests.tools.init.conftest import Copy
+
+NEEDS_A_GPU = """
+import argparse
+import torch
+import torch.distributed as dist
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--backend", default="nccl")
+args = parser.parse_args()
+dist.init_process_group(args.backend)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+model(torch.ones(4, 2)).sum().backward()
+"""
+ASSERTS = "import torch\n\ndata = []\nassert data\nloss.backward()\n"
+
+
+@pytest.fixture
+def flat(copy: Copy) -> Project:
+    return copy("flat")
+
+
+@pytest.mark.slow
+def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) -> None:
+    ran = flat.runner("run", "main.py", "--layout", "1x1", "--repeat", "1", "--", "--epochs", "1")
+    assert ran.code == 0, ran.snapshot
+    said = [line for line in ran.stderr.splitlines() if line.startswith(("script:", "output:", "strong scaling:"))]
+    assert len(said) == 3
+    (path,) = flat.runs("main")
+    record = flat.record(path)
+    assert (record["status"], record["launch"]["args"]) == ("completed", {"epochs": 1})
+    assert list(record["launch"]["dialects"]) == ["pytorch-mnist"]
+    assert "| 1x1 | 1 |" in flat.runner("summarize", "results/").stdout
+    assert git(flat.root, "status", "--porcelain", "--ignored=no") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["main.py", "--layout", "1x2"], "main.py: --layout 1x2: add 1x2 once the script calls init_process_group()"),
+        (["main.py", "--", "--epoch", "1"], "program main.py takes no arg 'epoch'; did you mean 'epochs'?"),
+        (["main.py", "--", "--epochs"], "argument --epochs of main.py has no value: write --epochs=VALUE"),
+        (["main.py", "--", "7"], "argument 7: main.py is not seen to take it; write --set name=value"),
+        (["main.py", "--epochs", "1"], "--epochs: the arguments of main.py come last, after two hyphens"),
+        (["absent.py"], "no script absent.py here"),
+        (["net", "--", "--epochs", "1"], "--epochs: net is no script; give arguments as --set name=value"),
+    ],
+    ids=" ".join,
+)
+def test_what_it_cannot_run_is_refused_in_one_line(flat: Project, words: list[str], says: str) -> None:
+    done = flat.runner("run", *words)
+    assert (done.code, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: {says}")
+    assert not flat.results.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (NEEDS_A_GPU, "; try runner run train.py --set backend=gloo"),
+        (ASSERTS, "train.py failed in its first run: AssertionError at "),
+        (ASSERTS, "train.py:4: assert data; "),
+    ],
+    ids=["nccl", "an exception without a text", "its line"],
+)
+def test_a_script_that_fails_here_is_one_line_with_the_way_out(folder: Project, text: str, says: str) -> None:
+    (folder.root / "train.py").write_text(text)
+    done = folder.runner("run", "train.py")
+    assert done.code == 2
+    assert says in done.stderr.splitlines()[-1]
+
+
+OPTIONS = {
+    "epochs": Option("--epochs", "int"),
+    "rate": Option("--rate", "float"),
+    "amp": Option("--amp", "flag"),
+    "shuffle": Option("--shuffle", "switch"),
+    "letter": Option("-l"),
+    "sizes": Option("--sizes", many="words"),
+    "mode": Option("mode"),
+}
+WORD = st.from_regex(r"[a-z][a-z./]{0,8}", fullmatch=True).filter(lambda word: word not in ("null", "true", "false"))
+VALUES = {
+    "epochs": st.integers(-9, 99),
+    "rate": st.floats(-1, 1).filter(lambda value: value == 0 or abs(value) > 1e-3),
+    "amp": st.just(True),
+    "shuffle": st.booleans(),
+    "letter": WORD,
+    "sizes": st.lists(st.integers(1, 9), min_size=2, max_size=3).map(lambda sizes: " ".join(map(str, sizes))),
+    "mode": WORD,
+}
+
+
+# A parser itself takes a word behind `--sizes 1 2` for one more of them.
+@given(st.fixed_dictionaries({}, optional=VALUES).filter(lambda args: not {"sizes", "mode"} <= args.keys()))
+def test_a_command_line_is_read_as_it_is_written(args: dict[str, Any]) -> None:
+    program = Program("train.py", Path("train.py"), Interface("argparse", OPTIONS))
+    assert of_line(program, program.argv(args)) == args
