@@ -1,12 +1,14 @@
 """The machine that a process is on, as all containers on it see it; read without torch."""
 
+import math
 import os
 import platform
 from pathlib import Path
 from typing import Any
 
+from trainkit.throttling import CGROUPS, OWN_CGROUPS, quota_cores
+
 _BOOT, _MEMORY, _CPUS = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/meminfo"), Path("/proc/cpuinfo")
-_CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def describe() -> dict[str, Any]:
@@ -26,17 +28,9 @@ def cpu_model() -> str:
     return next(names, platform.processor() or platform.machine())
 
 
-def usable_cores(own: Path = _OWN_CGROUPS, cgroups: Path = _CGROUPS) -> float:
+def usable_cores(own: Path = OWN_CGROUPS, cgroups: Path = CGROUPS) -> float:
     """Return how many cores this process may use, by its affinity and by the quotas of its cgroups."""
-    cores: float = len(os.sched_getaffinity(0))
-    below = next((line[3:] for line in _read(own).splitlines() if line.startswith("0::")), "/")
-    place = cgroups / below.lstrip("/")
-    for folder in (place, *place.parents):
-        if not folder.is_relative_to(cgroups):
-            break
-        quota, _, period = _read(folder / "cpu.max").partition(" ")  # for example `150000 100000`, or `max 100000`
-        if quota.isdecimal() and int(period):
-            cores = min(cores, round(int(quota) / int(period), 2))
+    cores: float = min(len(os.sched_getaffinity(0)), round(quota_cores(cgroups, own) or math.inf, 2))
     return int(cores) if cores == int(cores) else cores
 
 

@@ -19,20 +19,15 @@ from trainkit.files import open_file, read_file, require_output, write_file
 
 LIST = "prepared.json"
 LARGEST_LIST = 1_000_000
-UNATTENDED = "--unattended"
 INTERRUPTED = 130
 _BLOCK = 1 << 20
 
 
 def prepare_parser(file: str, description: str | None) -> Parser:
-    """Return a parser with what every `prepare.py` takes; a family adds its own.
-
-    `--unattended` is how the first step of a pod calls it: no one is there to choose another source.
-    """
+    """Return a parser with what every `prepare.py` takes; a family adds its own."""
     parser = Parser(description, prog=f"runner prepare {Path(file).parent.name}")
     parser.add_argument("--from", dest="source", type=Path, metavar="PATH", help="a folder or archive that holds it")
     parser.add_argument("--data-dir", type=Path, default=data_folder(file), help="the data folder")
-    parser.add_argument(UNATTENDED, action="store_true", help="choose the source that needs the least network access")
     return parser
 
 

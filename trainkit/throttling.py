@@ -10,7 +10,7 @@ from typing import Any
 from trainkit.own_processes import OwnProcesses
 
 _CPUS = Path("/sys/devices/system/cpu")
-_CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+CGROUPS, OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _THROTTLED = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
 _CPU = re.compile(r"cpu\d+")
 # Bits of nvml.h, nvmlClocksThrottleReason...: HwSlowdown, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown.
@@ -44,7 +44,7 @@ def cpu_throttling(cpus: Path = _CPUS) -> Callable[[float], float] | None:
     return throttled
 
 
-def quota_throttling(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> Callable[[], float] | None:
+def quota_throttling(cgroups: Path = CGROUPS, own: Path = OWN_CGROUPS) -> Callable[[], float] | None:
     """Return what gives the seconds for which a CPU quota has held this process back, of its group or one above it.
 
     They are summed up over processors, so they can exceed the time that has passed. None where the kernel counts no
@@ -57,7 +57,7 @@ def quota_throttling(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> Call
     return (lambda: sum(_held_back(stat) or 0.0 for stat in counted)) if counted else None
 
 
-def quota_cores(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> float | None:
+def quota_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUPS) -> float | None:
     """Return how many processors a CPU quota leaves to this process's group: the least of its group and those above it.
 
     None without a quota. Source: Documentation/admin-guide/cgroup-v2.rst, `cpu.max`; of version 1,

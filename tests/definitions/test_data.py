@@ -93,7 +93,7 @@ def test_an_experiment_with_its_own_data_is_one_folder_and_touches_nothing_else(
     (tmp_path / "source").mkdir()
     shown = run(project, "prepare", "line", "--help").stdout
     assert shown.startswith("usage: runner prepare line")
-    assert all(option in shown for option in ("--from", "--data-dir", "--unattended", "--numbers"))
+    assert all(option in shown for option in ("--from", "--data-dir", "--numbers"))
     prepared = run(project, "prepare", "line", "--from", "../source", "--numbers", "3 4")
     assert (prepared.returncode, prepared.stderr) == (0, "two numbers\n")
     done = run(project, "run", "line", "--device", "cpu")

