@@ -68,6 +68,21 @@ def test_a_log_shows_how_its_run_ended(text: str, status: str | None) -> None:
     assert read(text)["status"] == status
 
 
+def test_an_mlperf_run_is_read_from_its_events() -> None:
+    lines = [
+        event(500, "submission_benchmark", "dlrm_dcnv2"),
+        event(1_000, "run_start"),
+        event(1_500, "epoch_start", epoch_num=1),
+        event(2_000, "eval_accuracy", 0.79, epoch_num=0.5),
+        event(3_000, "eval_accuracy", 0.8031, epoch_num=1.0),
+        event(4_250, "run_stop", status="success"),
+    ]
+    found = read("".join(f"0: {line}" for line in lines))
+    assert value(found, "timestamps_span_s") == 3.25
+    assert (found["final_eval"]["metric"], value(found, "final_eval"), found["epochs_seen"]) == ("auc", 0.8031, [1])
+    assert found["timestamps_span_s"]["line"] == [2, 6]
+
+
 @pytest.mark.parametrize(("number", "known"), [(8, 8), (-4, None), (0, None), (0.5, None), ("-4", None), (True, None)])
 def test_a_number_of_processes_below_one_is_none(number: object, known: int | None) -> None:
     for key, field in (("number_of_ranks", "world_size"), ("number_of_nodes", "nnodes")):

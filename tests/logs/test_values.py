@@ -72,6 +72,7 @@ def test_a_duration_of_each_epoch_is_not_that_of_the_run() -> None:
         ("torchrun --standalone --nproc_per_node=4 \\\n    train.py\n", 4),
         ("torchrun --nnodes=1:4 --nproc-per-node=4 train.py --epochs 3\n", None),
         ("torchrun --nproc-per-node=gpu train.py\n", None),
+        ("torchrun --nproc-per-node 4 train.py\n", 4),
         ("torchrun --nnodes=2 --nproc-per-node=4 train.py\n", 8),
         ("LOCAL_WORLD_SIZE=4\n", None),
         ("GROUP_WORLD_SIZE=2\nLOCAL_WORLD_SIZE=4\nROLE_WORLD_SIZE=8\nWORLD_SIZE=8\n", 8),
