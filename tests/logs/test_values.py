@@ -95,8 +95,9 @@ def test_a_byte_order_mark_hides_no_line() -> None:
     assert read_stream(lambda _: parts.pop(0) if parts else b"").facts.losses.chosen()
 
 
-def test_an_accuracy_of_keras_by_its_long_name_is_the_result() -> None:
-    name = "sparse_categorical_accuracy"
+@pytest.mark.parametrize("kind", ["sparse_categorical_", "categorical_", "binary_"])
+def test_an_accuracy_of_keras_by_its_long_name_is_the_result(kind: str) -> None:
+    name = f"{kind}accuracy"
     bar = f"9/9 [====] - 3s - loss: 0.2 - {name}: 0.91 - val_loss: 0.14 - val_{name}: 0.95\n"
     found = read(f"Epoch 1/1\n{bar}3/3 [====] - 0s - loss: 0.1 - {name}: 0.96\n")
     assert (found["final_eval"]["metric"], found["final_eval"]["value"]) == ("accuracy", 0.96)
