@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runner.core.errors import KitError
+from runner.records.events import parse_checked
 from runner.records.finalize import reparse
 from runner.records.schema import Launch
 from runner.report import formats
@@ -187,7 +188,10 @@ def test_whatever_lies_in_a_run_s_folder_it_is_collected_or_refused(results: Pat
         (run / "raw" / "outcome.json").write_bytes(outcome)
     for name in data.draw(st.lists(st.sampled_from(RAW_NAMES), max_size=3, unique=True)):
         (run / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
-        (run / "raw" / name).write_bytes(data.draw(PRINTED))
+        printed = data.draw(PRINTED)
+        (run / "raw" / name).write_bytes(printed)
+        for line in printed.split(b"\n"):
+            parse_checked(line)  # as while the run lasts
     if changing == "exit":
         (run / "raw" / "node0-exit.json").write_bytes(damaged(b'{"node": 0, "code": 1, "why": "x"}', data))
     with one_case():
