@@ -70,6 +70,8 @@ def _reparse(folder: RunFolder) -> Record:
     if outcome is None and is_alive(launch.runner) is not False:
         raise ValueError(f"its runner still lives, or is on another machine ({one_line(launch.runner.get('host'))})")
     record = collect(folder, launch, outcome)
+    if launch.by_hand:
+        record.doubts += folder.exits(folder.raw_files(Layout.parse(launch.layout)))[1]
     folder.replace(record)
     folder.reseal(RECORD, "run.json was written again by runner collect, from the raw files")
     return record

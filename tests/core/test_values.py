@@ -4,7 +4,6 @@ import json
 import math
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,10 +32,9 @@ def test_each_value_that_does_not_fit_is_named() -> None:
     assert len(unfit) == 4
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, 10**400, True, "1", None, [1]])
-def test_what_is_no_measured_figure_is_null(value: object) -> None:
-    assert number(value) is None
-    assert positive(value) is None
+def test_what_is_no_measured_figure_is_null() -> None:
+    for value in (math.nan, math.inf, -math.inf, 1e308, 10**400, True, "1", None, [1]):
+        assert number(value) is positive(value) is None
 
 
 def test_bounds_are_kept() -> None:

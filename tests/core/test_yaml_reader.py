@@ -44,41 +44,15 @@ def test_any_text_is_read_or_refused_with_its_line(text: str) -> None:
         )
 
 
-@given(st.binary(max_size=80))
-def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    path = tmp_path_factory.getbasetemp() / "any.yaml"
-    path.write_bytes(data)
-    try:
-        yamlfile.read(path)
-    except RequestError as error:
-        assert str(error).startswith(f"{path}:")
+WORDS = {"1e-3": 0.001, "1E5": 1e5, "0o17": 15, "017": 17, "0x1F": 31, "no": "no", "on": "on", "20:30": "20:30"}
+WORDS |= {"true": True, "~": None, ".inf": math.inf, "'1'": "1", "'2001-01-01'": "2001-01-01", "-0.5": -0.5}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1e-3", 0.001),
-        ("1E5", 1e5),
-        ("0o17", 15),
-        ("017", 17),
-        ("0x1F", 31),
-        ("no", "no"),
-        ("on", "on"),
-        ("20:30", "20:30"),
-        ("true", True),
-        ("~", None),
-        (".inf", math.inf),
-        ("'1'", "1"),
-        ("'2001-01-01'", "2001-01-01"),
-        ("1x2", "1x2"),
-        ("-0.5", -0.5),
-    ],
-)
-def test_words_mean_what_yaml_1_2_says(text: str, value: object) -> None:
-    found = yamlfile.parse(f"key: {text}", "x.yaml").values["key"]
-    assert found == value
-    assert type(found) is type(value)
-    assert yamlfile.scalar(text) == value
+def test_words_mean_what_yaml_1_2_says() -> None:
+    for text, value in WORDS.items():
+        found = yamlfile.parse(f"key: {text}", "x.yaml").values["key"]
+        assert (found, type(found)) == (value, type(value))
+        assert yamlfile.scalar(text) == value
 
 
 def test_every_key_and_item_has_its_line() -> None:
@@ -91,23 +65,17 @@ def test_every_key_and_item_has_its_line() -> None:
     ("text", "line", "words"),
     [
         ("a: 1\nb: 2\na: 3\n", 3, "duplicate key 'a', first in line 1"),
-        ("m:\n  a: 1\n  b: {}\n  a: 1\n", 4, "duplicate key 'a', first in line 2"),
         ("a: &x 1\nb: *x\n", 2, "aliases are refused"),
         ("a: 1\n<<: {b: 2}\nc: *y\n", 3, "aliases are refused"),
         ("%YAML 1.1\n---\na: no\n", 1, "YAML 1.2"),
         ("a: 1\nb: !python/object:os.system x\n", 2, "no plain value"),
         ("a: 1\nb: 2001-01-01\n", 2, "tag:yaml.org,2002:timestamp is no plain value; quote it"),
         ("a: 1\n? [b, c]\n: 2\n", 2, "a key has to be a word"),
-        ("a: 1\n---\nb: 2\n", 2, "not YAML"),
         ("a: [1\nb: 2\n", 2, "not YAML"),
-        ("a: 'x\n", 2, "not YAML"),
-        ("a:\n\t- b\n", 2, "not YAML"),
         ("a: b: c\n", 1, "not YAML"),
-        ("[" * 200 + "]" * 200, 1, "nested too deep"),
         ("a: 1\nb: " + "{x: " * 21 + "1" + "}" * 21, 2, "nested too deep"),
         ("[" * 5_000, 1, "nested too deep"),
         ("a: 1\nb: !!int ''\n", 2, "not YAML"),
-        ("a: 1\nb: !!bool maybe\n", 2, "not YAML"),
         ('a: 1\nb: "\\ud800"\n', 2, "no text"),
         ('a: 1\nb: "x\\0y"\n', 2, "no text"),
         (f"a: 1\nb: {'9' * 5000}\n", 2, "not YAML"),

@@ -31,10 +31,10 @@ def read_everywhere(text: str) -> list[Any]:
     return [yaml.safe_load(text), YAML(typ="safe", pure=True).load(text)]
 
 
-@pytest.mark.parametrize("text", AMBIGUOUS)
-def test_a_text_stays_a_text_for_every_reader(text: str) -> None:
-    value = {"a": text, text: "b", "list": [text]}
-    assert read_everywhere(to_yaml(value)) == [value, value]
+def test_a_text_stays_a_text_for_every_reader() -> None:
+    for text in AMBIGUOUS:
+        value = {"a": text, text: "b", "list": [text]}
+        assert read_everywhere(to_yaml(value)) == [value, value]
 
 
 @given(VALUES)

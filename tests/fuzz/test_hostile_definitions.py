@@ -23,7 +23,7 @@ from experiments.mnist import prepare as mnist
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.yaml_reader import scalar
-from runner.definitions.experiment import KEYS, load
+from runner.definitions.experiment import load
 from runner.definitions.plan import make_plan
 from tests.fuzz.sizes import DEFINITIONS
 from trainkit.errors import Refusal
@@ -101,12 +101,6 @@ def plan(root: Path, data: bytes, **choices: Any) -> None:
 
 
 @fuzz
-@given(st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), VALUES, min_size=1, max_size=3))
-def test_any_value_at_any_key_of_a_definition(root: Path, changes: dict[str, Any]) -> None:
-    one_line(lambda: plan(root, json.dumps({**GOOD, **changes}).encode()))
-
-
-@fuzz
 @given(st.sampled_from([*GOOD]), st.randoms(use_true_random=False), VALUES)
 def test_any_value_deep_within_a_definition(root: Path, key: str, draws: random.Random, value: object) -> None:
     values = json.loads(json.dumps(GOOD))
@@ -154,7 +148,7 @@ def archives() -> list[bytes]:
         "config.json": b'{"model_type": "bert"}',
     }
     packed = []
-    for mode in ("w", "w:gz", "w:xz", "w:bz2"):
+    for mode in ("w", "w:gz", "w:xz"):
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode=mode) as tar:  # type: ignore[call-overload]
             for name, data in content.items():
@@ -189,7 +183,7 @@ def damaged(number: int, damage: list[tuple[float, bytes]], cut: float) -> bytes
 @given(
     st.integers(0, len(PACKED) - 1),
     DAMAGE,
-    st.sampled_from([1.0, 1.0, 1.0, 0.99, 0.5, 0.01]),
+    CUTS,
     st.sampled_from([bert, mnist]),
 )
 def test_any_damage_to_an_archive(
@@ -202,21 +196,3 @@ def test_any_damage_to_an_archive(
         one_line(lambda: bert.prepare(folder / "data", source, source, from_packages=True))
     else:
         one_line(lambda: mnist.prepare(folder / "data", source))
-
-
-@fuzz
-@given(st.sampled_from(["config.json", *bert.RT_POLARITY, bert.SNIPPETS, *(file.name for file in mnist.MNIST)]),
-       st.binary(max_size=60), st.sampled_from([1, 1, 100, 20_000]))  # fmt: skip
-def test_any_bytes_in_a_file_that_is_prepared(
-    tmp_path_factory: pytest.TempPathFactory, name: str, data: bytes, times: int
-) -> None:
-    folder = tmp_path_factory.getbasetemp() / "source-folder"
-    folder.mkdir(exist_ok=True)
-    for file in folder.iterdir():
-        file.unlink()
-    for file_name in ("model.safetensors", "vocab.txt", "rt-polarity.pos"):
-        (folder / file_name).write_bytes(b"x\n")
-    (folder / name).write_bytes(data * times)
-    data_folder = tmp_path_factory.getbasetemp() / "data"
-    one_line(lambda: bert.prepare(data_folder, folder, folder, from_packages=True))
-    one_line(lambda: mnist.prepare(data_folder, folder))

@@ -16,38 +16,10 @@ from tests.fuzz.sizes import LOGS, MOST_SECONDS
 pytestmark = pytest.mark.slow
 
 WORDS = ["epoch", "Epoch", "step", "iter", "loss", "train_loss", "val_acc", "valid", "Test", "accuracy", "total time"]
-WORDS += [
-    "epochs",
-    "acc1",
-    "best",
-    "ppl",
-    "F1 score",
-    "Rank",
-    "avg",
-    "Loss (Avg",
-    "xent",
-    "total images/sec",
-    "batch idx",
-]
+WORDS += ["epochs", "acc1", "best", "ppl", "F1 score", "Rank", "avg", "Loss (Avg", "xent", "total images/sec"]
 MARKS = [*" \t[](){}/%\r\n'", '"', ": ", "=", " = ", " | ", ", ", "##", "\n\n"]
-NUMBERS = [
-    "0",
-    "1",
-    "2",
-    "3/20",
-    "[3/20]",
-    "0.5",
-    "1e-5",
-    "1e999",
-    "nan",
-    "inf",
-    "-1",
-    "1,234",
-    "0,5",
-    "9" * 25,
-    "97.1%",
-]
-NUMBERS += ["56h 8m", "0:03:59", "12.5s", "٣", "1.2.3", "5e", "000", "2.0", "1/0", "nan/5", ".5", "+3"]
+NUMBERS = "0 1 2 3/20 [3/20] 0.5 1e-5 1e999 nan inf -1 1,234 0,5 97.1% 0:03:59 12.5s ٣ 1.2.3 5e 000 2.0 1/0 nan/5 .5 +3"
+NUMBERS = [*NUMBERS.split(), "9" * 25, "56h 8m"]
 PARTS = st.one_of(st.sampled_from(WORDS), st.sampled_from(MARKS), st.sampled_from(NUMBERS), st.text(max_size=4))
 LINES = st.lists(PARTS, max_size=14).map("".join)
 

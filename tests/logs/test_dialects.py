@@ -8,7 +8,7 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.logs import pattern as pattern_module
-from runner.logs.dialect import FOLDER, GENERAL, Dialect, built_in, load
+from runner.logs.dialect import GENERAL, Dialect, built_in, load
 from runner.logs.fields import value_of
 from runner.logs.pattern import LINE, PatternError, compile_pattern
 from runner.logs.reading import read_stream
@@ -27,18 +27,6 @@ def write(folder: Path, text: str) -> Path:
     path = folder / "mine.yaml"
     path.write_text(text, "utf-8")
     return path
-
-
-def test_the_kit_brings_dialects_and_each_has_a_name_of_its_own() -> None:
-    names = [dialect.name for dialect in built_in()]
-    assert len(names) > 10
-    assert names == [*sorted(path.stem for path in FOLDER.glob("*.yaml")), GENERAL]
-
-
-@pytest.mark.parametrize("dialect", built_in(), ids=lambda one: one.name)
-def test_each_pattern_is_tried_on_the_line_that_it_shows(dialect: Dialect) -> None:
-    for pattern in dialect.patterns:
-        assert all(text in pattern.example for text in pattern.literals), pattern.example
 
 
 def test_the_page_about_dialects_shows_each_with_lines_that_its_patterns_read() -> None:
@@ -81,11 +69,7 @@ def test_a_field_that_is_no_number_is_left_out(text: str) -> None:
         ("name: mine", "name: [mine]", 1, "'name' has to be a text"),
         ("    units", "    says: maybe\n    units", 6, "'says' is one of"),
         ("    units", "    sets: {world_size: [2]}\n    units", 6, "'world_size' has to be a whole number from 1"),
-        ("    units", "    sets: {nnodes: {a: 1}}\n    units", 6, "'nnodes' has to be a whole number from 1"),
-        ("    units", "    sets: {world_size: .inf}\n    units", 6, "'world_size' has to be a whole number from 1"),
-        ("    units", "    sets: {world_size: two}\n    units", 6, "'world_size' has to be a whole number from 1"),
         ("    units", "    sets: {nnodes: 0}\n    units", 6, "'nnodes' has to be a whole number from 1"),
-        ("    units", "    sets: {backend: [gloo]}\n    units", 6, "'backend' has to be a text of at most 60 letters"),
         ("    units", f"    sets: {{backend: {'x' * 61}}}\n    units", 6, "'backend' has to be a text of at most 60"),
     ],
 )

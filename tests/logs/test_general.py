@@ -125,9 +125,3 @@ def test_the_lowest_rank_counts_of_very_many_that_print() -> None:
     log = read(*(f"[rank{rank}]: Train Epoch: 1 [640/60000 (1%)]\tLoss: {rank}.5" for rank in range(9_000, -1, -1)))
     assert log["last_train_loss"]["value"] == 0.5
     assert "more than 4,096 ranks and containers print here" in " ".join(log["notes"])
-
-
-def test_each_figure_has_its_line() -> None:
-    log = read("start", *epochs("epoch {e} loss {l} val_acc {v}"))
-    del log["lines"]["status"]
-    assert log["lines"] == {"epochs_seen": [2, 3, 4], "last_train_loss": 4, "final_eval": 4}

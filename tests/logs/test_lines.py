@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.logs import lines
-from runner.logs.lines import Lines, why_unreadable
+from runner.logs.lines import Lines
 
 TEXT = st.lists(st.sampled_from([b"a", b"loss", b"\n", b"\r", b"\r\n", b"\xff", "秒".encode()]), max_size=60).map(
     b"".join
@@ -42,13 +42,6 @@ def test_a_line_without_an_end_is_cut_and_those_after_it_keep_their_numbers() ->
     assert [block.line for block in found if b"third" in block.data] == [3]
 
 
-def test_a_progress_bar_without_a_newline_is_not_one_long_line() -> None:
-    data = b"".join(b"\r%d%% loss: 0.5" % (number % 100) for number in range(20_000))
-    reader, found = blocks(data, 10_000)
-    assert reader.cut == 0
-    assert {block.line for block in found} == {1}
-
-
 def test_colours_are_removed() -> None:
     _, found = blocks(b"\x1b[1m\x1b[32mloss\x1b[0m: 0.5\x1b]0;title\x07\n", 1_000)
     assert b"".join(block.data for block in found) == b"loss: 0.5\n"
@@ -65,12 +58,3 @@ def test_each_state_of_a_progress_bar_has_the_prefix_of_its_line() -> None:
     for size in (5, 14, 1_000):
         _, found = blocks(data, size)
         assert b"".join(block.data for block in found) == expected
-
-
-def test_binary_data_is_known_by_its_beginning() -> None:
-    assert "binary" in why_unreadable(bytes(range(256)) * 20)
-    assert "gzip -dc" in why_unreadable(b"\x1f\x8b\x08 packed")
-    assert "archive" in why_unreadable(b"PK\x03\x04")
-    assert not why_unreadable("Epoch 1 \x1b[0m 总共耗时\t\r\n".encode())
-    reader, found = blocks(b"\x00" * 100_000, 1_000)
-    assert ("binary" in reader.unreadable, found) == (True, [])

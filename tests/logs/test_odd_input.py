@@ -1,6 +1,5 @@
 """Logs in other encodings, damaged logs, and folders that no log belongs in: each a note, and the rest goes on."""
 
-import contextlib
 import gzip
 import io
 import json
@@ -125,12 +124,10 @@ def zip_of(data: bytes) -> bytes:
         (gzip.compress(LOG), "compressed by gzip: not read; `gzip -dc FILE | runner collect -` reads it"),
         (gzip.compress(bytes(20_000_000)), "compressed by gzip"),
         (archive_of(LOG), "an archive: not read; unpack it"),
-        (archive_of(bytes(2_000_000)), "an archive"),
         (zip_of(LOG), "an archive: not read; unpack it"),
         (os.urandom(50_000), "binary data"),
-        (bytes(50_000), "binary data"),
     ],
-    ids=["gzip", "gzip bomb", "tar", "tar of zeros", "zip", "noise", "zeros"],
+    ids=["gzip", "gzip bomb", "tar", "zip", "noise"],
 )
 def test_what_is_packed_has_one_note_that_says_the_way_out(tmp_path: Path, data: bytes, note: str) -> None:
     found = one(tmp_path / "file", data)
@@ -161,31 +158,21 @@ def test_what_may_not_be_read_has_a_note(tmp_path: Path) -> None:
     assert notes == {name: ["not read: Permission denied"] for name in ("secret.log", "shut")}
 
 
-def test_a_file_that_grows_is_read_as_far_as_it_went(tmp_path: Path) -> None:
+def test_a_file_that_grows_is_read_as_far_as_it_went(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log"
     path.write_bytes(LOG)
     whole = read_log(path).bytes
 
-    class Growing:
+    class Growing(io.FileIO):
         """An open file to which somebody appends at each read."""
 
-        def __init__(self) -> None:
-            self.file = path.open("rb")
-
-        def fileno(self) -> int:
-            return self.file.fileno()
-
-        def read(self, size: int) -> bytes:
+        def read(self, size: int | None = -1, /) -> bytes | None:  # type: ignore[override]
             with path.open("ab") as more:
                 more.write(LOG)
-            return self.file.read(size)
+            return super().read(size)
 
-        def close(self) -> None:
-            self.file.close()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("runner.logs.reading.files.open_file", lambda _: contextlib.closing(Growing()))
-        reading = read_log(path)
+    monkeypatch.setattr("runner.logs.reading.files.open_file", lambda _: Growing(path))
+    reading = read_log(path)
     assert reading.bytes == whole
     assert reading.notes == [f"the file grew while it was read; its first {whole:,} bytes were"]
 

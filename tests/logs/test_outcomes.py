@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from runner.logs.dialect import built_in
 from tests.support.logs import read_text as read
 
 TRAINED = "epoch: 1, loss: 0.52\nepoch: 2, loss: 0.41\n"
@@ -12,47 +13,33 @@ BAR = " 67%|######6   | 336/504 [01:02<00:31,  5.38it/s]"
 CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
 
 
+FAILURES = [pattern.example for dialect in built_in() for pattern in dialect.patterns if pattern.says == "failed"]
+
+
 @pytest.mark.parametrize(
     "end",
     [
+        *FAILURES,
         TRACE + "KeyError: 'loss'\n",
-        TRACE + "KeyboardInterrupt\n",
         BAR + TRACE + "ValueError: bad batch\n" + BAR,
         BAR + "slurmstepd: error: *** JOB 4711 ON node17 CANCELLED AT 2024-05-01T10:00:00 ***\n",
         "slurmstepd-node17: error: *** STEP 1.0 ON n1 CANCELLED AT 2024-05-01T10:00:00 DUE TO TIME LIMIT ***\n"
         + "Killing subprocess 4711\nMain process received SIGTERM, exiting\n" * 60,
-        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n",
-        "srun: error: node17: task 0: Exited with exit code 1\n",
         "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=4711.batch.\n",
         "usage: train.py [-h] [--fp16]\n        [--lr LR]\ntrain.py: error: argument --lr: invalid float value: 'x'\n",
-        "usage: train [-h]\ntrain: error: the following arguments are required: --data\n",
-        "python: can't open file '/work/trian.py': [Errno 2] No such file or directory\n",
-        "run.sh: line 3: torchrun: command not found\n",
         BAR + "Killed\n",
-        "[1]+  Killed                  python train.py\n",
         "[1]+  Exit 1                  nohup python train.py\n",
-        "Segmentation fault (core dumped)\n",
         "Illegal instruction (core dumped)\n",
         "Bus error: 10\n",
-        "Aborted!\n",
-        "Terminated\n",
         "Fatal Python error: Segmentation fault\n\nThread 0x00007f (most recent call first):\n",
-        "Out of memory: Killed process 4711 (python) total-vm:91827364kB\n",
-        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n",
-        "W0601 10:00:00.1 9 torch/distributed/elastic/api.py:897] Sending process 10 closing signal SIGTERM\n",
         CHILD + "=====\ntrain.py FAILED\n-----\nRoot Cause (first observed failure):\n[0]:\n  rank : 1\n=====\n",
-        "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=6) ran for 600000 ms\n",
-        "[rank1]: To avoid data inconsistency, we are taking the entire process down.\n",
         "Primary job  terminated normally, but 1 process returned\na non-zero exit code.\n",
-        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   EXIT CODE: 9\n",
         "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n",
-        "=>> PBS: job killed: walltime 3614 exceeded limit 3600\n",
         "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nExited with exit code 140.\n",
-        "make: *** [Makefile:12: train] Error 1\n",
-        "Process finished with exit code 1\n",
-        "*** Process received signal ***\nSignal: Segmentation fault (11)\n",
-        'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space\n',
+        "zsh: killed     python train.py\n",
+        "\tExit status: 137\n",
     ],
+    ids=lambda end: end[:40],
 )
 def test_a_failure_at_the_end_is_one(end: str) -> None:
     assert read(TRAINED + end)["status"] == "failed"

@@ -17,76 +17,54 @@ from runner.logs.reading import Reading, read_stream
 from runner.logs.scan import Scanner
 from tests.support.logs import read_text
 
+PATTERNS = [pattern for dialect in built_in() for pattern in dialect.patterns]
 # {e}: an epoch, {n}: a place in it, {v}: a value, {h}: a value of any form
 LINES = [
-    "Train Epoch: {e} [{n}/60000 ({n}%)]\tLoss: 0.{v}",
     "Train Epoch: {e} [{n}/60000 ({n}%)]\tloss={h} Train Epoch: {e} [{n}/60000 (1%)]\tLoss: 0.{v}",
     "\nTest set: Average loss: 0.{v}, Accuracy: {v}/10000 (98%)\n",
     "{{'loss': {h}, 'grad_norm': 1.{v}, 'learning_rate': 4.9e-05, 'epoch': {e}.{n}}}",
-    "{{'loss': 0.{v}, 'train_samples_per_second': {h}, 'epoch': {e}.0}}",
-    "{{'eval_loss': 1.{v}, 'eval_accuracy': 0.{v}, 'epoch': {e}.0}}",
-    " iteration {n}/ 99 | elapsed time per iteration (s): {v} | lm loss: {h} | grad norm: 0.2 |",
     "step:{n}/99 train_loss:{h} train_time:{v}ms step_avg:{h}ms",
-    "step:{n}/99 val_loss:0.{v} train_time:{h}ms step_avg:1.{v}ms",
-    "iter {n}: loss {h}, time 1.{v}ms",
     "Epoch {e}",
-    "Epoch {e}/{v}",
-    "loss: 0.{v}  [ {n}/60000]",
-    "loss: {h}  [{n}/60000]",
+    "Epoch {e}/{v}, Loss: 0,{v}",
     "Epoch {e}: {n}%|████| {n}/100 [00:10<00:0{v}, 9it/s, train_loss=0.{v}, val_loss=0.{v}, val_acc=0.{v}]",
-    "Epoch {e}: 100%|████| 100/100 [00:10<00:0{v}, 9it/s, train_loss=0.{v}, val_loss=0.{v}, val_acc=0.{v}]",
-    "Epoch: [{e}][{n}/5005]\tTime  0.5 ( 0.8)\tLoss 6.{v} (6.9)\tAcc@1   0.00",
-    " * Acc@{n} 69.{v} Acc@5 89.{v}",
-    "Epoch: {e}, Step: {n}, Rank: {v}, loss = {h}",
-    "Epoch [{e}/{v}], Step [{n}/294], Loss: {h}",
-    "[0] Finished training it {n}/256 of epoch {e}, 5.2 ms/it, loss {h}, accuracy 9 %",
-    "Rank  {v} , epoch  {e} :  0.{n}",
-    "Epoch 000{e}: val_loss improved to 0.{v}, loss",
-    "{n}/9 [=====>] - 1s - loss: 0.{v} - acc: 0.9 - val_loss: 0.{v} - val_acc: 0.{v}",
-    "world size: {v}, loss",
     "$ torchrun --nproc-per-node {v} train.py",
-    "#  Rank  {v} Pid  71 on node17",
-    "backend: gloo",
-    "node17:{v}:{n} [0] NCCL INFO Using network Socket",
     "  File \"train.py\", line {v}\n    dist.init_process_group('nccl')",
     "Traceback (most recent call last):",
     "RuntimeError: CUDA out of memory {v}",
     "Exception ignored in: <function {v}>\nTraceback (most recent call last):\nAssertionError: x{v}",
-    "ValueError: x{v}",
-    "Epoch {e} training completed.",
     "Saved model to ckpt_{e}.pt",
     "Training time: {h} s",
-    "Epoch {e}/{v}, Loss: 0,{v}",
     "node{v}-1 exited with code {n}",
-    "val Loss: 0.{v} Acc: {h}",
     "Training completed in {h} seconds",
-    "Speedup: 1.{v}x",
-    "RunningAvgSamplesPerSec={h}, CurrSamplesPerSec={v}",
-    '{{"loss of {v}"',
     ':::MLLOG {{"time_ms": 17{v}, "key": "epoch_start", "value": null, "metadata": {{"epoch_num": {e}}}}}',
     ':::MLLOG {{"time_ms": 17{v}, "key": "eval_accuracy", "value": 0.{v}, "metadata": {{"epoch_num": {e}}}}}',
-    ':::MLLOG {{"time_ms": 17{v}, "key": "run_start", "value": null, "metadata": {{}}}}',
     ':::MLLOG {{"time_ms": 17{v}, "key": "tracked_stats", "value": {{"loss": {v}}}, "metadata": {{}}}}',
     "loss of words {v}",
-    "nothing",
 ]
+
+
+def template(example: str) -> str:
+    """Return a line of a dialect with other numbers: the first may be an epoch, and the last has any form."""
+    words = re.sub(r"\d+", "{v}", example.replace("{", "{{").replace("}", "}}"))
+    first, *others = words.split("{v}")
+    fields = ["{e}", *["{n}", "{v}"] * len(others)][: max(0, len(others) - 1)] + ["{h}"] * bool(others)
+    return first + "".join(field + text for field, text in zip(fields, others, strict=True))
+
+
+LINES += [template(pattern.example) for pattern in PATTERNS]
 PREFIXES = [
     "",
     "",
     "[rank{w}]: ",
-    "[default{w}]:",
     "mnist-worker-{w}  | ",
     "[1,{w}]<stdout>",
-    "{w}: ",
     "[PID 7{w}] ",
     "2024-10-08T13:25:{s}Z INFO     ",
     "[2024-10-08 1{w}:{s}:29,123] [rank{w}]: ",
-    "\x1b[1m\x1b[32m",
     "[2024-10-08 1{w}:{s}:29,123][train][INFO] - ",
     "I1008 10:{s}:00.12345{w} 14{w} train.py:160] ",
     "2024-10-08T13:25:{s}.12345678{w}Z stdout F ",
     "Oct 08 10:{s}:00 node17 python[12{w}]: ",
-    "2024-10-08T13:25:{s}+0200 node17 python[12{w}]: ",
     "[10:{s}:06] INFO     ",
     "mnist-worker-{w} pytorch ",
 ]
@@ -143,7 +121,7 @@ def read(data: bytes, *, block: int = 1 << 18, dense: int = 20, ends: int = 4, p
 
 
 @given(st.integers(0, 1 << 64), st.integers(0, 60), st.sampled_from([70, 400, 3_000, 1 << 18]))
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_a_log_says_what_it_says_line_by_line(seed: int, count: int, block: int) -> None:
     data = log(seed, count)
     dense, ends = (0, 1_000)[seed % 2], (1, 4)[seed // 2 % 2]
@@ -152,38 +130,23 @@ def test_a_log_says_what_it_says_line_by_line(seed: int, count: int, block: int)
 
 
 def test_a_log_with_digits_of_other_scripts_says_what_it_says_line_by_line() -> None:
-    for seed in range(100):
+    for seed in range(40):
         data = log(seed, 40).decode("utf-8", "replace").translate({ord("2"): "\uff12", ord("3"): "\u0663"}).encode()
         assert repr(read(data)) == repr(read(data, plain=True)), seed
 
 
-PATTERNS = [pattern for dialect in built_in() for pattern in dialect.patterns]
-
-
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.regex.pattern[:40])
-def test_a_pattern_is_known_to_look_at_the_digits_or_not(pattern: Pattern) -> None:
-    text = origin.split(pattern.example)[1]
-    wide = for_any_digits(pattern.regex)
-    for digit in "0123456789":
-        other = re.sub(r"\d", digit, text)
-        assert wide.search(other)
-        if wide is pattern.regex:
-            found, again = pattern.regex.search(text), pattern.regex.search(other)
-            assert found is not None
-            assert again is not None
-            assert found.regs == again.regs
-
-
-@pytest.mark.parametrize(
-    ("pattern", "alike"),
-    [(r"loss \d+", True), (r"loss 100%", False), (r"loss [1-9]", False), (r"loss [^0]", False), (r"loss [^a]", True)],
-)
-def test_patterns_with_certain_digits_are_found_out(pattern: str, alike: bool) -> None:
-    regex = re.compile(pattern)
-    wide = for_any_digits(regex)
-    assert (wide is regex) is alike
-    assert wide.search(re.sub(r"\d", "0", "loss 123%")) or alike is False
-    assert wide.search("loss 000%")
+def test_a_pattern_is_known_to_look_at_the_digits_or_not() -> None:
+    for pattern in PATTERNS:
+        text = origin.split(pattern.example)[1]
+        wide = for_any_digits(pattern.regex)
+        for digit in "0123456789":
+            other = re.sub(r"\d", digit, text)
+            assert wide.search(other), pattern.example
+            if wide is pattern.regex:
+                found, again = pattern.regex.search(text), pattern.regex.search(other)
+                assert found
+                assert again
+                assert found.regs == again.regs, pattern.example
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from runner.core.layout import Layout
-from runner.records.decode import read_record
 from runner.records.folder import begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome, Record
-from runner.report.run_summary import summary_of
 from tests.support.records import Make
 
 ENDED = "2026-11-21T00:01:00+00:00"
@@ -136,24 +132,6 @@ def test_many_broken_lines_are_counted_and_some_are_kept(tmp_path: Path, make: M
     assert record.status == "incomplete"
 
 
-def test_without_an_outcome_it_is_said_what_is_known(tmp_path: Path, make: Make) -> None:
-    launch = make.launch()
-    folder = begin(tmp_path, launch, "", "")
-    node = folder.node(0) / "none_x" / "attempt_0" / "0"
-    node.mkdir(parents=True)
-    (node / "stdout.log").write_bytes(make.lines(0, 2.0))
-    record = collect(folder, launch, None)
-    assert record.status == "incomplete"
-    assert record.reason == "the runner did not record how the run ended: it was killed, or it could not write"
-    assert record.metrics["train_seconds"] == 2.0
-
-
-def test_without_any_raw_file_a_run_is_incomplete(tmp_path: Path, make: Make) -> None:
-    record = collected(tmp_path, make, {})
-    assert record.status == "incomplete"
-    assert record.events == {"seen": 0, "expected": 0, "malformed": 0}
-
-
 @pytest.mark.parametrize(("because", "status"), [("interrupted", "interrupted"), ("timed_out", "timed_out")])
 def test_what_stopped_a_run_is_its_status_even_where_a_node_failed(
     tmp_path: Path, make: Make, because: str, status: str
@@ -192,21 +170,25 @@ def failure(
     return collect(folder, launch, outcome).failure
 
 
-def test_victims_of_a_lost_peer_are_not_the_first(tmp_path: Path, make: Make) -> None:
-    found = failure(
-        tmp_path, make, [(0, 1, 1), (1, 3, 1), (2, 1, 1)], {0: LOST, 1: "own words\n", 2: LOST}, [NodeExit(0, 1)]
-    )
-    assert (found.rank, found.exit_code, found.last_lines) == (1, 3, ["own words"])
+@pytest.mark.parametrize(
+    ("children", "stderr", "rank", "code"),
+    [
+        ([(0, 1, 1), (1, 3, 1), (2, 1, 1)], {0: LOST, 1: "own words\n", 2: LOST}, 1, 3),
+        ([(0, 1, 5), (1, 2, 4)], {0: "a\n", 1: "own words\n"}, 1, 2),
+        ([(1, 2, 1), (0, 2, 2)], {0: "own words\n", 1: ""}, 0, 2),
+    ],
+    ids=["not a victim", "the earliest", "who says why"],
+)
+def test_the_first_of_several_children_is_the_cause(
+    tmp_path: Path, make: Make, children: Any, stderr: dict[int, str], rank: int, code: int
+) -> None:
+    found = failure(tmp_path, make, children, stderr, [NodeExit(0, 1)])
+    assert (found.rank, found.exit_code, found.last_lines) == (rank, code, ["own words"])
 
 
 def test_a_rank_killed_by_a_signal_is_first_among_victims(tmp_path: Path, make: Make) -> None:
     found = failure(tmp_path, make, [(0, 1, 1), (2, -11, 2)], {0: LOST, 2: LOST}, [NodeExit(0, 1)])
     assert (found.rank, found.exit_code, found.signal) == (2, None, "SIGSEGV")
-
-
-def test_among_causes_the_earliest_is_first(tmp_path: Path, make: Make) -> None:
-    found = failure(tmp_path, make, [(0, 1, 5), (1, 2, 4)], {0: "a\n", 1: "b\n"}, [NodeExit(0, 1)])
-    assert found.rank == 1
 
 
 def test_a_cause_on_another_node_is_found(tmp_path: Path, make: Make) -> None:
@@ -252,77 +234,3 @@ def test_last_lines_are_few_and_without_events(tmp_path: Path, make: Make) -> No
     text = "".join(f"line {number}\n\n" for number in range(5_000)) + ":::MLLOG {}\n"
     found = failure(tmp_path, make, [(1, 1, 1)], {1: text}, [NodeExit(0, 1)])
     assert found.last_lines == [f"line {number}" for number in range(4_980, 5_000)]
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        told("run_stop", status="success", rank=0, seq=2**64 - 1),
-        told("run_stop", status="success", rank=2**64 - 1, seq=0),
-        told("epoch_stop", epoch_num=1, rank=0, samples_by_rank="x") + told("epoch_stop", epoch_num=1, rank=0),
-        told("epoch_stop", epoch_num=2**64 - 1, rank=0),
-        told("epoch_stop", epoch_num=1, rank=0, train_seconds="long") + told("epoch_stop", epoch_num=1, rank=1),
-        told("tracked_stats", {"a": 2**64 - 1, "b": -(2**63), "final_accuracy": "high"}, rank=0),
-        told("dataset", "x" * 5_000, rank=0, data_sha256=[1], eval_samples=2**64 - 1),
-        b':::MLLOG {"time_ms": 1, "key": "\\ud800", "value": "\\udfff"}\n',
-        b':::MLLOG {"time_ms": 1e308, "key": "run_stop"}\n:::MLLOG {"time_ms": -1e308, "key": "run_start"}\n',
-    ],
-)
-def test_absurd_values_are_kept_or_passed_over(tmp_path: Path, make: Make, lines: bytes) -> None:
-    record = collected(tmp_path, make, {0: lines})
-    assert record.status in ("failed", "incomplete")
-    summary_of(record)
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text(max_size=5)
-    | st.sampled_from([0, 1, 2, -1, 10**30]),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(st.sampled_from(["rank", "seq", "host", "train_seconds", "x"]), inner, max_size=3)
-    ),
-    max_leaves=4,
-)
-KEYS = "run_start run_stop epoch_stop tracked_stats eval_accuracy dataset parameters init_stop".split()
-KEYS += "eval_samples seed".split()
-FIELDS = "rank seq epoch_num train_seconds samples samples_by_rank seconds status host total_seconds".split()
-FIELDS += ["device_name", "devices", "trained_samples", "steps", "accuracy", "torch", "global_batch_size"]
-EVENTS = st.tuples(
-    st.sampled_from(KEYS), VALUES, st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=6), st.floats(-1e18, 1e18)
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.lists(EVENTS, max_size=6), min_size=2, max_size=2))
-def test_whatever_a_program_says_becomes_a_record_that_can_be_read_again(
-    tmp_path: Path, make: Make, printed: list[list[tuple[str, Any, dict[str, Any], float]]]
-) -> None:
-    stdout = {
-        rank: b"".join(told(key, value, time, **fields) for key, value, fields, time in events)
-        for rank, events in enumerate(printed)
-    }
-    folder = make.run(tmp_path, stdout=stdout, layout="1x2")
-    record = read_record((folder.path / "run.json").read_bytes())
-    assert record.status in ("completed", "incomplete", "failed")
-    summary_of(record)
-    again = collect(folder, record.launch, folder.outcome())
-    before = (folder.path / "run.json").read_bytes()
-    folder.replace(again)
-    assert (folder.path / "run.json").read_bytes() == before
-
-
-def test_if_all_ranks_refuse_alike_the_one_that_says_why_is_shown(tmp_path: Path, make: Make) -> None:
-    folder = make.run(tmp_path, layout="1x2", stdout={0: b"", 1: b""})
-    child = "  time      : 2026-11-21_00:00:0{}\n  host      : here\n  rank      : {} (local_rank: {})\n"
-    ended = "  exitcode  : 2 (pid: 1)\n"
-    folder.agent(0).write_text(child.format(1, 1, 1) + ended + child.format(2, 0, 0) + ended)
-    (folder.raw / "node0-rank0.stderr").write_text("error: 2 GPUs were asked for\n")
-    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1, exits=[NodeExit(0, 1)])
-    failure = collect(folder, folder.launch(), outcome).failure
-    assert failure is not None
-    assert (failure.rank, failure.exit_code, failure.last_lines) == (0, 2, ["error: 2 GPUs were asked for"])

@@ -1,6 +1,5 @@
 """Hints: each well-known failure is recognised in real logs, and nothing else is; docs/failures.md names them."""
 
-import os
 import re
 import shutil
 import time
@@ -20,7 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 LOGS = Path(__file__).parent / "failures"
 INDEX: list[dict[str, Any]] = yaml_reader.read(LOGS / "index.yaml").values["logs"]
 FOREIGN = ROOT / "tests" / "logs" / "logs"
-SAMPLES = os.environ.get("KIT_STDOUT_SAMPLES", "")
 PAGE = ROOT / "docs" / "failures.md"
 REPORT = """
 Root Cause (first observed failure):
@@ -83,12 +81,6 @@ def test_logs_of_other_programs_get_no_false_hint(tmp_path: Path, make: Make, lo
     assert failure_of(tmp_path, make, log).hint == FAILED.get(log.stem)
 
 
-@pytest.mark.skipif(not SAMPLES, reason="KIT_STDOUT_SAMPLES names no folder of logs with their truth")
-@pytest.mark.parametrize("log", sorted(Path(SAMPLES).glob("*.log")) if SAMPLES else [], ids=lambda path: path.stem)
-def test_logs_of_the_samples_get_no_false_hint(tmp_path: Path, make: Make, log: Path) -> None:
-    assert failure_of(tmp_path, make, log).hint == ("lost-peer" if "broken_pipe" in log.stem else None)
-
-
 def test_a_container_that_ran_out_of_memory_says_so_whatever_was_printed(tmp_path: Path, make: Make) -> None:
     found = failure_of(tmp_path, make, LOGS / "killed.log", code=-9, out_of_memory=True)
     assert (found.cause, found.hint) == ("the container ran out of memory", "out-of-memory")
@@ -124,22 +116,20 @@ HOSTILE = [
     "socketStartConnect: Connect to " + "a" * 16_000,
     "The IPv4 network addresses of " * 500,
     "ImportError: " * 1_200,
-    "error: argument " * 1_000,
     " % " * 5_000,
     "Traceback (most recent call last):\n" * 450,
     "x.y_" * 4_000,
-    "what(): " * 2_000,
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:20].strip())
-def test_a_hostile_log_takes_no_longer_than_another(tmp_path: Path, make: Make, text: str) -> None:
-    log = tmp_path / "log"
-    log.write_text(f"{text}\n{text[:4000]}\nTraceback (most recent call last):\nRuntimeError: {text}\n")
+def test_a_hostile_log_takes_no_longer_than_another(tmp_path: Path, make: Make) -> None:
     hints.hints()
-    began = time.process_time()
-    failure_of(tmp_path, make, log)
-    assert time.process_time() - began < 0.5
+    for number, text in enumerate(HOSTILE):
+        log = tmp_path / f"{number}.log"
+        log.write_text(f"{text}\n{text[:4000]}\nTraceback (most recent call last):\nRuntimeError: {text}\n")
+        began = time.process_time()
+        failure_of(tmp_path / str(number), make, log)
+        assert time.process_time() - began < 0.5
 
 
 def test_the_document_on_failures_names_every_hint() -> None:

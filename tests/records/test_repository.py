@@ -28,26 +28,15 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "diff.noprefix=true",
-        "diff.mnemonicPrefix=true",
-        "diff.external=false",
-        "diff.context=0",
-        "diff.relative=true",
-        "diff.renames=copies",
-        "diff.submodule=log",
-        "color.ui=always",
-        "core.quotepath=on",
-        "status.relativePaths=true",
-    ],
-)
+SETTINGS = """diff.noprefix=true diff.mnemonicPrefix=true diff.external=false diff.context=0 diff.relative=true
+diff.renames=copies diff.submodule=log color.ui=always core.quotepath=on status.relativePaths=true""".split()
+
+
 def test_the_kept_changes_are_applied_whatever_the_settings_of_git_are(
-    root: Path, tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, _, value = setting.partition("=")
-    git(root, "config", name, value)
+    for setting in SETTINGS:
+        git(root, "config", *setting.split("="))
     monkeypatch.setenv("GIT_DIFF_OPTS", "--unified=0")
     code, diff = describe_repository(root)
     assert (code["dirty"], code["diff_sha256"]) == (True, hashlib.sha256(diff).hexdigest())

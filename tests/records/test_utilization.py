@@ -57,16 +57,6 @@ def test_a_long_run_keeps_few_points_that_stand_for_all_of_its_looks(looks: int)
     assert min(looks, utilization.MOST_POINTS) / 2 <= len(points)
 
 
-NAMES = st.sampled_from(["cpu_percent", "memory_bytes", "seconds"]) | st.text()
-VALUES = st.none() | st.booleans() | st.text() | st.floats() | st.integers() | st.lists(st.none())
-
-
-@given(st.lists(st.dictionaries(NAMES, VALUES)))
-def test_whatever_a_program_calls_load_does_no_harm(told: list[dict[str, object]]) -> None:
-    node = node_load([event("load", 1, **metadata) for metadata in told])
-    assert (node["looks"] if node else 0) == len(told)
-
-
 def test_a_very_long_run_is_held_in_bounded_memory_and_keeps_its_mean() -> None:
     looks = 3 * utilization.MOST_LOOKS
     node = node_load([event("load", second, cpu_percent=second % 100) for second in range(looks)])

@@ -17,7 +17,6 @@ from runner.report.verdicts import to_notes
 from runner.tools.predict.starts import Reader
 from runner.tools.proof.reproduce import of_cell
 from tests.support.records import Make
-from tests.support.summaries import base, block, pair, row
 
 DETECT = 0.05
 
@@ -64,11 +63,6 @@ def test_runs_that_somebody_gave_one_id_are_repeats_if_they_began_at_other_times
     assert (len(found.rows[0].runs), found.rows[0].copies) == (3, ())
 
 
-def test_summaries_of_unknown_runs_are_never_copies() -> None:
-    assert row(base() + pair()).claimed is True
-    assert not block(base() + pair()).rows[0].copies
-
-
 def test_predictions_and_repetitions_know_each_run_once(results: Path, make: Make) -> None:
     run = make.run(results, 10.0)
     make.run(results, 11.0)
@@ -101,14 +95,10 @@ def test_runs_on_both_sides_count_for_the_side_that_has_no_others(
 
 def test_runs_on_both_sides_that_have_others_too_count_for_neither(tmp_path: Path, make: Make) -> None:
     before, after = sides(tmp_path, make, copy_to="after")
-    (found,) = judge([*before, *read_results_of_one_more(tmp_path, make)], after, DETECT)
+    make.run(tmp_path / "more", 10.2)
+    (found,) = judge([*before, *read_results(tmp_path / "more").runs], after, DETECT)
     assert (len(found.a.runs) if found.a else 0, len(found.b.runs) if found.b else 0) == (1, 3)
     assert "1x1: 3 runs lie on both sides: counted for neither" in to_notes([found], DETECT)
-
-
-def read_results_of_one_more(tmp_path: Path, make: Make) -> list[RunSummary]:
-    make.run(tmp_path / "more", 10.2)
-    return read_results(tmp_path / "more").runs
 
 
 def test_a_folder_and_its_copy_are_no_two_versions(tmp_path: Path, make: Make) -> None:

@@ -1,22 +1,15 @@
 """What disturbed a run, by its record: others, throttling, swapping, and what is none of it."""
 
-import os
-import subprocess
-import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from runner.records.folder import RunFolder
 from runner.records.schema import RankFacts, Record
 from runner.report.disturbance import disturbances
 from runner.report.notes import notes
-from runner.report.run_summary import summary_of
 from runner.report.summarize import summarize
-from tests.support.projects import Project
-from tests.support.records import make_launch
+from tests.support.records import Make, make_launch
 
 QUIET = {"cpu_percent": 92.2, "own_cpu_percent": 88.0, "swapped_bytes_per_second": 0.0}
 
@@ -82,61 +75,11 @@ def test_a_run_that_did_not_report_its_own_share_is_taken_to_be_quiet() -> None:
     assert disturbances(record()) == []
 
 
-ODD = st.none() | st.booleans() | st.text(max_size=3) | st.floats() | st.integers() | st.lists(st.none(), max_size=1)
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(["cpu_percent", "own_cpu_percent", "interrupts_percent", "swapped_bytes_per_second"]), ODD
-    ),
-    ODD,
-    ODD,
-)
-def test_whatever_stands_in_a_record_does_no_harm(mean: dict[str, Any], cores: Any, node: Any) -> None:
-    made = record(mean, cores=cores)
-    made.load += [{"node": node, "mean": mean}, {"node": node, "mean": cores}, {}]
-    assert all(one.isprintable() for one in disturbances(made))
-
-
-@pytest.mark.slow
-@pytest.mark.real_processes
-def test_a_real_run_beside_busy_loops_is_disturbed_and_its_row_says_so(project: Project) -> None:
-    """A loop for every core, so that the run has to wait whatever else the machine does."""
-    project.define(program="toys.busy", matrix={"layout": ["1x2"]})
-    project.program("toys.busy", BUSY)
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
-    try:
-        ended = project.runner("run", "tiny")
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
-    assert ended.code == 0, ended.snapshot
-    (what,) = summary_of(RunFolder(project.runs()[0]).read()).disturbed
-    assert what.startswith("other processes took ")
-    (table,) = summarize(project.results)[0]
-    assert [note for note in notes(table) if note.startswith(f"1x2: disturbed: {what} (")]
-
-
-BUSY = """
-    import time
-    from argparse import ArgumentParser
-
-    from trainkit.arguments import add_backend, program_parser
-    from trainkit.run import running
-
-
-    def main():
-        parser = program_parser(None)
-        add_backend(parser)
-        args = parser.parse_args()
-        with running("toys.busy", args) as run:
-            with run.phase("train") as phase:
-                while time.monotonic() - run.began < 2.5:
-                    pass
-            run.log.point("tracked_stats", {"train_seconds": phase.stop_clock()})
-
-
-    if __name__ == "__main__":
-        main()
-"""
+def test_a_disturbed_run_is_noted_below_its_row(results: Path, make: Make) -> None:
+    quiet, busy = (b'"cpu_percent": %d.0, "own_cpu_percent": %d.0' % shares for shares in ((50, 50), (98, 53)))
+    assert quiet in make.lines(0, 10.0)
+    disturbed = make.lines(0, 10.0).replace(quiet, busy)
+    make.run(results, stdout={0: disturbed})
+    (table,) = summarize(results)[0]
+    (said,) = [note for note in notes(table) if "disturbed" in note]
+    assert said.startswith("1x1: disturbed: other processes took 0.90 of 2 cores (tiny/")

@@ -63,16 +63,10 @@ GOOD_LINKS = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_sec
 CASES: dict[str, tuple[Record, list[tuple[tuple[int, ...], str]]]] = {
     "a healthy run": (record(told(HEALTHY), told(HEALTHY)), []),
     "a slow loader": (record(told(WAITING), told(SLOW_LOADER)), [((1,), "loader")]),
-    "a slow loader on rank 0 of four": (
-        record(told(SLOW_LOADER), told(WAITING), told(WAITING), told(WAITING)), [((0,), "loader")],
-    ),
     "two slow loaders of four": (
         record(told(WAITING), told(SLOW_LOADER), told(WAITING), told(SLOW_LOADER)), [((1, 3), "loader")],
     ),
     "a quota": (record(told(WAITING), told(SLOW, throttled_share=0.45)), [((1,), "quota")]),
-    "a quota in one epoch": (
-        record(told(WAITING), told(SLOW, throttled_share=0.45, slowest_share=0.6), epochs=1), [((1,), "quota")],
-    ),
     "a quota that all ranks have": (
         record(told(HEALTHY, throttled_share=0.5), told(HEALTHY, throttled_share=0.4)), [((0, 1), "quota")],
     ),
@@ -90,15 +84,11 @@ CASES: dict[str, tuple[Record, list[tuple[tuple[int, ...], str]]]] = {
     ),
     "a node that others use": (record(told(WAITING), told(SLOW), machines="ab"), [((1,), "node")]),
     "a slower GPU": (record(told(WAITING), told(SLOW), device="cuda:1"), [((1,), "gpu")]),
-    "a slower GPU on a machine of its own": (
-        record(told(WAITING), told(SLOW), machines="ab", device="cuda:0"), [((1,), "gpu")],
-    ),
     "a slow link": (record(told(EXCHANGING), told(EXCHANGING), links=SLOW_LINK), [((1,), "link")]),
     "much to exchange over good links": (record(told(EXCHANGING), told(EXCHANGING), links=GOOD_LINKS), []),
     "much to exchange, and no link was measured": (record(told(EXCHANGING), told(EXCHANGING)), []),
     "a slow link that hardly matters": (record(told(HEALTHY), told(HEALTHY), links=SLOW_LINK), []),
     "two processes that take one machine from each other": (record(told(WAITING), told(SLOW)), []),
-    "one epoch, not always": (record(told(WAITING), told(SLOW_LOADER, slowest_share=0.7), epochs=1), []),
     "one epoch, always this rank": (
         record(told(WAITING), told(SLOW_LOADER, slowest_share=1.0), epochs=1), [((1,), "loader")],
     ),
@@ -132,23 +122,12 @@ def test_a_quota_that_sets_in_later_is_named() -> None:
     assert named(made) == [((1,), "quota")]
 
 
-@pytest.mark.parametrize(
-    ("shares", "said"),
-    [
-        (
-            (0.0, 0.45),
-            r"rank 1 \(node 1\) by a CPU quota: held back 45% of the training; the others wait for it 4\d%",
-        ),
-        ((0.45, 0.45), r"ranks 0, 1, each by a CPU quota: held back 45% of the training$"),
-    ],
-)
-def test_it_is_said_how_long_a_quota_holds_ranks_back(shares: tuple[float, ...], said: str) -> None:
-    ranks = [
-        told(part, **({"throttled_share": share} if share else {}))
-        for part, share in zip((WAITING, SLOW), shares, strict=True)
-    ]
-    (note,) = notes_of(record(*ranks))
-    assert re.match(said, note)
+def test_it_is_said_how_long_a_quota_holds_ranks_back() -> None:
+    (alone,) = notes_of(record(told(WAITING), told(SLOW, throttled_share=0.45)))
+    said = r"rank 1 \(node 1\) by a CPU quota: held back 45% of the training; the others wait for it 4\d%"
+    assert re.match(said, alone)
+    (both,) = notes_of(record(told(WAITING, throttled_share=0.45), told(SLOW, throttled_share=0.45)))
+    assert both == "ranks 0, 1, each by a CPU quota: held back 45% of the training"
 
 
 @given(st.integers(2, 6), st.integers(1, 12), st.randoms(use_true_random=False))
@@ -200,24 +179,12 @@ def test_of_many_ranks_the_named_ones_have_a_bar() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("first", "second", "kinds"),
-    [
-        (told(HEALTHY), told(HEALTHY), []),
-        (told(HEALTHY, throttled_share=0.5), told(HEALTHY, throttled_share=0.4), ["quota"]),
-        (told(WAITING), told(SLOW_LOADER), ["loader"]),
-    ],
-    ids=["nothing is slow", "all are throttled", "half of them have slow loaders"],
-)
-def test_the_time_it_takes_grows_with_the_number_of_ranks_and_not_with_its_square(
-    first: Told, second: Told, kinds: list[str]
-) -> None:
+def test_the_time_it_takes_grows_with_the_number_of_ranks_and_not_with_its_square() -> None:
     ranks = 8_000
-    made = record(*[first] * (ranks // 2 + 1), *[second] * (ranks // 2 - 1), epochs=3, machines="a" * ranks)
+    made = record(*[told(WAITING)] * (ranks // 2 + 1), *[told(SLOW_LOADER)] * (ranks // 2 - 1), machines="a" * ranks)
     began = time.process_time()
-    found = named(made)
+    assert [kind for _, kind in named(made)] == ["loader"]
     assert time.process_time() - began < 2.5
-    assert [kind for _, kind in found] == kinds
 
 
 ODD = st.none() | st.booleans() | st.text(max_size=3) | st.floats() | st.integers() | st.lists(st.none(), max_size=1)
@@ -261,6 +228,9 @@ def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(
     (block,) = summarize(results)[0]
     (run,) = block.rows[0].runs
     assert run.slowed[0].startswith("rank 1 (node 0, here) by its loader")
+    (folder.path / "run.json").write_text("{")
+    torn = project.runner("explain", folder.path)
+    assert (torn.code, torn.stderr.count("\n")) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -279,14 +249,3 @@ def test_a_record_that_says_nothing_of_the_time_gets_one_line_that_says_why(
     (line,), bars, _ = explain(made)
     assert re.match(said, line)
     assert bars == []
-
-
-def test_what_is_no_run_is_refused_in_one_line(project: Project, tmp_path: Path) -> None:
-    done = project.runner("explain", tmp_path / "nothing")
-    assert done.code == 2
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.endswith("it holds no run.json: name one of results/<experiment>/\n")
-    (tmp_path / "run.json").write_text("{")
-    torn = project.runner("explain", tmp_path)
-    assert torn.code == 2
-    assert torn.stderr.count("\n") == 1

@@ -3,10 +3,7 @@
 import csv
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,6 @@ from runner.report.rows import Block
 from runner.report.summarize import summarize
 from tests.support.records import Make
 
-ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
 FIGURES = ("seconds", "seconds_low", "seconds_high", "speedup", "speedup_low", "speedup_high", "efficiency", "accuracy")
 PROMISED = ("experiment", "target", "layout", "axes", "n", *FIGURES, "claimed")
@@ -105,29 +101,20 @@ def test_rows_for_scripts_have_the_promised_fields_and_null_for_what_is_not_ther
     assert tuple(next(csv.reader([report.document("csv", [])]))) == tuple(row)
 
 
-def test_every_format_is_byte_identical_on_a_second_run(results: Path) -> None:
-    for form in report.FORMS:
-        command = [sys.executable, "-m", "runner", "summarize", str(results), "--format", form]
-        environments = [{**os.environ, "PYTHONHASHSEED": seed, "COLUMNS": "100"} for seed in "12"]
-        first, second = (subprocess.check_output(command, env=environment, cwd=ROOT) for environment in environments)
-        assert first == second
-        assert first.count(b"\n") > 5
+MEASURES = [
+    ("total_seconds", {}, "total seconds", "170.24"),
+    ("train_seconds", {}, "train seconds", "150"),
+    ("round_trip_seconds", {}, "total seconds", "170.24"),
+    ("round_trip_seconds", {"round_trip_seconds": 2.84e-4}, "round trip seconds", "0.000284"),
+]
 
 
-@pytest.mark.parametrize(
-    ("measure", "times", "shown"),
-    [
-        ("total_seconds", {}, ("total seconds", "170.24")),
-        ("train_seconds", {}, ("train seconds", "150")),
-        ("round_trip_seconds", {}, ("total seconds", "170.24")),
-        ("round_trip_seconds", {"round_trip_seconds": 2.84e-4}, ("round trip seconds", "0.000284")),
-    ],
-)
+@pytest.mark.parametrize(("measure", "times", "head", "shown"), MEASURES)
 def test_a_published_row_shows_the_time_that_is_compared_or_another_and_the_head_names_it(
-    tmp_path: Path, make: Make, measure: str, times: dict[str, float], shown: tuple[str, str]
+    tmp_path: Path, make: Make, measure: str, times: dict[str, float], head: str, shown: str
 ) -> None:
     row = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170.24, "train_seconds": 150, **times}
-    assert shown in published(tmp_path, make, measure, row)[0].items()
+    assert published(tmp_path, make, measure, row)[0][head] == shown
 
 
 def test_published_rows_with_unlike_times_name_each(tmp_path: Path, make: Make) -> None:

@@ -69,11 +69,7 @@ ATTACKS: dict[str, Callable[[RunFolder, Path], None]] = {
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 @pytest.mark.parametrize("by_hand", [True, False], ids=["by hand", "supervised"])
 def test_links_and_special_files_below_a_run_are_never_followed_moved_or_written_through(
-    results: Path,
-    tmp_path: Path,
-    make: Make,
-    attack: Callable[[RunFolder, Path], None],
-    by_hand: bool,
+    results: Path, tmp_path: Path, make: Make, attack: Callable[[RunFolder, Path], None], by_hand: bool
 ) -> None:
     foreign = foreign_folder(tmp_path)
     make.run(results, 4.0)
@@ -116,14 +112,6 @@ def test_a_link_to_a_record_a_run_or_an_experiment_is_a_note(results: Path, tmp_
             reparse(results / "tiny" / name)
 
 
-def test_a_run_without_a_record_whose_raw_files_are_a_link_is_a_note(results: Path, tmp_path: Path) -> None:
-    run = results / "quickstart" / "a-run"
-    run.mkdir(parents=True)
-    (run / "raw").symlink_to(foreign_folder(tmp_path))
-    notes = read_results(results).notes
-    assert f"{run}: left out: no run.json, and its raw is no folder; links are not followed" in notes
-
-
 def test_a_run_is_not_begun_outside_of_the_results_folder(results: Path, tmp_path: Path, make: Make) -> None:
     for name in ("../../x", "/x", "a/b", "", ".", "..", "x\n", "-x"):
         with pytest.raises(RequestError, match="is no name for a folder"):
@@ -161,15 +149,6 @@ def test_summarize_writes_nothing_below_results_not_even_for_a_run_that_was_star
         "node0-exit.json", "node0-rank0.stdout", "outcome.json",
     ]  # fmt: skip
     assert all_formats(results)[0][0]["seconds"] == 2.0
-
-
-def test_a_run_by_hand_whose_launch_was_altered_is_no_run_of_a_killed_runner(results: Path, make: Make) -> None:
-    folder = by_hand(results, make)
-    launch = folder.path / "request" / "launch.json"
-    launch.write_bytes(launch.read_bytes().replace(b"by_hand", b"my_hand"))
-    contents = read_results(results)
-    assert [run.by_hand for run in contents.runs] == [False]
-    assert contents.notes == []
 
 
 def test_a_run_by_hand_that_still_runs_has_no_record_yet(results: Path, make: Make) -> None:

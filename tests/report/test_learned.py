@@ -43,11 +43,9 @@ def test_losses_that_are_equivalent_are_claimed(ours: list[float], theirs: list[
     ("ours", "theirs", "first", "why"),
     [
         ([9.9] * 3, [0.5] * 3, 0.0, "training loss differs: 9.9 against 0.5, by more than 0.01"),
-        ([9.9] * 3, [0.5] * 3, 10.8, "training loss differs: 9.9 against 0.5, by more than 0.011"),
         ([3.1] * 3, [3.0] * 3, 9.0, "training loss differs: 3.1 against 3, by more than 0.06"),
         ([0.0009] * 3, [0.0001] * 3, 0.01, "training loss differs: 0.0009 against 0.0001, by more than 1e-05"),
         ([1.0, 4.0, 7.0], [0.5, 1.5, 2.5], 0.0, "training loss differs: 4 against 1.5, by more than 0.15"),
-        ([math.nan] * 3, [0.5] * 3, 0.0, "training loss differs: nan against 0.5"),
         ([math.nan] * 3, [math.nan] * 3, 0.0, "training loss differs: nan against nan"),
         ([0.5, math.nan, 0.5], [0.5] * 3, 0.0, "training loss differs: nan against 0.5"),
     ],
@@ -104,19 +102,16 @@ def test_the_figures_of_a_record_are_those_of_its_epochs_and_evaluations(make: M
     assert figures_of(record) == {}
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "found"),
-    [
-        ("val_loss", 1.5, {"test loss": [1.5, 1.5]}),
-        ("perplexity", math.e**2, {"test loss": [2.0, 2.0]}),
-        ("bleu", 27.1, {"bleu": [27.1, 27.1]}),
-        ("accuracy", 0.9, {}),
-    ],
-)
-def test_what_a_program_of_no_kit_prints_of_its_evaluation_counts(
-    make: Make, tmp_path: Path, metric: str, value: float, found: dict[str, list[float]]
-) -> None:
+def test_what_a_program_of_no_kit_prints_of_its_evaluation_counts(make: Make, tmp_path: Path) -> None:
     record = make.run(tmp_path).read()
-    record.printed = {"final_eval": {"value": {"metric": metric, "value": value}, "log": "x", "line": 1}}
     record.evaluations = []
-    assert figures_of(record) == {name: pytest.approx(values) for name, values in found.items()}
+    losses = [
+        ("val_loss", 1.5, "test loss", 1.5),
+        ("perplexity", math.e**2, "test loss", 2.0),
+        ("bleu", 27, "bleu", 27),
+    ]
+    for metric, value, name, shown in losses:
+        record.printed = {"final_eval": {"value": {"metric": metric, "value": value}, "log": "x", "line": 1}}
+        assert figures_of(record) == {name: pytest.approx([shown, shown])}
+    record.printed = {"final_eval": {"value": {"metric": "accuracy", "value": 0.9}, "log": "x", "line": 1}}
+    assert figures_of(record) == {}

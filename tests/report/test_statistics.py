@@ -1,7 +1,6 @@
 """The formulas against SciPy's."""
 
 import math
-import random
 from dataclasses import astuple
 
 import numpy as np
@@ -22,7 +21,6 @@ from runner.report.statistics import (
     paired,
     t_quantile,
     typical,
-    vary,
     welch,
 )
 
@@ -56,14 +54,6 @@ def test_the_speed_up_is_welch_s_interval_on_logarithms(base: list[float], other
     assert estimate.value == pytest.approx(math.exp(np.mean(first) - np.mean(second)), rel=1e-9)
     assert estimate.low == pytest.approx(math.exp(interval.low), rel=1e-6)
     assert estimate.high == pytest.approx(math.exp(interval.high), rel=1e-6)
-
-
-@given(TIMES, TIMES)
-def test_turning_a_ratio_over_turns_its_interval_over(base: list[float], other: list[float]) -> None:
-    assume(vary(base) and vary(other))
-    there, back = welch(base, other).estimate(), welch(other, base).estimate()
-    assert there.value * back.value == pytest.approx(1)
-    assert there.low * back.high == pytest.approx(1)
 
 
 def test_one_repeat_has_no_interval() -> None:
@@ -103,18 +93,6 @@ def test_holm_s_correction_is_its_definition(values: list[float]) -> None:
         assert found == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("repeats", [3, 5, 10])
-def test_the_interval_covers_as_often_as_it_says(repeats: int) -> None:
-    chance = random.Random(1)
-    draws, hits = 6000, 0
-    for _ in range(draws):
-        base = [10 * math.exp(chance.gauss(0, 0.03)) for _ in range(repeats)]
-        other = [6 * math.exp(chance.gauss(0, 0.05)) for _ in range(repeats)]
-        estimate = welch(base, other).estimate()
-        hits += estimate.low <= 10 / 6 <= estimate.high
-    assert 0.93 < hits / draws < 0.975
-
-
 def test_more_repeats_are_as_many_as_narrow_the_interval_and_not_one_more() -> None:
     seen = Difference(0.3, ((0.03**2, 3), (0.05**2, 4)))
     more = more_for_width(seen, 0.05)
@@ -145,36 +123,20 @@ def test_karp_and_flatt_s_fraction() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "samples", "agree"),
     [
-        (0.97, 0.97, 10_000, True),
         (0.9700, 0.9745, 10_000, True),
         (0.9700, 0.9755, 10_000, False),
-        (1.0, 1.0, 297, True),
         (1.0, 296 / 297, 297, True),
-        (0.96, 0.90, 297, False),
         (0.0, 1.0, 1, True),
         (0.0, 1.0, 100, False),
     ],
 )
 def test_accuracies_agree_where_the_test_samples_explain_the_difference(
-    first: float,
-    second: float,
-    samples: int,
-    agree: bool,
+    first: float, second: float, samples: int, agree: bool
 ) -> None:
     assert accuracies_agree(first, samples, second, samples) is agree
     assert accuracies_agree(second, samples, first, samples) is agree
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (12.3456, "12.35"),
-        (0.1, "0.10"),
-        (0.0999, "0.0999"),
-        (0.000284, "0.000284"),
-        (1.5e-6, "0.00000150"),
-        (0, "0.00"),
-    ],
-)
-def test_little_seconds_keep_three_digits(seconds: float, shown: str) -> None:
-    assert f"{seconds:.{decimals(seconds)}f}" == shown
+def test_little_seconds_keep_three_digits() -> None:
+    shown = {12.3456: "12.35", 0.1: "0.10", 0.0999: "0.0999", 0.000284: "0.000284", 1.5e-6: "0.00000150", 0: "0.00"}
+    assert {seconds: f"{seconds:.{decimals(seconds)}f}" for seconds in shown} == shown

@@ -57,8 +57,7 @@ def simulate(chance: random.Random, order: str, factor: float = 1.0, drift: floa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [True, False], ids=["made in turn", "made apart"])
-@pytest.mark.parametrize("repeats", [3, 5, 10])
+@pytest.mark.parametrize(("made", "repeats"), [(True, 3), (True, 10), (False, 3), (False, 5)])
 def test_a_thing_compared_with_itself_differs_once_in_twenty_at_most(repeats: int, made: bool) -> None:
     chance = random.Random(repeats)
     false = 0
@@ -69,8 +68,7 @@ def test_a_thing_compared_with_itself_differs_once_in_twenty_at_most(repeats: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("drift", [0.0, 0.08])
-@pytest.mark.parametrize("pilot", [3, 6])
+@pytest.mark.parametrize(("pilot", "drift"), [(3, 0.08), (6, 0.0)])
 def test_a_slow_down_is_found_at_the_repeats_that_are_proposed(pilot: int, drift: float) -> None:
     """The proposal comes from a comparison of its own, as for a person who then runs it again."""
     chance = random.Random(3)
@@ -168,18 +166,13 @@ def changed(name: str, **changes: Any) -> list[RunSummary]:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "other hardware": ({"hardware": "B"}, "hardware differs: Toy CPU, 8 cores and B"),
     "another argument": ({"args": {"epochs": 2}}, "epochs differs: 1 and 2"),
     "other data": ({"same": {**PROVENANCE, "data": "e"}}, "data differs: d and e"),
-    "other threads": ({"same": {**PROVENANCE, "threads per process": "2"}}, "threads per process differs: 1 and 2"),
     "less work": ({"trained_samples": 900}, "trained samples differs: 1,000 and 900"),
-    "worse accuracy": ({"accuracy": 0.8}, "accuracy differs: 80.00% against 95.00%"),
-    "a doubt": ({"doubts": ["a clock that runs backwards"], "path": "x"}, "doubtful: a clock that runs backwards (x)"),
     "a disturbance": ({"disturbed": ["the machine swapped 9.0 MB/s"]},
                       "disturbed: the machine swapped 9.0 MB/s during 1x1 repeat 1"),
     "another machine": ({"machines": [("n", "there")]},
                         "the machine may make the difference: B on there (n), A on here (m)"),
-    "another kind of machine": ({"memory": [16e9, 16e9]}, "memory differs: 16.0 GB and 24.0 GB"),
     "a failure": ({"status": "failed"}, "4 of 4 runs of B not complete"),
 }  # fmt: skip
 
@@ -191,7 +184,7 @@ def test_what_is_not_like_the_other_is_not_comparable(changes: dict[str, Any], w
 
 
 def test_versions_may_differ_in_what_makes_them_versions() -> None:
-    found = one(changed("A"), changed("B", same={**PROVENANCE, "code": "x", "torch": "2.4"}))
+    found = one(changed("A"), changed("B", args={"epochs": 1.0}, same={**PROVENANCE, "code": "x", "torch": "2.4"}))
     assert found.verdict == SAME
     assert found.differs == ("code differs: c and x", "torch differs: 2.3.1 and 2.4")
     assert "between A and B: torch differs: 2.3.1 and 2.4" in to_notes([found], DETECT)
@@ -201,12 +194,6 @@ def test_two_definitions_may_differ_in_their_arguments_if_they_do_the_same_work(
     found = one(side("A", STEADY), side("B", SLOW, args={"epochs": 1, "workers": 2}))
     assert (found.verdict, found.differs) == (SLOWER, ("workers differs: none and 2",))
     assert one(side("A", STEADY), side("B", SLOW, trained_samples=500)).verdict == NOT_COMPARABLE
-
-
-def test_arguments_are_compared_by_their_values() -> None:
-    found = one(changed("A", args={"epochs": 1, "lr": 10**16}), changed("B", args={"epochs": 1.0, "lr": 1e16}))
-    assert (found.verdict, found.differs) == (SAME, ())
-    assert one(changed("A", args={"epochs": 1}), changed("B", args={"epochs": 1.5})).why == "epochs differs: 1 and 1.5"
 
 
 def test_a_side_that_mixes_versions_is_not_comparable() -> None:
@@ -250,9 +237,7 @@ def test_rows_have_a_column_for_each_side_and_the_ratio() -> None:
 
 @given(RUNS, RUNS, st.booleans())
 def test_whatever_is_compared_every_run_is_in_a_cell_and_no_verdict_stands_without_its_evidence(
-    a: list[RunSummary],
-    b: list[RunSummary],
-    made: bool,
+    a: list[RunSummary], b: list[RunSummary], made: bool
 ) -> None:
     if made:
         a = [msgspec.structs.replace(one, side=("c", "A", "A")) for one in a]

@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit, Outcome
 from runner.report.run_summary import summary_of
-from tests.support.projects import Project
+from runner.report.summarize import summarize
 from tests.support.records import Make
 
 SECONDS = {"1x1": 10.0, "2x1": 5.0}
@@ -24,36 +22,30 @@ def make_run(make: Make, results: Path, layout: str, repeat: int, *nodes: dict[s
     return make.run(results, stdout=stdout, layout=layout, target="slurm", repeat=repeat, outcome=outcome)
 
 
-def summary(make: Make, project: Project, *others: dict[str, Any]) -> str:
-    """The last column of two processes on these nodes, in the table of three runs each with one and with two."""
+def claimed(make: Make, results: Path, *others: dict[str, Any]) -> bool | str:
+    """Return the verdict on two processes on these nodes, over three runs with one process."""
     for repeat in (1, 2, 3):
-        make_run(make, project.results, "1x1", repeat, NODES[0])
-        make_run(make, project.results, "2x1", repeat, *others)
-    rows = [line for line in project.runner("summarize").stdout.splitlines() if line.startswith("| 2x1")]
-    return rows[0].rstrip("| ").rpartition("|")[2].strip()
+        make_run(make, results, "1x1", repeat, NODES[0])
+        make_run(make, results, "2x1", repeat, *others)
+    (found,) = [row for block in summarize(results)[0] for row in block.rows if row.first.layout == "2x1"]
+    return found.claimed
 
 
-def test_a_speed_up_over_like_nodes_is_claimed(make: Make, project: Project) -> None:
-    assert summary(make, project, *NODES) == "yes"
+UNLIKE: list[tuple[list[dict[str, Any]], str]] = [
+    ([{"machine_cores": 32}] * 2, "hardware differs: Toy CPU, 32 cores and Toy CPU, 16 cores"),
+    ([{"machine_cores": 16}, {"machine_cores": 32}], "cores of a node differs: "),
+    ([{"machine_cores": 16}, {"machine_cores": 16, "device_name": "B"}], "heterogeneous devices have no baseline"),
+]
 
 
-@pytest.mark.parametrize(
-    ("others", "why"),
-    [
-        ([{"machine_cores": 32}] * 2, "hardware differs: Toy CPU, 32 cores and Toy CPU, 16 cores"),
-        ([{"machine_cores": 16}, {"machine_cores": 32}], "cores of a node differs: "),
-        ([{"machine_cores": 16, "device_name": "Another CPU"}] * 2, "hardware differs: Another CPU, 16 cores and Toy"),
-        ([{"machine_cores": 16}, {"machine_cores": 16, "device_name": "B"}], "heterogeneous devices have no baseline"),
-    ],
-)
-def test_a_claim_across_unlike_nodes_is_refused(
-    make: Make, project: Project, others: list[dict[str, Any]], why: str
-) -> None:
-    assert why in summary(make, project, *others)
+def test_a_speed_up_over_like_nodes_is_claimed_and_over_unlike_nodes_refused(make: Make, tmp_path: Path) -> None:
+    assert claimed(make, tmp_path / "like", *NODES) is True
+    for others, why in UNLIKE:
+        assert why in str(claimed(make, tmp_path / why, *others))
 
 
-def test_the_cores_of_a_job_are_those_of_its_node_and_not_of_the_runner(make: Make, project: Project) -> None:
-    record = make_run(make, project.results, "1x1", 1, NODES[0]).read()
+def test_the_cores_of_a_job_are_those_of_its_node_and_not_of_the_runner(make: Make, tmp_path: Path) -> None:
+    record = make_run(make, tmp_path, "1x1", 1, NODES[0]).read()
     assert record.launch.host["cores"] == 2
     found = summary_of(record)
     assert (found.cores, found.hardware) == (16, "Toy CPU, 16 cores")
