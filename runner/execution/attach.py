@@ -13,8 +13,7 @@ from runner.core.errors import Interrupted, RequestError, reason_of
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
-from runner.execution.launch import describe_by_hand, run_told, utc_now
-from runner.execution.masking import Masked
+from runner.execution.launch import Masked, describe_by_hand, run_told, utc_now
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
@@ -35,13 +34,7 @@ def attach(
 ) -> list[Record]:
     """Make the record of every job of a manifest; a job that still runs is followed to its end, and never touched.
 
-    Args:
-        path: the manifest.
-        root: the project's folder.
-        results: the folder of the records.
-        target: target kubernetes, whose options name the namespace and the context.
-        observer: is shown what happens.
-        interrupts: the signals that end the command.
+    The options of the target, which is kubernetes, name the namespace and the context.
 
     Raises RequestError for a file without such a job, and for a job that the cluster does not have; Interrupted after
     a signal: the job goes on, and can be collected later.

@@ -51,11 +51,7 @@ class _Answer(Exception):  # noqa: N818 - it is no error
 def recover(results: Path, trusted: Collection[Path] = (), *, dry_run: bool = False) -> Iterator[Found]:
     """Finish each run below a folder whose runner is dead, and yield what was done.
 
-    Args:
-        results: the folder.
-        trusted: the folders of runs of which a person says that what they name is to be used.
-        dry_run: change nothing, and yield what would be done.
-
+    Of the `trusted` folders a person says that what their runs name is to be used. With `dry_run` nothing is changed.
     Raises RequestError if there is no such folder, or no such run in it.
     """
     if not results.is_dir():

@@ -15,8 +15,7 @@ from runner.definitions.plan import Plan
 from runner.definitions.rerun import run_of
 from runner.execution import started
 from runner.execution.disk import describe_error
-from runner.execution.launch import describe_launch
-from runner.execution.masking import Masked
+from runner.execution.launch import Masked, describe_launch
 from runner.execution.observer import Observer, guarded
 from runner.execution.recover import LEFT, RUNS, find_out, require_own_id, words_of
 from runner.execution.run import Job, life_of, prepare
@@ -30,15 +29,9 @@ from runner.targets.base import LaunchSpec
 def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts, *, is_trusted: bool = False) -> Record:
     """Start a run again that did not complete, and return its record.
 
-    Args:
-        path: the run's folder.
-        root: the project's folder.
-        observer: is shown what happens.
-        interrupts: the signals that end the command.
-        is_trusted: a person says that the target and the options of the record are to be used.
-
-    Raises RequestError for a run that still runs or has completed, and if anything is no longer the same, before
-    anything is changed or started; Interrupted after a signal.
+    With `is_trusted` a person says that the target and the options of the record are to be used. Raises RequestError
+    for a run that still runs or has completed, and if anything is no longer the same, before anything is changed or
+    started; Interrupted after a signal.
     """
     observer = guarded(observer)
     folder = RunFolder(path)

@@ -10,8 +10,8 @@ folder.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
@@ -138,6 +138,30 @@ def option(help_text: str, default: Any = "", axis: str = "") -> Any:
     return field(default=default, metadata={"help": help_text, **({"axis": axis} if axis else {})})
 
 
+def is_required(option: Field[Any]) -> bool:
+    """Return whether a target cannot do without this option."""
+    return option.default is MISSING and option.default_factory is MISSING
+
+
+def axes_of(options: Any) -> dict[str, str]:
+    """Return the kinds of the options that decide how long a run takes, by their names."""
+    return {option.name: option.metadata["axis"] for option in fields(options) if "axis" in option.metadata}
+
+
+def names_of(options: type[Any]) -> dict[str, Any]:
+    """Return the options that are any text and no axis, with their defaults: they may name hosts, files and images."""
+    types = get_type_hints(options)
+    texts = [option for option in fields(options) if types[option.name] is str]
+    return {option.name: option.default for option in texts if "axis" not in option.metadata}
+
+
+def type_name(kind: Any) -> str:
+    """Name the type of an option, for example `text` or `pytorchjob|indexed`."""
+    if get_origin(kind) is Literal:
+        return "|".join(map(str, get_args(kind)))
+    return {str: "text", int: "whole number", float: "number", bool: "true|false"}[kind]
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """The options of a target that has none."""
@@ -152,7 +176,7 @@ class Target(ABC, Generic[Spec]):
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type] = NoOptions
-    """A frozen dataclass, each field an `option`; `targets.options` reads its values by their types."""
+    """A frozen dataclass, each field an `option`; `targets.load` reads its values by their types."""
 
     def __init__(self, options: Any = None) -> None:
         self.options = self.Options() if options is None else options

@@ -32,19 +32,11 @@ _ABORTED = "Fatal Python error: Aborted"
 
 @dataclass(frozen=True)
 class Position:
-    """One rank at one moment.
+    """One rank at one moment: what it does, and its main thread's stack, the innermost frame first.
 
-    Attributes:
-        rank: its number.
-        node: the node that it runs on.
-        kind: `stopped`, `disk`, `zombie`, `joining`, `collective`, `pair` (point to point), `backward`, `gpu` (it
-            waits for it), `busy`, `spinning` (busy, and that may be a wait for its GPU), `elsewhere`, or `unknown` if
-            there is no stack.
-        name: the operation, for example `all_reduce`.
-        where: the line of the program, for example `mnist/ddp.py:57 in train`.
-        pid: the number of its process, on its machine or in its container.
-        stack: its main thread, the innermost frame first.
-        is_busy: whether it uses a core.
+    Its kind is `stopped`, `disk`, `zombie`, `joining`, `collective`, `pair` (point to point), `backward`, `gpu` (it
+    waits for it), `busy`, `spinning` (busy, and that may be a wait for its GPU), `elsewhere`, or `unknown` if there is
+    no stack. The operation is named as `all_reduce`, and the line of the program as `mnist/ddp.py:57 in train`.
     """
 
     rank: int

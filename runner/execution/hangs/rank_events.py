@@ -27,17 +27,13 @@ class OfRank:
 
 @dataclass
 class Heard:
-    """All ranks.
-
-    Args:
-        layout: the ranks that there are.
-        now: the time of the launch, in seconds of a monotonic clock.
-        followed: the nodes whose ranks are heard; on the others somebody else listens.
-    """
+    """All ranks."""
 
     layout: Layout
     now: float
+    """The time of the launch, in seconds of a monotonic clock."""
     followed: tuple[int, ...]
+    """The nodes whose ranks are heard; on the others somebody else listens."""
     ranks: dict[int, OfRank] = field(default_factory=dict)
     nodes: set[int] = field(default_factory=set)
     joining: set[int] = field(default_factory=set)

@@ -32,14 +32,9 @@ _QUOTED = re.compile(r'"[^"]{0,500}"')
 
 
 class Watch:
-    """The watch over one run.
+    """The watch over one run, or over those of its nodes that are followed.
 
-    Args:
-        handle: the run.
-        layout: its nodes and ranks.
-        patience: after so many seconds without a sign of any rank the run is ended; None if it shall go on.
-        nodes: the nodes that are followed; None if it is all of them.
-        on_gpu: whether the run trains on GPUs.
+    After `patience` seconds without a sign of any rank the run is ended; None if it shall go on.
     """
 
     def __init__(

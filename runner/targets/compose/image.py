@@ -55,15 +55,8 @@ def ready(
     """Find the image of a device, or the one that KIT_IMAGE names, and describe it; build what is missing.
 
     What an image holds is read from its files, not from its labels: an image is used only if what it holds of the
-    project is as it is in this checkout. One that was named is never built.
-
-    Args:
-        client: the engine.
-        settings: the project's.
-        folders: where a family's programs are; they have to be the same in the image.
-        mounted: what the containers see as it is here, whatever the image holds.
-        device: `cpu` or `cuda`.
-        say: takes a line to show.
+    project is as it is in this checkout: a family's programs in `folders`, but for what is `mounted`. One that was
+    named is never built.
     """
     named = os.environ.get("KIT_IMAGE")
     name, root = named or image_of(settings.image, device), settings.root
