@@ -85,7 +85,7 @@ def run_in_turn(
         for version in _common(sides, observer)
     )
     # The runs of a pair one right behind the other: A first in odd repeats, B first in even ones.
-    pairs = [(one, other) if one.run.repeat % 2 else (other, one) for one, other in zip(a, b, strict=True)]
+    pairs = [(first, second) if first.run.repeat % 2 else (second, first) for first, second in zip(a, b, strict=True)]
     records = carry_out([job for pair in pairs for job in pair], results, observer, interrupts)
     return _of_side("A", records), _of_side("B", records)
 

@@ -63,10 +63,8 @@ def run_node(run: Run, node: int, master: str, results: Path, observer: Observer
         specs[node] = on_the_route(specs[node], master, os.environ, observer.note)
     code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
     masked = Masked(run)
-    kept = [
-        replace(one, argv=other.argv)
-        for one, other in zip(specs, node_specs(masked.run.cell, master, run.device), strict=True)
-    ]
+    shown = node_specs(masked.run.cell, master, run.device)
+    kept = [replace(spec, argv=masked_spec.argv) for spec, masked_spec in zip(specs, shown, strict=True)]
     launch = describe_launch(masked.run, TARGET, kept, describe_surroundings(code))
     launch.by_hand = True
     request, _ = masked.apply(launch, LaunchSpec(kept, str(run.experiment.root), run.device).text(), "")

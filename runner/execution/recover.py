@@ -85,7 +85,10 @@ def _recover(path: Path, *, dry_run: bool, is_trusted: bool) -> Found | None:
     folder = RunFolder(path)
     if _has_ended(folder):
         return None
-    launch = _launch(folder)
+    try:
+        launch = folder.launch()
+    except (OSError, ValueError) as error:
+        raise _Answer(LEFT, f"request/launch.json: {reason_of(error)}: it says how the run was started") from None
     _require_dead(folder, launch)
     if not is_trusted and not started.is_own(path) and (named := _named(folder, launch)):
         own, results = shlex.quote(str(path)), shlex.quote(str(path.parent))
@@ -141,13 +144,6 @@ def _has_ended(folder: RunFolder) -> bool:
     except (OSError, ValueError) as error:
         mend = f"runner collect {shlex.quote(str(folder.path))} makes it again"
         raise _Answer(LEFT, f"run.json: {reason_of(error)}; {mend}") from None
-
-
-def _launch(folder: RunFolder) -> Launch:
-    try:
-        return folder.launch()
-    except (OSError, ValueError) as error:
-        raise _Answer(LEFT, f"request/launch.json: {reason_of(error)}: it says how the run was started") from None
 
 
 def _require_dead(folder: RunFolder, launch: Launch) -> None:

@@ -126,9 +126,10 @@ def _describe(job: Job, masked: Masked, spec: LaunchSpec, before: Record) -> Lau
 
 def _require_same(then: Launch, now: Launch) -> None:
     """Raise RequestError that names what is no longer the same."""
-    facts = {
+    images = [launch.image or {} for launch in (then, now)]
+    facts: dict[str, list[Any]] = {
         f"the code of program {now.program}": [launch.code.get("sources_sha256") for launch in (then, now)],
-        "the image": [_image(launch) for launch in (then, now)],
+        "the image": [image.get("id") or image.get("digest") or image.get("name") for image in images],
         "the command": [" ".join(map(str, launch.argv)) for launch in (then, now)],
         "the options of the target": [then.options, now.options],
     }
@@ -140,8 +141,3 @@ def _require_same(then: Launch, now: Launch) -> None:
     if changed:
         way_out = f"start a new run with: runner run {shlex.quote(now.experiment)}"
         raise RequestError(one_line(f"{'; '.join(changed)}: {way_out}", 600))
-
-
-def _image(launch: Launch) -> Any:
-    image = launch.image or {}
-    return image.get("id") or image.get("digest") or image.get("name")

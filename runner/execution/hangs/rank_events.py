@@ -61,17 +61,15 @@ class Heard:
             rank = rank if said is None else said
         of_rank = self.ranks.setdefault(rank, OfRank(now))
         of_rank.when = now
-        if event is not None:
-            self._take_event(event, rank, of_rank, line.node, now)
-
-    def _take_event(self, event: Event, rank: int, of_rank: OfRank, node: int, now: float) -> None:
+        if event is None:
+            return
         of_rank.event = event.key
         if (epoch := whole(event.metadata.get("epoch_num"), 0, _LONGEST_EPOCH)) is not None:
             of_rank.epoch = epoch
         if event.key == "run_start":
             world_size = whole(event.metadata.get("world_size"), 1)
             if world_size is not None and world_size != self.layout.world_size > 1:
-                self.worlds[node] = world_size
+                self.worlds[line.node] = world_size
         elif event.key == "init_start":
             self.joining.add(rank)
             self.joining_since = now if self.joining_since is None else self.joining_since
