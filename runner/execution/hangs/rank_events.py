@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from runner.core.layout import Layout
 from runner.core.values import whole
 from runner.records.events import Event
-from runner.targets.base import Line
 
 _OF_THE_NODE = ("load",)
 """Events of a thread of their own, which go on while the training hangs."""
@@ -49,13 +48,13 @@ class Heard:
         self.began = self.last = self.now
         self.joining_since: float | None = None
 
-    def take(self, line: Line, event: Event | None, now: float) -> None:
+    def take(self, node: int, local_rank: int, text: bytes, event: Event | None, now: float) -> None:
         """Take in a line that a process printed."""
-        if event.key in _OF_THE_NODE if event is not None else not line.text.strip():
+        if event.key in _OF_THE_NODE if event is not None else not text.strip():
             return  # an event begins with a newline, so that there are empty lines
         self.last = now
-        self.nodes.add(line.node)
-        rank = self.layout.first_rank(line.node) + line.local_rank
+        self.nodes.add(node)
+        rank = self.layout.first_rank(node) + local_rank
         if event is not None:
             said = whole(event.metadata.get("rank"), 0, self.layout.world_size - 1)
             rank = rank if said is None else said
@@ -69,7 +68,7 @@ class Heard:
         if event.key == "run_start":
             world_size = whole(event.metadata.get("world_size"), 1)
             if world_size is not None and world_size != self.layout.world_size > 1:
-                self.worlds[line.node] = world_size
+                self.worlds[node] = world_size
         elif event.key == "init_start":
             self.joining.add(rank)
             self.joining_since = now if self.joining_since is None else self.joining_since

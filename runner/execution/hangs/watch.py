@@ -60,7 +60,7 @@ class Watch:
 
     def take(self, line: Line, event: Event | None) -> None:
         """Take in a line that a process printed."""
-        self._heard.take(line, event, clock.monotonic())
+        self._heard.take(*line, event, clock.monotonic())
 
     def notes(self) -> Iterator[str]:
         """Yield what is to be said now; called now and then, it does not wait."""
